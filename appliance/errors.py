@@ -59,6 +59,10 @@ class StepNotProven(ApplianceError):
     """A step ran without error, and its post-condition is still not observed."""
 
 
+class CommandFailed(ApplianceError):
+    """A program we started on this machine is missing, failed, or ran past its time limit."""
+
+
 class BuildFailed(ApplianceError):
     """A bundle build could not take an artifact from any of its sources."""
 
