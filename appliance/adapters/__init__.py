@@ -1,5 +1,5 @@
-"""Everything that touches the outside: processes, files, SSH, Ansible, the Kubernetes API.
+"""Everything that touches the outside: SSH, Ansible, Kubernetes, podman, files, SQLite.
 
-What belongs here: one module per foreign thing, which translates its errors into ours. What must
-not: decisions (they are in ``model``), order of work (``workflows``), or printing (``cli``).
+An adapter translates foreign errors into ``appliance.errors`` at the border. Heavy imports
+(kubernetes, paramiko, ansible_runner) happen inside functions, so that ``--help`` stays quick.
 """

@@ -1,0 +1,97 @@
+"""The cluster as the Kubernetes API tells it, in exactly three states.
+
+``NoCluster`` is claimed only when every control-plane node of the inventory was probed and shows no
+etcd data, PKI or manifests. Everything else that does not answer is ``Unreachable``: never a reason
+for a fresh ``kubeadm init``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+SERIAL_ANNOTATION = "appliance.dev/dmi-serial"
+
+
+@dataclass(frozen=True)
+class ClusterNode:
+    """One Node object.
+
+    Attributes:
+        ready: the Ready condition is True.
+        not_ready_reason: the condition's message when it is not.
+        version: kubelet version, e.g. ``v1.23.5``.
+        internal_ip: the node's InternalIP, or None.
+        taints: ``key=value:effect`` strings.
+        serial: the DMI serial accepted when the node joined (annotation), or None.
+    """
+
+    name: str
+    ready: bool
+    version: str = ""
+    internal_ip: str | None = None
+    not_ready_reason: str = ""
+    unschedulable: bool = False
+    taints: tuple[str, ...] = ()
+    control_plane: bool = False
+    serial: str | None = None
+    system_uuid: str | None = None
+    pod_cidr: str | None = None
+
+
+@dataclass(frozen=True)
+class SystemPod:
+    """One pod of a system namespace; ``reason`` says why it is not ready."""
+
+    namespace: str
+    name: str
+    node: str | None
+    ready: bool
+    phase: str = "Running"
+    reason: str = ""
+    app: str = ""
+
+
+@dataclass(frozen=True)
+class NoCluster:
+    """Every control-plane node was looked at and none carries a trace of a cluster."""
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """There is, or may be, a cluster, and its API does not answer.
+
+    Attributes:
+        reason: what was tried and what came back.
+        traces: per control-plane node, what on it speaks of a cluster.
+    """
+
+    reason: str
+    traces: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The API answered.
+
+    Attributes:
+        version: the API server's version, e.g. ``v1.23.5``.
+        pod_network: flannel's ``Network`` (CIDR), or None when flannel is not there.
+        initialised: kubeadm's last phases are through: ``kubeadm-config`` exists, and kube-proxy and
+            CoreDNS do.
+        missing: which of them are not there yet (names for people).
+    """
+
+    nodes: Mapping[str, ClusterNode]
+    pods: tuple[SystemPod, ...] = ()
+    version: str = ""
+    pod_network: str | None = None
+    missing: tuple[str, ...] = ()
+
+    @property
+    def initialised(self) -> bool:
+        """True when nothing of what ``kubeadm init`` leaves behind is missing."""
+        return not self.missing
+
+
+ClusterState = NoCluster | Unreachable | Cluster

@@ -1,0 +1,143 @@
+"""What workflows need from the outside, as Protocols. ``tests/fakes.py`` implements the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from appliance.errors import ApplianceError
+    from appliance.model.bundle import BundleManifest
+    from appliance.model.cluster import ClusterState
+    from appliance.model.journal import Record
+    from appliance.model.photograph import Photograph
+    from appliance.model.plan import Plan
+    from appliance.model.site import Node, Site
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a node could not be photographed: what was tried, what came back, what to do next."""
+
+    node: str
+    reason: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one round over the nodes brought.
+
+    Attributes:
+        photographs: node name -> its photograph.
+        faults: the nodes that could not be photographed.
+    """
+
+    photographs: Mapping[str, Photograph]
+    faults: tuple[Fault, ...] = ()
+
+
+class Nodes(Protocol):
+    """SSH to the site's nodes."""
+
+    def look(self, nodes: Sequence[Node]) -> Look:
+        """Run the probe once on each node, all at the same time."""
+
+
+class ClusterApi(Protocol):
+    """The Kubernetes API of the site."""
+
+    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:
+        """The cluster's state; never raises for a cluster that does not answer."""
+
+    def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+        """Test the pod network for real; returns one sentence per fault.
+
+        A pod on each of ``nodes`` pulls ``image`` from the site's registry and reaches every other
+        pod, a service address, and that service by its DNS name. Removes what it made.
+        """
+
+
+@dataclass(frozen=True)
+class Play:
+    """One playbook run.
+
+    Attributes:
+        playbook: the step's playbook name without ``.yml``.
+        limit: the hosts to converge.
+        inventory: the run's inventory (connection, leader, role variables), as plain data.
+    """
+
+    run: str
+    playbook: str
+    limit: tuple[str, ...]
+    inventory: Mapping[str, Any]
+
+
+class Playbooks(Protocol):
+    """Ansible."""
+
+    def play(self, play: Play, observer: Observer) -> None:
+        """Run one playbook to its end.
+
+        Raises:
+            PlaybookFailed: with host, task and the role's own message of each failed host.
+        """
+
+
+class Bundle(Protocol):
+    """The bundle on the control host."""
+
+    @property
+    def manifest(self) -> BundleManifest:
+        """Its manifest."""
+
+    @property
+    def directory(self) -> str:
+        """Its absolute path."""
+
+    def faults(self) -> tuple[str, ...]:
+        """One sentence per file that is missing, extra or not what the manifest says."""
+
+
+class JournalPort(Protocol):
+    """The journal of a site."""
+
+    def append(self, record: Record) -> None:
+        """Write one finished step."""
+
+    def durations(self) -> dict[str, float]:
+        """Step -> seconds its last proven run took."""
+
+
+class Clock(Protocol):
+    """Time, so that workflows can be tested without waiting."""
+
+    def now(self) -> float:
+        """UTC epoch seconds."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Observer(Protocol):
+    """Sees progress as it happens; the command line draws it."""
+
+    def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
+        """The plan is settled and about to run."""
+
+    def step_started(self, step: str, nodes: Sequence[str]) -> None:
+        """A step begins."""
+
+    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
+        """A task began (``changed`` None) or ended on a node."""
+
+    def verifying(self, step: str, waiting_for: str) -> None:
+        """The step's post-condition is being looked at."""
+
+    def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
+        """A step was proven, or failed with ``error``."""
+
+    def note(self, text: str) -> None:
+        """Something an operator should know."""
