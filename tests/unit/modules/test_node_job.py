@@ -1,0 +1,178 @@
+"""The transient unit engine, against a fake systemd that really runs the runner."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(
+        name, ROOT / "playbooks" / "module_utils" / f"{name}.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+engine = load("appliance_job")
+
+
+class FakeSystemd:
+    """Starts what systemd-run is asked to start, and knows whether it still runs."""
+
+    def __init__(self) -> None:
+        self.units: dict[str, subprocess.Popen[bytes]] = {}
+        self.started: list[str] = []
+        self.refuse: str | None = None
+
+    def run(self, argv: list[str]) -> tuple[int, str, str]:
+        if argv[0] == "systemd-run":
+            if self.refuse:
+                return 1, "", self.refuse
+            unit = argv[1].partition("=")[2]
+            command = argv[argv.index("--quiet") + 1 :]
+            self.units[unit] = subprocess.Popen(command)
+            self.started.append(unit)
+            return 0, "", ""
+        if argv[1] == "show":
+            process = self.units.get(argv[-1])
+            running = process is not None and process.poll() is None
+            return 0, f"ActiveState={'active' if running else 'inactive'}\n", ""
+        return 0, "", ""
+
+
+@pytest.fixture
+def systemd() -> Any:
+    fake = FakeSystemd()
+    yield fake
+    for process in fake.units.values():
+        process.kill()
+        process.wait()
+
+
+def make(systemd: FakeSystemd, directory: Path, name: str = "work") -> Any:
+    return engine.NodeJob(name, systemd.run, python=sys.executable, jobs_dir=str(directory))
+
+
+def test_a_job_returns_code_output_times_and_leaves_a_private_result(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    script = (
+        "import os,sys; print(os.environ['X'], os.getcwd()); sys.stderr.write('e'); sys.exit(3)"
+    )
+    result, attached = make(systemd, tmp_path).run(
+        [sys.executable, "-c", script], {"X": "one"}, directory=str(tmp_path)
+    )
+    assert not attached
+    assert (result["rc"], result["stdout"], result["stderr"]) == (3, f"one {tmp_path}\n", "e")
+    assert result["ended"] >= result["started"]
+    assert json.loads((tmp_path / "work.json").read_text()) == result
+    assert (tmp_path / "work.spec.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_running_job_with_the_same_command_is_attached_to(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(0.6); print('done')"]
+    with pytest.raises(engine.JobError, match="was left running"):
+        make(systemd, tmp_path).run(command, deadline_seconds=0.1)
+    result, attached = make(systemd, tmp_path).run(command)
+    assert attached
+    assert result["stdout"] == "done\n"
+    assert len(systemd.started) == 1
+
+
+def test_a_running_job_with_another_command_is_waited_for_and_then_ours_runs(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    mark = tmp_path / "order"
+    first = f"import time; time.sleep(0.5); open({str(mark)!r},'a').write('first ')"
+    with pytest.raises(engine.JobError):
+        make(systemd, tmp_path).run([sys.executable, "-c", first], deadline_seconds=0.1)
+    second = f"open({str(mark)!r},'a').write('second')"
+    result, attached = make(systemd, tmp_path).run([sys.executable, "-c", second])
+    assert (result["rc"], attached, mark.read_text()) == (0, False, "first second")
+
+
+def test_attach_waits_for_whatever_runs(systemd: FakeSystemd, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(0.4); print('x')"]
+    with pytest.raises(engine.JobError):
+        make(systemd, tmp_path).run(command, deadline_seconds=0.1)
+    assert make(systemd, tmp_path).attach()["stdout"] == "x\n"
+
+
+def test_a_killed_unit_is_told_apart_from_a_failed_command(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    clock = iter(range(1000))
+
+    def kill_then_sleep(_: float) -> None:
+        for process in systemd.units.values():
+            process.kill()
+            process.wait()
+
+    job = make(systemd, tmp_path)
+    job.clock, job.sleep = lambda: next(clock), kill_then_sleep
+    with pytest.raises(engine.JobError, match="without leaving a result"):
+        job.run([sys.executable, "-c", "import time; time.sleep(5)"])
+
+
+def test_a_terminated_unit_still_leaves_a_result(systemd: FakeSystemd, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    script = f"import time; open({str(ready)!r},'w'); time.sleep(1); print('reached the end')"
+    job = make(systemd, tmp_path)
+
+    def terminate_when_ready(_: float) -> None:
+        if ready.exists():
+            systemd.units[job.unit].terminate()
+        subprocess.run(["sleep", "0.05"], check=True)
+
+    job.sleep = terminate_when_ready
+    result, _ = job.run([sys.executable, "-c", script])
+    assert result["stdout"] == "reached the end\n"
+
+
+def test_a_result_of_an_earlier_run_is_never_taken_for_ours(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    job = make(systemd, tmp_path)
+    first, _ = job.run([sys.executable, "-c", "print(1)"])
+    second, _ = job.run([sys.executable, "-c", "print(1)"])
+    assert first["run_id"] != second["run_id"]
+
+
+def test_a_command_that_does_not_exist_is_rc_127(systemd: FakeSystemd, tmp_path: Path) -> None:
+    result, _ = make(systemd, tmp_path).run(["/nonexistent/kubeadm"])
+    assert result["rc"] == 127
+    assert "No such file" in engine.explain(result)
+
+
+def test_systemd_refusing_the_unit_is_an_error_with_its_words(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    systemd.refuse = "Unit appliance-work.service already exists."
+    with pytest.raises(engine.JobError, match="already exists"):
+        make(systemd, tmp_path).run(["true"])
+
+
+@pytest.mark.parametrize("name", ["", "Upper", "a/b", "../x", "-x"])
+def test_a_job_name_cannot_leave_the_folder(name: str, systemd: FakeSystemd) -> None:
+    with pytest.raises(engine.JobError, match="lower-case"):
+        engine.NodeJob(name, systemd.run)
+
+
+def test_the_failure_sentence_carries_the_last_lines() -> None:
+    said = engine.explain({"job": "x", "rc": 1, "stderr": "a\nb\nc\nd\ne\n", "stdout": ""})
+    assert "appliance-x ended with 1: b | c | d | e" in said
