@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from appliance.errors import ApplianceError
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterState
     from appliance.model.journal import Record
+    from appliance.model.observation import Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.site import Node, Site
-
-
-@dataclass(frozen=True)
-class Fault:
-    """Why a node could not be photographed: what was tried, what came back, what to do next."""
-
-    node: str
-    reason: str
-    hint: str
-
-
-@dataclass(frozen=True)
-class Look:
-    """What one round over the nodes brought.
-
-    Attributes:
-        photographs: node name -> its photograph.
-        faults: the nodes that could not be photographed.
-    """
-
-    photographs: Mapping[str, Photograph]
-    faults: tuple[Fault, ...] = ()
 
 
 class Nodes(Protocol):
@@ -57,22 +35,6 @@ class ClusterApi(Protocol):
         A pod on each of ``nodes`` pulls ``image`` from the site's registry and reaches every other
         pod, a service address, and that service by its DNS name. Removes what it made.
         """
-
-
-@dataclass(frozen=True)
-class Play:
-    """One playbook run.
-
-    Attributes:
-        playbook: the step's playbook name without ``.yml``.
-        limit: the hosts to converge.
-        inventory: the run's inventory (connection, leader, role variables), as plain data.
-    """
-
-    run: str
-    playbook: str
-    limit: tuple[str, ...]
-    inventory: Mapping[str, Any]
 
 
 class Playbooks(Protocol):

@@ -1,0 +1,211 @@
+"""Ansible, by ansible-runner: one playbook, its events, and errors that name host and task.
+
+The run's files lie in ``<site>/.appliance/runs/<run>/``: ``inventory.json`` (0600) and per playbook
+a folder with Ansible's whole output. A process that a killed command left behind carries our mark
+in its environment and is ended before the next one starts; work on the nodes is safe from that,
+since long commands there are transient units (``node_job``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from appliance.adapters.content import find_content_root
+from appliance.errors import Interrupted, PlaybookFailed
+
+if TYPE_CHECKING:
+    from appliance.model.observation import Play
+
+MARK = "APPLIANCE_PLAY_OF"
+OnTask = Callable[[str, str, bool | None], None]
+_FAILURES = ("runner_on_failed", "runner_on_unreachable", "runner_item_on_failed")
+
+
+class AnsiblePlaybooks:
+    """Runs the playbooks of this product against one site.
+
+    Args:
+        site_directory: the inventory directory.
+        vault_password_file: opens ``vault.yml``, or None when Ansible's own settings do.
+    """
+
+    def __init__(self, site_directory: Path, vault_password_file: Path | None = None) -> None:
+        self._site = site_directory.resolve()
+        self._vault = vault_password_file
+        self._playbooks = find_content_root() / "playbooks"
+
+    def play(self, play: Play, on_task: OnTask) -> None:
+        """Run one playbook to its end; ``on_task(node, task, changed)`` sees its tasks.
+
+        Raises:
+            PlaybookFailed: a host failed; names host, task, file and line, and the role's message.
+            Interrupted: the operator pressed Ctrl-C.
+        """
+        import ansible_runner
+
+        end_leftovers(self._site)
+        directory = self._directory(play)
+        inventory = self.write_inventory(play)
+        log = directory / "ansible.log"
+        events = _Events(on_task)
+        try:
+            result = ansible_runner.run(
+                private_data_dir=str(directory),
+                ident="events",
+                playbook=str(self._playbooks / f"{play.playbook}.yml"),
+                inventory=[str(self._site), str(inventory)],
+                limit=",".join(play.limit),
+                cmdline=self._options(),
+                envvars=self._environment(log),
+                binary=_program("ansible-playbook"),
+                event_handler=events,
+                quiet=True,
+                settings={"idle_timeout": 0, "suppress_ansible_output": True},
+            )
+        except KeyboardInterrupt:
+            end_leftovers(self._site)
+            raise Interrupted(
+                f"interrupted while {play.playbook} was running on {', '.join(play.limit)}",
+                hint="the same command goes on from here",
+                log_path=log,
+            ) from None
+        if result.rc != 0:
+            raise events.failure(play, log, str(result.status))
+
+    def command(self, play: Play) -> str:
+        """The plain command that repeats a play."""
+        inventory = self._directory(play).parent / "inventory.json"
+        words = [
+            f"ANSIBLE_CONFIG={shlex.quote(str(self._playbooks / 'ansible.cfg'))}",
+            shlex.quote(_program("ansible-playbook")),
+            *("-i", shlex.quote(str(self._site)), "-i", shlex.quote(str(inventory))),
+            *("--limit", shlex.quote(",".join(play.limit))),
+            self._options(),
+            shlex.quote(str(self._playbooks / f"{play.playbook}.yml")),
+        ]
+        return " ".join(word for word in words if word)
+
+    def write_inventory(self, play: Play) -> Path:
+        """Write the run's inventory (0600) and the command that repeats the play; the file's path."""
+        directory = self._directory(play)
+        path = directory.parent / "inventory.json"
+        _write_private(path, json.dumps(play.inventory, indent=1, sort_keys=True) + "\n")
+        with (directory.parent / "commands.log").open("a", encoding="utf-8") as stream:
+            stream.write(self.command(play) + "\n")
+        return path
+
+    def _directory(self, play: Play) -> Path:
+        directory = self._site / ".appliance" / "runs" / play.run / play.playbook
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return directory
+
+    def _options(self) -> str:
+        return f"--vault-password-file {shlex.quote(str(self._vault))}" if self._vault else ""
+
+    def _environment(self, log: Path) -> dict[str, str]:
+        return {
+            "ANSIBLE_CONFIG": str(self._playbooks / "ansible.cfg"),
+            "ANSIBLE_LOG_PATH": str(log),
+            "ANSIBLE_HOME": str(self._site / ".appliance" / "ansible"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            MARK: str(self._site),
+        }
+
+
+def end_leftovers(site_directory: Path, *, patience_seconds: float = 15.0) -> int:
+    """End plays that an earlier, killed command of this site left running; how many there were."""
+    mark = f"{MARK}={site_directory}".encode()
+    victims = [pid for pid in _marked(mark) if pid != os.getpid()]
+    deadline = time.monotonic() + patience_seconds
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in _marked(mark):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        while _marked(mark) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    return len(victims)
+
+
+def _marked(mark: bytes) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                environment = (entry / "environ").read_bytes().split(b"\0")
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                if mark in environment and state != "Z":
+                    found.append(int(entry.name))
+    return found
+
+
+def _program(name: str) -> str:
+    """The program beside this Python first, so that an inactive virtual environment works."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else shutil.which(name) or name
+
+
+def _write_private(path: Path, text: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+class _Events:
+    """Ansible's events, as progress and as failures; returns True so that runner keeps the files."""
+
+    def __init__(self, on_task: OnTask) -> None:
+        self._on_task = on_task
+        self._failures: dict[str, dict[str, Any]] = {}
+        self._unreachable: set[str] = set()
+
+    def __call__(self, event: Mapping[str, Any]) -> bool:
+        kind, data = event.get("event", ""), event.get("event_data", {})
+        host, task = data.get("host", ""), data.get("task", "")
+        if kind == "runner_on_start":
+            self._on_task(host, task, None)
+        elif kind == "runner_on_ok":
+            self._on_task(host, task, bool(data.get("res", {}).get("changed")))
+        elif kind in _FAILURES and not data.get("ignore_errors"):
+            self._failures.setdefault(host, dict(data))
+            if kind == "runner_on_unreachable":
+                self._unreachable.add(host)
+        return True
+
+    def failure(self, play: Play, log: Path, status: str) -> PlaybookFailed:
+        """The first host's failure as the error, the others' as its details."""
+        if not self._failures:
+            return PlaybookFailed(
+                f"{play.playbook}: ansible-playbook ended as {status} without naming a host",
+                hint=f"read the last lines of the log: tail {log}",
+                log_path=log,
+            )
+        lines = [f"{host}: {_sentence(data)}" for host, data in self._failures.items()]
+        data = next(iter(self._failures.values()))
+        return PlaybookFailed(
+            lines[0],
+            task=f"{data.get('role', '-')} | {data.get('task', '-')} ({data.get('task_path', '-')})",
+            hint="mend it, then run the same command again: it goes on from here",
+            details=lines[1:],
+            log_path=log,
+        )
+
+
+def _sentence(data: Mapping[str, Any]) -> str:
+    result = data.get("res", {})
+    if not isinstance(result, dict):
+        return str(result)
+    items = [item for item in result.get("results", []) if item.get("failed")]
+    source = items[0] if items else result
+    message = str(source.get("msg", "failed without a message")).strip()
+    detail = str(source.get("stderr") or source.get("module_stderr") or "").strip().splitlines()
+    return f"{message} ({detail[-1].strip()})" if detail and detail[-1] not in message else message

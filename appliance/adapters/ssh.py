@@ -1,0 +1,310 @@
+"""SSH to nodes with paramiko: the probe round, small reads, and a tunnel to the API.
+
+Host keys are strict: a key is accepted only when the site's ``known_hosts`` holds it. Connections
+are kept for the life of the object; one object serves one command.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from appliance.adapters.probe_archive import probe_archive
+from appliance.errors import NodeUnreachable
+from appliance.model.observation import Fault, Look
+from appliance.model.photograph import Photograph
+
+
+if TYPE_CHECKING:
+    import paramiko
+
+    from appliance.model.site import Node, Site
+
+CONNECT_SECONDS = 8
+PROBE_SECONDS = 40
+MANY = 50
+
+# One round: the zipapp arrives on standard input, runs with what rights there are, and is removed.
+_PROBE = """
+umask 077; f=$(mktemp) && trap 'rm -f "$f"' EXIT && cat >"$f" || exit 1
+if [ "$(id -u)" = 0 ]; then s=; elif sudo -n true 2>/dev/null; then s='sudo -n'; else s=; fi
+$s {python} "$f" {arguments}
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command on a node returned."""
+
+    code: int
+    output: str
+    errors: str
+
+
+class SshNodes:
+    """The nodes of one site, by SSH.
+
+    Args:
+        site: whose ``connection`` block and ``known_hosts`` are used.
+        probe_arguments: passed to the probe as they are.
+    """
+
+    def __init__(self, site: Site, probe_arguments: Sequence[str] = ()) -> None:
+        self._connection = site.settings.connection
+        self._known_hosts = site.directory / "known_hosts"
+        self._arguments = tuple(probe_arguments)
+        self._clients: dict[str, paramiko.SSHClient] = {}
+        self._lock = threading.Lock()
+
+    def look(self, nodes: Sequence[Node]) -> Look:
+        """Photograph every node at the same time; a node that fails becomes a Fault."""
+        if not nodes:
+            return Look({})
+        with ThreadPoolExecutor(min(len(nodes), MANY)) as pool:
+            results = list(pool.map(self._photograph, nodes))
+        return Look(
+            {node.name: item for node, item in zip(nodes, results, strict=True)
+             if isinstance(item, Photograph)},
+            tuple(item for item in results if isinstance(item, Fault)),
+        )
+
+    def run(
+        self, node: Node, command: str, *, stdin: bytes = b"", timeout: float = 60
+    ) -> Answer:
+        """Run one shell command on a node.
+
+        Raises:
+            NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
+        """
+        import paramiko
+
+        try:
+            channel = self._transport(node).open_session(timeout=CONNECT_SECONDS)
+            channel.settimeout(timeout)
+            channel.exec_command(command)
+            channel.sendall(stdin)
+            channel.shutdown_write()
+            with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
+                errors: list[bytes] = []
+                reader = threading.Thread(target=lambda: errors.append(err.read()), daemon=True)
+                reader.start()
+                output = out.read()
+                reader.join(timeout)
+            code = channel.recv_exit_status()
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            self._forget(node)
+            raise NodeUnreachable(
+                f"{node.name}: the SSH connection to {node.address.ip} broke off: {error}",
+                hint=f"look at the node's console, then: ssh {self._login(node)}",
+            ) from error
+        return Answer(code, output.decode(errors="replace"), b"".join(errors).decode(errors="replace"))
+
+    @contextmanager
+    def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:
+        """A local port on loopback that leads, through ``node``, to ``host:port``."""
+        transport = self._transport(node)
+
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                try:
+                    channel = transport.open_channel(
+                        "direct-tcpip", (host, port), self.request.getpeername(), timeout=10
+                    )
+                except Exception:  # noqa: BLE001 - the client sees a closed connection
+                    return
+                _splice(self.request, channel)
+
+        class Server(socketserver.ThreadingTCPServer):
+            daemon_threads = True
+            allow_reuse_address = True
+
+        with Server(("127.0.0.1", 0), Handler) as server:
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            try:
+                yield server.server_address[1]
+            finally:
+                server.shutdown()
+
+    def close(self) -> None:
+        """Close every connection."""
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
+    def _photograph(self, node: Node) -> Photograph | Fault:
+        script = _PROBE.format(
+            python=shlex.quote(self._connection.python), arguments=shlex.join(self._arguments)
+        )
+        try:
+            answer = self.run(
+                node, f"sh -c {shlex.quote(script)}", stdin=probe_archive(), timeout=PROBE_SECONDS
+            )
+        except NodeUnreachable as error:
+            return Fault(node.name, error.message, error.hint or "")
+        try:
+            document = json.loads(answer.output)
+        except ValueError:
+            said = (answer.errors or answer.output).strip().splitlines()
+            return Fault(
+                node.name,
+                f"{node.name}: the probe ended with code {answer.code} and said: "
+                f"{said[-1] if said else 'nothing'}",
+                f"see what it says there: ssh {self._login(node)} {self._connection.python} --version",
+            )
+        return Photograph(document)
+
+    def _transport(self, node: Node) -> paramiko.Transport:
+        with self._lock:
+            client = self._clients.get(node.name)
+        if client is None:
+            client = self._connect(node)
+            with self._lock:
+                self._clients[node.name] = client
+        transport = client.get_transport()
+        if transport is None or not transport.is_active():
+            self._forget(node)
+            raise NodeUnreachable(f"{node.name}: the SSH connection is gone")
+        return transport
+
+    def _forget(self, node: Node) -> None:
+        with self._lock:
+            client = self._clients.pop(node.name, None)
+        if client is not None:
+            with suppress(Exception):
+                client.close()
+
+    def _login(self, node: Node) -> str:
+        port = "" if self._connection.port == 22 else f"-p {self._connection.port} "
+        return f"{port}{self._connection.user}@{node.address.ip}"
+
+    def _connect(self, node: Node) -> paramiko.SSHClient:
+        import paramiko
+
+        address = str(node.address.ip)
+        client = paramiko.SSHClient()
+        client.set_missing_host_key_policy(paramiko.RejectPolicy())
+        if self._known_hosts.exists():
+            client.load_host_keys(str(self._known_hosts))
+        key = self._connection.private_key
+        try:
+            client.connect(
+                address,
+                port=self._connection.port,
+                username=self._connection.user,
+                key_filename=str(Path(key).expanduser()) if key else None,
+                timeout=CONNECT_SECONDS,
+                banner_timeout=CONNECT_SECONDS,
+                auth_timeout=CONNECT_SECONDS,
+                sock=self._through_jump_host(address),
+            )
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            client.close()
+            raise self._translate(node, error) from error
+        transport = client.get_transport()
+        if transport is not None:
+            transport.set_keepalive(15)
+        return client
+
+    def _through_jump_host(self, address: str) -> paramiko.Channel | paramiko.ProxyCommand | None:
+        if not self._connection.jump_host:
+            return None
+        import paramiko
+
+        return paramiko.ProxyCommand(
+            f"ssh -o BatchMode=yes -o UserKnownHostsFile={shlex.quote(str(self._known_hosts))} "
+            f"-o StrictHostKeyChecking=yes -W {address}:{self._connection.port} "
+            f"{shlex.quote(self._connection.jump_host)}"
+        )
+
+    def _translate(self, node: Node, error: Exception) -> NodeUnreachable:
+        import paramiko
+
+        address, known = node.address.ip, self._known_hosts
+        where = f"{node.name} ({address})"
+        if isinstance(error, paramiko.BadHostKeyException):
+            return NodeUnreachable(
+                f"{where}: wrong host key: it shows {_fingerprint(error.key)}, "
+                f"{known} holds {_fingerprint(error.expected_key)}",
+                hint="is it the same machine? If it was reinstalled: "
+                f"ssh-keygen -R {address} -f {known}",
+            )
+        if isinstance(error, paramiko.AuthenticationException):
+            return NodeUnreachable(
+                f"{where}: user {self._connection.user} is not let in with "
+                f"{self._connection.private_key or 'the keys of the SSH agent'}",
+                hint=f"put the public key there: ssh-copy-id {self._login(node)}",
+            )
+        if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in str(error):
+            return NodeUnreachable(
+                f"{where}: its host key is not in {known}",
+                hint="see and confirm the keys: appliance install --accept-host-keys",
+            )
+        reason = "no answer within 8 s" if isinstance(error, TimeoutError) else str(error)
+        return NodeUnreachable(
+            f"{where}: no SSH on port {self._connection.port}: {reason}",
+            hint=f"is it powered on, cabled and on this network? ping {address}",
+        )
+
+
+def _fingerprint(key: paramiko.PKey) -> str:
+    return f"{key.get_name()} {key.fingerprint}"
+
+
+def _splice(client: socket.socket, channel: paramiko.Channel) -> None:
+    """Copy both ways until one side closes."""
+
+    def up() -> None:
+        with suppress(OSError, EOFError):
+            while data := client.recv(65536):
+                channel.sendall(data)
+        with suppress(OSError, EOFError):
+            channel.shutdown_write()
+
+    thread = threading.Thread(target=up, daemon=True)
+    thread.start()
+    with suppress(OSError, EOFError):
+        while data := channel.recv(65536):
+            client.sendall(data)
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_RDWR)
+    channel.close()
+
+
+def host_keys(
+    addresses: Mapping[str, tuple[str, int]], *, timeout: float = CONNECT_SECONDS
+) -> dict[str, paramiko.PKey | str]:
+    """Ask each node for its host key without logging in.
+
+    Args:
+        addresses: node name -> (address, port).
+        timeout: seconds per node.
+
+    Returns:
+        Node name -> the key, or a sentence that says why there is none.
+    """
+    import paramiko
+
+    def ask(item: tuple[str, int]) -> paramiko.PKey | str:
+        try:
+            with socket.create_connection(item, timeout=timeout) as connection:
+                transport = paramiko.Transport(connection)
+                try:
+                    transport.start_client(timeout=timeout)
+                    return transport.get_remote_server_key()
+                finally:
+                    transport.close()
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            return f"no SSH on {item[0]}:{item[1]}: {error}"
+
+    with ThreadPoolExecutor(min(len(addresses), MANY) or 1) as pool:
+        return dict(zip(addresses, pool.map(ask, addresses.values()), strict=True))

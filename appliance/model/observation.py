@@ -1,0 +1,49 @@
+"""What one round over the nodes brings back, and what one playbook run is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from appliance.model.photograph import Photograph
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a node could not be photographed: what was tried, what came back, what to do next."""
+
+    node: str
+    reason: str
+    hint: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one round over the nodes brought.
+
+    Attributes:
+        photographs: node name -> its photograph.
+        faults: the nodes that could not be photographed.
+    """
+
+    photographs: Mapping[str, Photograph]
+    faults: tuple[Fault, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Play:
+    """One playbook run.
+
+    Attributes:
+        run: the run's id.
+        playbook: the playbook's name without ``.yml``.
+        limit: the hosts to converge.
+        inventory: the run's inventory (connection, leader, role variables), as plain data.
+    """
+
+    run: str
+    playbook: str
+    limit: tuple[str, ...]
+    inventory: Mapping[str, Any]
