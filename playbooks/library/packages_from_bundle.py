@@ -1,0 +1,153 @@
+#!/usr/bin/python
+"""Ansible module: install exact package versions from the bundle's repository alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ansible.module_utils import appliance_packages as packages
+from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: packages_from_bundle
+short_description: Install exact package versions from the bundle's repository
+description:
+  - Installs what is missing or differs, with its dependencies, from one apt source and no other.
+  - Nothing is ever removed, no service is started by the installation unless asked for.
+  - An interrupted dpkg is completed first. dpkg's lock is waited for, and its holder is named.
+  - apt runs as the transient unit C(appliance-packages.service), see C(node_job).
+options:
+  packages:
+    description: Package names and the exact version of each.
+    type: dict
+    required: true
+  source_list:
+    description: The only apt source list that is read.
+    type: path
+    default: /etc/apt/sources.list.d/appliance.list
+  hold:
+    description: Whether the packages are put on hold.
+    type: bool
+    default: true
+  start_services:
+    description: Whether the packages may start their services while they are installed.
+    type: bool
+    default: false
+  allow_downgrade:
+    description: Whether a newer version may be replaced by the wanted one.
+    type: bool
+    default: false
+  lock_wait_seconds:
+    description: How long to wait for dpkg's lock.
+    type: int
+    default: 120
+  deadline_seconds:
+    description: How long to wait for the installation.
+    type: int
+    default: 900
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Install Docker
+  packages_from_bundle:
+    packages: {docker.io: 20.10.24+dfsg1-1+deb12u1}
+"""
+
+RETURN = r"""
+installed: {description: Names and versions that were installed, type: dict, returned: always}
+healed: {description: Packages that were left half installed, type: list, returned: always}
+held: {description: Packages newly put on hold, type: list, returned: always}
+"""
+
+
+def observe(module):
+    """Return what differs on this node."""
+    wanted = {name: str(version) for name, version in module.params["packages"].items()}
+    return packages.PlannedRun(
+        packages.observe(module.run_command),
+        wanted,
+        wanted if module.params["hold"] else [],
+        packages.updates_pending(),
+    )
+
+
+def install(module, job, planned):
+    """Run apt in its unit, and prove that everything wanted is there."""
+    want = module.params
+    if not Path(want["source_list"]).is_file():
+        raise packages.PackagesError(
+            "%s is absent, so there is no source to install %s from; run the step 'artifacts' first"
+            % (want["source_list"], ", ".join(planned.missing) or "anything")
+        )
+    packages.wait_for_lock(want["lock_wait_seconds"])
+    configuration = packages.write_configuration(want["source_list"], want["lock_wait_seconds"])
+    command = packages.job_command(
+        planned, configuration, want["start_services"], want["allow_downgrade"]
+    )
+    result, _ = job.run(command, packages.ENVIRONMENT, deadline_seconds=want["deadline_seconds"])
+    if result["rc"] != 0:
+        raise packages.PackagesError(explain(result))
+    left = observe(module)
+    if left.needs_dpkg:
+        raise packages.PackagesError(
+            "apt ended well, and still these differ: %s"
+            % ", ".join(sorted(set(left.missing) | set(left.half)))
+        )
+    return left
+
+
+def hold(module, planned):
+    """Put what is wanted on hold."""
+    if not planned.to_hold:
+        return
+    rc, out, err = module.run_command(["apt-mark", "hold", *planned.to_hold])
+    if rc != 0:
+        raise packages.PackagesError("apt-mark hold failed: %s" % (err or out).strip())
+
+
+def converge(module):
+    """Return what was done, as the result of the module."""
+    job = NodeJob("packages", module.run_command, python=sys.executable)
+    if job.is_running() and not module.check_mode:
+        job.attach(module.params["deadline_seconds"])
+    planned = observe(module)
+    stale = packages.is_stale_policy() and not job.is_running()
+    changed = planned.needs_dpkg or bool(planned.to_hold) or stale
+    if changed and not module.check_mode:
+        if stale:
+            packages.remove_stale_policy()
+        left = install(module, job, planned) if planned.needs_dpkg else planned
+        hold(module, left)
+    return {
+        "changed": changed,
+        "installed": planned.missing,
+        "healed": planned.half,
+        "held": planned.to_hold,
+    }
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "packages": {"type": "dict", "required": True},
+            "source_list": {"type": "path", "default": "/etc/apt/sources.list.d/appliance.list"},
+            "hold": {"type": "bool", "default": True},
+            "start_services": {"type": "bool", "default": False},
+            "allow_downgrade": {"type": "bool", "default": False},
+            "lock_wait_seconds": {"type": "int", "default": 120},
+            "deadline_seconds": {"type": "int", "default": 900},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**converge(module))
+    except (JobError, packages.PackagesError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+#!/usr/bin/python
+"""Ansible module: bring several small text files to their content in one round trip."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: text_files
+short_description: Write several small text files
+description:
+  - Brings each file to its content, mode and owner, atomically, and makes missing parent folders.
+  - Each file is compared by itself, so only what differs is written and reported.
+options:
+  files:
+    description: The files.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path: {description: Absolute path, type: path, required: true}
+      content: {description: The whole content; null means the file is absent, type: str}
+      mode: {description: Octal mode, type: str, default: "0644"}
+      owner: {description: Name of the owner, type: str, default: root}
+      group: {description: Name of the group, type: str, default: root}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Write the source list
+  text_files:
+    files:
+      - path: /etc/apt/sources.list.d/appliance.list
+        content: "deb [trusted=yes] https://artifacts.example:9443/apt ./\n"
+"""
+
+RETURN = r"""
+paths: {description: The files that differed, type: list, returned: always}
+"""
+
+
+def identity(name, ask, check_mode):
+    """Return the id of a user or group; in check mode one that is not made yet is None."""
+    try:
+        return ask(name)[2]
+    except KeyError:
+        if check_mode:
+            return None
+        raise
+
+
+def desired(entry, check_mode):
+    """Return (path, bytes or None, (mode, uid, gid))."""
+    content = entry["content"]
+    if content is not None and not content.endswith("\n"):
+        content += "\n"
+    owner = identity(entry["owner"], pwd.getpwnam, check_mode)
+    group = identity(entry["group"], grp.getgrnam, check_mode)
+    data = None if content is None else content.encode()
+    return Path(entry["path"]), data, (int(entry["mode"], 8), owner, group)
+
+
+def observed(path):
+    """Return (bytes or None, (mode, uid, gid) or None); a link counts as another content."""
+    try:
+        state = path.lstat()
+    except FileNotFoundError:
+        return None, None
+    if not stat.S_ISREG(state.st_mode):
+        return b"", None
+    return path.read_bytes(), (stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
+
+
+def write(path, data, attributes):
+    """Replace the file atomically; None removes it."""
+    if data is None:
+        path.unlink()
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode, owner, group = attributes
+    new = path.with_name("." + path.name + ".new")
+    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.chown(str(new), owner, group)
+    new.chmod(mode)
+    new.replace(path)
+
+
+def difference(path, before, data):
+    """Return the entry that --diff shows."""
+    return {
+        "before_header": str(path),
+        "after_header": str(path),
+        "before": (before or b"").decode("utf-8", "replace"),
+        "after": (data or b"").decode("utf-8", "replace"),
+    }
+
+
+def converge(entries, check_mode):
+    """Write what differs; return (paths, differences)."""
+    paths, differences = [], []
+    for entry in entries:
+        path, data, attributes = desired(entry, check_mode)
+        before, state = observed(path)
+        if before == data and (data is None or state == attributes):
+            continue
+        if not check_mode:
+            write(path, data, attributes)
+        paths.append(str(path))
+        differences.append(difference(path, before, data))
+    return paths, differences
+
+
+def main():
+    """Run the module."""
+    entry = {
+        "path": {"type": "path", "required": True},
+        "content": {"type": "str"},
+        "mode": {"type": "str", "default": "0644"},
+        "owner": {"type": "str", "default": "root"},
+        "group": {"type": "str", "default": "root"},
+    }
+    files = {"type": "list", "elements": "dict", "required": True, "options": entry}
+    module = AnsibleModule(argument_spec={"files": files}, supports_check_mode=True)
+    try:
+        paths, differences = converge(module.params["files"], module.check_mode)
+    except (OSError, KeyError) as error:
+        module.fail_json(msg="a file could not be written: %s" % error)
+    module.exit_json(changed=bool(paths), paths=paths, diff=differences)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""Bring exact package versions onto a node from one apt source, and nothing from anywhere else.
+
+apt gets its own lists and cache folders, one source, and the site's own sources stay unread: an
+unreachable or newer archive can neither fail nor win. The run itself is a :mod:`appliance_job`.
+
+Python 3.8, standard library. What must not be here: which packages a role wants.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+import time
+from pathlib import Path
+
+STATE_DIR = Path("/var/lib/appliance/apt")
+POLICY = Path("/usr/sbin/policy-rc.d")
+POLICY_MARK = "# appliance: no service starts while packages are unpacked"
+DPKG_DIR = Path("/var/lib/dpkg")
+_FLOCK = "hhqqi4x"
+_HALF_STATES = frozenset("UFHWt")
+_QUERY = "${Package}\\t${Version}\\t${db:Status-Abbrev}\\n"
+
+# $1 policy file or '', $2 options for every apt-get call, the rest: arguments of apt-get install.
+SCRIPT = r"""
+set -eu
+policy=$1; configuration=$2; shift 2
+trap 'exit 143' TERM INT HUP
+if [ -n "$policy" ] && [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\n%s\nexit 101\n' '@MARK@' > "$policy.new"
+    chmod 755 "$policy.new"
+    mv "$policy.new" "$policy"
+fi
+dpkg --force-confdef --force-confold --configure -a
+if [ $# -gt 0 ]; then
+    APT_CONFIG=$configuration apt-get -q update
+    APT_CONFIG=$configuration apt-get -q "$@"
+fi
+""".replace("@MARK@", POLICY_MARK)
+
+ENVIRONMENT = {
+    "DEBIAN_FRONTEND": "noninteractive",
+    "DEBIAN_PRIORITY": "critical",
+    "NEEDRESTART_SUSPEND": "1",
+    "NEEDRESTART_MODE": "l",
+    "APT_LISTCHANGES_FRONTEND": "none",
+    "UCF_FORCE_CONFFOLD": "1",
+}
+
+
+class PackagesError(Exception):
+    """The packages cannot be brought, and the sentence says why and what to do."""
+
+
+class Observed:
+    """What dpkg knows.
+
+    Attributes:
+        versions: name to version of what is installed completely.
+        half: names that an interrupted run left in between.
+        held: names on hold.
+    """
+
+    def __init__(self, versions, half, held):
+        self.versions = versions
+        self.half = half
+        self.held = held
+
+    @classmethod
+    def parse(cls, text):
+        """Read the output of the query."""
+        versions, half, held = {}, [], set()
+        for line in text.splitlines():
+            name, version, status = [*line.split("\t"), "", ""][:3]
+            wanted, state = status[:1], status[1:2]
+            if wanted == "h":
+                held.add(name)
+            if state == "i" and status[2:3].strip() == "":
+                versions[name] = version
+            elif state in _HALF_STATES or status[2:3].strip():
+                half.append(name)
+        return cls(versions, sorted(half), held)
+
+
+class PlannedRun:
+    """What differs, as the module reports it."""
+
+    def __init__(self, observed, wanted, hold, interrupted):
+        self.missing = {
+            name: version
+            for name, version in sorted(wanted.items())
+            if observed.versions.get(name) != version
+        }
+        self.half = observed.half
+        self.interrupted = bool(interrupted or observed.half)
+        self.to_hold = sorted(set(hold) - observed.held)
+        self.to_release = sorted(set(self.missing) & observed.held)
+
+    @property
+    def needs_dpkg(self):
+        """Whether dpkg has to run."""
+        return bool(self.missing or self.interrupted)
+
+
+def observe(run):
+    """Ask dpkg what is there."""
+    rc, out, err = run(["dpkg-query", "-W", "-f", _QUERY])
+    if rc not in (0, 1):
+        raise PackagesError("dpkg's database cannot be read: %s" % err.strip())
+    return Observed.parse(out)
+
+
+def updates_pending(dpkg_dir=DPKG_DIR):
+    """Return whether dpkg itself says that it was interrupted."""
+    try:
+        return any(re.match(r"^\d+$", entry.name) for entry in (dpkg_dir / "updates").iterdir())
+    except OSError:
+        return False
+
+
+def lock_holder(paths):
+    """Return "pid N (command)" of the process that holds one of the locks, or None."""
+    for path in paths:
+        try:
+            handle = os.open(str(path), os.O_RDWR)
+        except OSError:
+            continue
+        try:
+            asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            answer = fcntl.fcntl(handle, fcntl.F_GETLK, asked)
+        finally:
+            os.close(handle)
+        kind, _, _, _, pid = struct.unpack(_FLOCK, answer)
+        if kind != fcntl.F_UNLCK:
+            return "pid %d (%s)" % (pid, _command_of(pid))
+    return None
+
+
+def _command_of(pid):
+    try:
+        raw = Path("/proc/%d/cmdline" % pid).read_bytes()
+    except OSError:
+        return "gone"
+    return raw.replace(b"\0", b" ").decode("utf-8", "replace").strip()[:100] or "a kernel thread"
+
+
+def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
+    """Wait until nobody holds dpkg's locks.
+
+    Raises:
+        PackagesError: somebody still holds it after that many seconds; says who.
+    """
+    paths = [DPKG_DIR / "lock-frontend", DPKG_DIR / "lock"]
+    holder = holder or (lambda: lock_holder(paths))
+    until = clock() + seconds
+    while True:
+        who = holder()
+        if not who:
+            return
+        if clock() >= until:
+            raise PackagesError(
+                "dpkg's lock is held by %s for more than %d s; let it end (or stop "
+                "apt-daily.service and unattended-upgrades.service) and run again" % (who, seconds)
+            )
+        sleep(1)
+
+
+def apt_configuration(source_list, state_dir, lock_seconds):
+    """Return the apt configuration of our runs: one source, own folders, nothing removed.
+
+    It is given by APT_CONFIG with ``#clear`` and by Dir::Etc::parts, so that no file of the
+    site's apt.conf.d has a say but the one that names our certificate authority.
+    """
+    lines = {
+        "Dir::Etc::main": "/dev/null",
+        "Dir::Etc::parts": str(state_dir / "conf.d"),
+        "Dir::Etc::sourcelist": source_list,
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferencesparts": "/dev/null",
+        "Dir::State::lists": str(state_dir / "lists"),
+        "Dir::Cache": str(state_dir / "cache"),
+        "Acquire::http::Proxy": "DIRECT",
+        "Acquire::https::Proxy": "DIRECT",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "3",
+        "APT::Sandbox::User": "root",
+        "APT::Install-Recommends": "false",
+        "APT::Get::Assume-Yes": "true",
+        "APT::Get::Remove": "false",
+        "APT::Update::Error-Mode": "any",
+        "APT::Keep-Downloaded-Packages": "false",
+        "DPkg::Lock::Timeout": str(lock_seconds),
+        "Dpkg::Use-Pty": "false",
+    }
+    text = "".join('%s "%s";\n' % item for item in lines.items())
+    return text + 'DPkg::Options { "--force-confdef"; "--force-confold"; };\n'
+
+
+def write_configuration(source_list, lock_seconds, state_dir=STATE_DIR):
+    """Write the configuration and its folders; return its path."""
+    conf = Path("/etc/apt/apt.conf.d/90appliance")
+    for part in ("conf.d", "lists/partial", "cache/archives/partial"):
+        (state_dir / part).mkdir(parents=True, exist_ok=True)
+    link = state_dir / "conf.d" / "90appliance"
+    if not link.is_symlink():
+        link.symlink_to(conf)
+    path = state_dir / "apt.conf"
+    path.write_text(apt_configuration(source_list, state_dir, lock_seconds))
+    return str(path)
+
+
+def job_command(planned, configuration, start_services, allow_downgrade, policy=POLICY):
+    """Return the argv of the transient unit."""
+    command = ["/bin/sh", "-c", SCRIPT, "packages", "" if start_services else str(policy)]
+    command.append(configuration)
+    if planned.missing:
+        command += ["install", "--allow-change-held-packages"]
+        command += ["--allow-downgrades"] if allow_downgrade else []
+        command += ["%s=%s" % item for item in sorted(planned.missing.items())]
+    elif planned.half:
+        command += ["install", "--fix-broken"]
+    return command
+
+
+def is_stale_policy(policy=POLICY):
+    """Return whether a power cut left our policy file behind."""
+    try:
+        return POLICY_MARK in policy.read_text()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def remove_stale_policy(policy=POLICY):
+    """Remove a policy file that a power cut left behind; one that is not ours stays."""
+    if is_stale_policy(policy):
+        policy.unlink()
