@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class ClusterApi(Protocol):
 class Playbooks(Protocol):
     """Ansible."""
 
-    def play(self, play: Play, observer: Observer) -> None:
-        """Run one playbook to its end.
+    def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
+        """Run one playbook to its end; ``on_task(node, task, changed)`` sees its tasks.
 
         Raises:
             PlaybookFailed: with host, task and the role's own message of each failed host.

@@ -1,0 +1,238 @@
+"""The Kubernetes API of a site, by the official client, through an SSH tunnel.
+
+The control host needs SSH only: admin credentials are read from a control-plane node over SSH and
+kept in memory, so a laptop that never saw this site can look at it. ``kubernetes`` is imported
+inside functions: it takes a second, and ``--help`` must not pay for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from appliance.errors import ApplianceError
+from appliance.model.cluster import (
+    SERIAL_ANNOTATION,
+    Cluster,
+    ClusterNode,
+    ClusterState,
+    NoCluster,
+    SystemPod,
+    Unreachable,
+)
+from appliance.model.traces import cluster_traces
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh import SshNodes
+    from appliance.model.photograph import Photograph
+    from appliance.model.site import Node, Site
+
+API_PORT = 6443
+SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
+TIMEOUT = (3, 10)
+
+
+class KubernetesApi:
+    """Reads the cluster of one site.
+
+    Args:
+        site: whose control-plane nodes are asked, in the inventory's order.
+        nodes: SSH to them.
+    """
+
+    def __init__(self, site: Site, nodes: SshNodes) -> None:
+        self._site = site
+        self._nodes = nodes
+
+    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:
+        """The cluster's state; a cluster that does not answer is a value, not an error."""
+        traces = {
+            node.name: trace
+            for node in self._site.control_plane
+            if node.name in photographs
+            and (trace := cluster_traces(photographs[node.name])) is not None
+        }
+        unseen = [n.name for n in self._site.control_plane if n.name not in photographs]
+        if not traces and not unseen:
+            return NoCluster()
+        reasons = [f"{name}: not photographed" for name in unseen]
+        for node in self._site.control_plane:
+            if node.name not in traces:
+                continue
+            try:
+                with self.client(node) as client:
+                    return _read(client)
+            except _NotReadable as error:
+                reasons.append(f"{node.name}: {error}")
+        return Unreachable("; ".join(reasons), traces)
+
+    @contextmanager
+    def client(self, node: Node) -> Iterator[Any]:
+        """An API client that talks to ``node``'s own API server.
+
+        Raises:
+            _NotReadable: no credentials there, or nothing answers.
+        """
+        from kubernetes.config import new_client_from_config_dict
+
+        answer = self._nodes.run(
+            node, "if [ -r {0} ]; then cat {0}; else sudo -n cat {0}; fi".format(
+                "/etc/kubernetes/admin.conf"
+            ),
+            timeout=10,
+        )
+        if answer.code != 0:
+            raise _NotReadable("no /etc/kubernetes/admin.conf there")
+        config = yaml.safe_load(answer.output)
+        with self._nodes.tunnel(node, str(node.address.ip), API_PORT) as port:
+            for cluster in config["clusters"]:
+                cluster["cluster"]["server"] = f"https://127.0.0.1:{port}"
+                cluster["cluster"]["tls-server-name"] = "kubernetes"
+            client = new_client_from_config_dict(config)
+            client.configuration.retries = False
+            client.configuration.proxy = None
+            client.rest_client.pool_manager.connection_pool_kw["retries"] = False
+            try:
+                yield client
+            finally:
+                client.close()
+
+    @contextmanager
+    def any_client(self) -> Iterator[Any]:
+        """A client to the first control-plane node whose API server answers.
+
+        Raises:
+            ApplianceError: none does.
+        """
+        from kubernetes.client import VersionApi
+
+        reasons = []
+        for node in self._site.control_plane:
+            try:
+                with self.client(node) as client:
+                    _call(lambda client=client: VersionApi(client).get_code(_request_timeout=TIMEOUT))
+                    yield client
+                    return
+            except _NotReadable as error:
+                reasons.append(f"{node.name}: {error}")
+        raise ApplianceError(
+            f"no API server answers: {'; '.join(reasons)}", hint="see what is wrong: appliance status"
+        )
+
+
+class _NotReadable(Exception):
+    """The API of one node could not be read; the text says why."""
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        return function()
+    except ApiException as error:
+        raise _NotReadable(f"the API answered {error.status} {error.reason}") from error
+    except (HTTPError, OSError) as error:
+        raise _NotReadable(f"the API does not answer: {error.__class__.__name__}") from error
+
+
+def _read(client: Any) -> Cluster:
+    from kubernetes.client import CoreV1Api, VersionApi
+
+    core = CoreV1Api(client)
+    version = _call(lambda: VersionApi(client).get_code(_request_timeout=TIMEOUT)).git_version
+    nodes = _call(lambda: core.list_node(_request_timeout=TIMEOUT)).items
+    pods: list[SystemPod] = []
+    for namespace in SYSTEM_NAMESPACES:
+        found = _call(
+            lambda namespace=namespace: core.list_namespaced_pod(namespace, _request_timeout=TIMEOUT)
+        )
+        pods.extend(_pod(pod) for pod in found.items)
+    maps = {
+        (item.metadata.namespace, item.metadata.name): item.data or {}
+        for namespace in SYSTEM_NAMESPACES
+        for item in _call(
+            lambda namespace=namespace: core.list_namespaced_config_map(
+                namespace, _request_timeout=TIMEOUT
+            )
+        ).items
+    }
+    apps = {pod.app for pod in pods}
+    missing = [
+        what
+        for what, there in (
+            ("ConfigMap kubeadm-config", ("kube-system", "kubeadm-config") in maps),
+            ("kube-proxy", "kube-proxy" in apps),
+            ("CoreDNS", "kube-dns" in apps),
+        )
+        if not there
+    ]
+    return Cluster(
+        nodes={node.metadata.name: _node(node) for node in nodes},
+        pods=tuple(pods),
+        version=version,
+        pod_network=_pod_network(maps.get(("kube-flannel", "kube-flannel-cfg"))),
+        missing=tuple(missing),
+    )
+
+
+def _pod_network(config: Mapping[str, str] | None) -> str | None:
+    if not config or "net-conf.json" not in config:
+        return None
+    network = yaml.safe_load(config["net-conf.json"]).get("Network")
+    return str(network) if network else None
+
+
+def _node(node: Any) -> ClusterNode:
+    ready = next((c for c in node.status.conditions or [] if c.type == "Ready"), None)
+    labels = node.metadata.labels or {}
+    return ClusterNode(
+        name=node.metadata.name,
+        ready=ready is not None and ready.status == "True",
+        not_ready_reason="" if ready is None else f"{ready.reason}: {ready.message}",
+        version=node.status.node_info.kubelet_version,
+        internal_ip=next(
+            (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
+        ),
+        unschedulable=bool(node.spec.unschedulable),
+        taints=tuple(
+            f"{t.key}={t.value or ''}:{t.effect}" for t in node.spec.taints or []
+        ),
+        control_plane="node-role.kubernetes.io/control-plane" in labels
+        or "node-role.kubernetes.io/master" in labels,
+        serial=(node.metadata.annotations or {}).get(SERIAL_ANNOTATION),
+        system_uuid=node.status.node_info.system_uuid,
+        pod_cidr=node.spec.pod_cidr,
+    )
+
+
+def _pod(pod: Any) -> SystemPod:
+    conditions = {c.type: c.status for c in pod.status.conditions or []}
+    labels = pod.metadata.labels or {}
+    return SystemPod(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        node=pod.spec.node_name,
+        ready=conditions.get("Ready") == "True" and pod.metadata.deletion_timestamp is None,
+        phase=pod.status.phase or "Unknown",
+        reason=_why_not_ready(pod),
+        app=labels.get("k8s-app") or labels.get("app") or labels.get("component") or "",
+    )
+
+
+def _why_not_ready(pod: Any) -> str:
+    """The first container's waiting or terminated reason, else the scheduler's word."""
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    for status in statuses:
+        state = status.state
+        if state and state.waiting and state.waiting.reason != "PodInitializing":
+            return f"{status.name}: {state.waiting.reason} {state.waiting.message or ''}".strip()
+        if state and state.terminated and state.terminated.exit_code:
+            return f"{status.name}: ended with code {state.terminated.exit_code}"
+    for condition in pod.status.conditions or []:
+        if condition.type == "PodScheduled" and condition.status != "True":
+            return f"{condition.reason}: {condition.message}"
+    return ""

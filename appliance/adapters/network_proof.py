@@ -1,0 +1,190 @@
+"""Prove the pod network with real pods: pull, pod to pod, service address, DNS.
+
+A DaemonSet answers HTTP on every node; then one checker pod a node reaches every other node's pod,
+the service's address, and resolves the service's name. What each saw comes back as its termination
+message. The namespace is new for each proof and is deleted at its end.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from appliance.errors import ClusterError
+
+if TYPE_CHECKING:
+    from appliance.adapters.kubernetes import KubernetesApi
+
+T = TypeVar("T")
+
+PORT = 8080
+TIMEOUT = (3, 20)
+_CHECK = r"""
+out=/dev/termination-log
+for target in $PEERS; do
+  node=${target%%=*}; address=${target#*=}
+  n=0; until answer=$(wget -q -T 3 -O - "http://$address:8080/"); do
+    n=$((n+1)); [ $n -ge 5 ] && { echo "no answer from the pod on $node ($address)" >>$out; break; }
+    sleep 1
+  done
+done
+n=0; until wget -q -T 3 -O /dev/null "http://$SERVICE:8080/"; do
+  n=$((n+1)); [ $n -ge 5 ] && { echo "no answer from the service address $SERVICE" >>$out; break; }
+  sleep 1
+done
+n=0; until nslookup "$NAME" >/dev/null 2>&1; do
+  n=$((n+1)); [ $n -ge 5 ] && { echo "the cluster's DNS does not resolve $NAME" >>$out; break; }
+  sleep 1
+done
+exit 0
+"""
+
+
+def prove_network(
+    api: KubernetesApi, nodes: Sequence[str], image: str, *, patience_seconds: float = 120
+) -> tuple[str, ...]:
+    """Run the proof on ``nodes``; one sentence per fault, none when all is well.
+
+    Args:
+        api: the site's cluster.
+        nodes: names of Node objects that must take part.
+        image: ``NAME:PORT/busybox@sha256:…``; pulled anew by each node.
+        patience_seconds: how long pods may take to start.
+
+    Raises:
+        ClusterError: the API refused what the proof needs.
+    """
+    from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
+
+    namespace = f"appliance-proof-{secrets.token_hex(3)}"
+    with api.any_client() as client:
+        core, apps = CoreV1Api(client), AppsV1Api(client)
+        try:
+            core.create_namespace({"metadata": {"name": namespace}}, _request_timeout=TIMEOUT)
+            try:
+                return _prove(core, apps, namespace, nodes, image, patience_seconds)
+            finally:
+                core.delete_namespace(namespace, _request_timeout=TIMEOUT)
+        except ApiException as error:
+            raise ClusterError(
+                f"the API refused a part of the network proof: {error.status} {error.reason}",
+                hint=f"what is left of it goes with: kubectl delete namespace {namespace}",
+            ) from error
+
+
+def _prove(  # noqa: PLR0913 - the two clients and the proof's parameters
+    core: Any, apps: Any, namespace: str, nodes: Sequence[str], image: str, patience: float
+) -> tuple[str, ...]:
+    service_name = f"proof.{namespace}.svc.cluster.local"
+    service = core.create_namespaced_service(namespace, _service(), _request_timeout=TIMEOUT)
+    apps.create_namespaced_daemon_set(namespace, _answerers(image), _request_timeout=TIMEOUT)
+
+    def running() -> dict[str, str] | None:
+        pods = _pods(core, namespace, "answer")
+        there = {p.spec.node_name: p.status.pod_ip for p in pods if _is_ready(p)}
+        return there if set(nodes) <= set(there) else None
+
+    addresses = _wait(running, patience)
+    if addresses is None:
+        return tuple(_not_started(_pods(core, namespace, "answer"), nodes))
+    peers = " ".join(f"{name}={address}" for name, address in sorted(addresses.items()))
+    for node in nodes:
+        pod = _checker(node, image, peers, service.spec.cluster_ip, service_name)
+        core.create_namespaced_pod(namespace, pod, _request_timeout=TIMEOUT)
+
+    def finished() -> list[Any] | None:
+        pods = _pods(core, namespace, "check")
+        done = [p for p in pods if p.status.phase in ("Succeeded", "Failed")]
+        return done if len(done) >= len(nodes) else None
+
+    done = _wait(finished, patience)
+    if done is None:
+        return tuple(_not_started(_pods(core, namespace, "check"), nodes))
+    return tuple(
+        f"{pod.spec.node_name}: {line}"
+        for pod in done
+        for status in pod.status.container_statuses
+        for line in (status.state.terminated.message or "").splitlines()
+    )
+
+
+def _wait(probe: Callable[[], T | None], patience_seconds: float) -> T | None:
+    deadline = time.monotonic() + patience_seconds
+    while (value := probe()) is None and time.monotonic() < deadline:
+        time.sleep(0.3)
+    return value
+
+
+def _pods(core: Any, namespace: str, part: str) -> list[Any]:
+    found = core.list_namespaced_pod(
+        namespace, label_selector=f"proof={part}", _request_timeout=TIMEOUT
+    )
+    return list(found.items)
+
+
+def _is_ready(pod: Any) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
+
+
+def _not_started(pods: Iterable[Any], nodes: Sequence[str]) -> list[str]:
+    by_node = {pod.spec.node_name: pod for pod in pods}
+    faults = []
+    for node in nodes:
+        pod = by_node.get(node)
+        if pod is None:
+            faults.append(f"{node}: no test pod was started there")
+        elif not _is_ready(pod) and pod.status.phase != "Succeeded":
+            states = [s.state.waiting for s in pod.status.container_statuses or []]
+            reason = next((f"{w.reason} {w.message or ''}".strip() for w in states if w), "no reason")
+            faults.append(f"{node}: its test pod does not start: {pod.status.phase}, {reason}")
+    return faults
+
+
+def _service() -> dict[str, Any]:
+    return {
+        "metadata": {"name": "proof"},
+        "spec": {"selector": {"proof": "answer"}, "ports": [{"port": PORT, "targetPort": PORT}]},
+    }
+
+
+def _answerers(image: str) -> dict[str, Any]:
+    labels = {"proof": "answer"}
+    container = {
+        "name": "answer",
+        "image": image,
+        "imagePullPolicy": "Always",
+        "command": ["/bin/busybox", "sh", "-c", _SERVE],
+        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
+    }
+    return {
+        "metadata": {"name": "answer", "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]} | _POD},
+        },
+    }
+
+
+_SERVE = f"mkdir -p /www && echo here >/www/index.html && exec httpd -f -p {PORT} -h /www"
+_POD: dict[str, Any] = {
+    "terminationGracePeriodSeconds": 0,
+    "enableServiceLinks": False,
+    "automountServiceAccountToken": False,
+    "tolerations": [{"operator": "Exists"}],
+}
+
+
+def _checker(node: str, image: str, peers: str, service: str, name: str) -> dict[str, Any]:
+    values = {"PEERS": peers, "SERVICE": service, "NAME": name}
+    container = {
+        "name": "check",
+        "image": image,
+        "command": ["/bin/busybox", "sh", "-c", _CHECK],
+        "env": [{"name": key, "value": value} for key, value in values.items()],
+    }
+    return {
+        "metadata": {"generateName": "check-", "labels": {"proof": "check"}},
+        "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [container]} | _POD,
+    }

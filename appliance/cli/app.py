@@ -1,0 +1,198 @@
+"""The command tree, and the only place that builds adapters and hands them to workflows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance import __version__
+
+if TYPE_CHECKING:
+    from appliance.adapters.bundle_directory import BundleDirectory
+    from appliance.adapters.journal import FileJournal
+    from appliance.adapters.kubernetes import KubernetesApi
+    from appliance.adapters.ssh import SshNodes
+    from appliance.cli.progress import Progress
+    from appliance.model.desired import Desired
+    from appliance.model.photograph import Photograph
+    from appliance.model.plan import Plan
+    from appliance.model.planner import Scope
+    from appliance.model.postconditions import Observed
+    from appliance.model.preflight import Finding
+    from appliance.model.site import Site
+    from appliance.workflows.install import Installed
+    from appliance.workflows.survey import Survey
+
+# Name -> module of each command; loaded only when it is named, or listed by --help.
+COMMANDS: Mapping[str, str] = {
+    "bundle": "appliance.cli.bundle",
+    "hardware": "appliance.cli.hardware",
+    "history": "appliance.cli.history",
+    "install": "appliance.cli.install",
+    "lab": "appliance.cli.lab",
+    "plan": "appliance.cli.plan",
+    "site": "appliance.cli.site",
+    "status": "appliance.cli.status",
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All names, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of that name; its command has the same name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+
+class SystemClock:
+    """Real time."""
+
+    def now(self) -> float:
+        """UTC epoch seconds."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+@dataclass
+class Connected:
+    """One site with its adapters, for the life of one command."""
+
+    site: Site
+    desired: Desired
+    nodes: SshNodes
+    cluster: KubernetesApi
+    bundle: BundleDirectory | None
+
+    @cached_property
+    def journal(self) -> FileJournal:
+        """The site's journal."""
+        from appliance.adapters.journal import FileJournal
+
+        return FileJournal(self.site.state_directory / "journal")
+
+    def preflight(
+        self, desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
+    ) -> Sequence[Finding]:
+        """The pure checks of the model, with the hardware catalogue of this installation."""
+        from appliance.adapters.content import load_hardware
+        from appliance.model.preflight import preflight
+
+        return preflight(desired, photographs, observed.cluster, load_hardware(), time.time())
+
+    def survey(self, scope: Scope) -> Survey:
+        """One look at everything, and the plan that follows."""
+        from appliance.workflows.survey import survey
+
+        return survey(self.desired, self.nodes, self.cluster, self.preflight, scope)
+
+    def install(
+        self,
+        scope: Scope,
+        progress: Progress,
+        confirm: Callable[[Plan], bool],
+        *,
+        dry_run: bool = False,
+    ) -> Installed:
+        """Run the install workflow; one at a time per site."""
+        from appliance.adapters.ansible import AnsiblePlaybooks
+        from appliance.adapters.journal import new_run_id
+        from appliance.adapters.site_lock import site_lock
+        from appliance.adapters.vault import password_file
+        from appliance.workflows.install import InstallPorts, InstallRequest, install
+
+        request = InstallRequest(
+            desired=self.desired,
+            run=new_run_id(),
+            operator=os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown",
+            tool_version=__version__,
+            scope=scope,
+            dry_run=dry_run,
+        )
+        ports = InstallPorts(
+            nodes=self.nodes,
+            cluster=self.cluster,
+            playbooks=AnsiblePlaybooks(self.site.directory, password_file(self.site)),
+            journal=self.journal,
+            clock=SystemClock(),
+            observer=progress,
+            preflight=self.preflight,
+            bundle=self.bundle,
+            confirm=confirm,
+        )
+        with site_lock(self.site.state_directory, f"install {request.run}"):
+            return install(request, ports)
+
+
+@dataclass
+class Application:
+    """What commands get as their context object: how to reach a site."""
+
+    opened: list[AbstractContextManager[object]] = field(default_factory=list)
+
+    def connect(self, directory: Path, bundle: Path | None = None) -> Connected:
+        """Load a site, its release and its bundle, and prepare the adapters; connects lazily.
+
+        Raises:
+            ConfigError: the site or the release is wrong; every fault at once.
+            BundleRefused: ``bundle`` is no bundle.
+        """
+        from appliance.adapters.bundle_directory import BundleDirectory
+        from appliance.adapters.content import load_release
+        from appliance.adapters.kubernetes import KubernetesApi
+        from appliance.adapters.site_files import load_site
+        from appliance.adapters.ssh import SshNodes
+        from appliance.model.desired import Desired
+
+        site = load_site(directory)
+        found = BundleDirectory(bundle) if bundle else None
+        desired = Desired(
+            site=site,
+            release=load_release(site.settings.appliance_release),
+            manifest=found.manifest if found else None,
+            bundle_digest=found.digest if found else None,
+        )
+        nodes = SshNodes(site, _probe_arguments(desired))
+        return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
+
+
+def _probe_arguments(desired: Desired) -> tuple[str, ...]:
+    settings = desired.site.settings
+    return (
+        *("--facts", "/etc/appliance-lab/facts"),
+        *("--registry", settings.registry),
+        *("--artifacts", settings.artifacts),
+    )
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "APPLIANCE"},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="appliance")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Provision and look after the Run:ai Appliance, without internet.
+
+    Every command looks first, says what it will do, and proves what it did. A second run heals.
+    Begin with: appliance lab up (a rehearsal on this machine) or appliance site init (a real rack).
+    """
+    ctx.obj = Application()

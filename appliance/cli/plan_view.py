@@ -1,0 +1,71 @@
+"""Show a Plan: the same picture in ``plan``, ``install`` and ``status``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.model.steps import BY_NAME
+
+if TYPE_CHECKING:
+    from appliance.model.plan import Plan, PlannedStep
+
+FEW = 3
+
+
+def plan_as_json(plan: Plan) -> dict[str, Any]:
+    """The plan as plain data; the keys are a contract."""
+    return {
+        "steps": [
+            {
+                "name": step.name,
+                "nodes": list(step.nodes),
+                "reasons": [{"node": r.node, "text": r.text} for r in step.reasons],
+                "disturbs": list(step.disturbs),
+            }
+            for step in plan.steps
+        ],
+        "satisfied": list(plan.satisfied),
+        "refusals": [
+            {
+                "node": r.node,
+                "check": r.check,
+                "seen": r.seen,
+                "expected": r.expected,
+                "hint": r.hint,
+            }
+            for r in plan.refusals
+        ],
+        "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
+        "leader": plan.choice.leader,
+    }
+
+
+def show_plan(plan: Plan, *, err: bool = False) -> None:
+    """Print what will be done and why; what is refused; what to know."""
+    for warning in plan.warnings:
+        click.echo(f"warning: {warning.node}: {warning.text}", err=True)
+    if not plan.steps:
+        click.echo("nothing to do: every step's outcome was observed on every node", err=err)
+        return
+    for step in plan.steps:
+        _show_step(step, err=err)
+    if plan.satisfied:
+        click.echo(f"already so: {', '.join(plan.satisfied)}", err=err)
+    for refusal in plan.refusals:
+        click.echo(f"refused: {refusal.sentence()}", err=err)
+        click.echo(f"   hint: {refusal.hint}", err=err)
+
+
+def _show_step(step: PlannedStep, *, err: bool) -> None:
+    click.echo(f"{step.name}: {BY_NAME[step.name].summary}: {', '.join(step.nodes)}", err=err)
+    by_text: dict[str, list[str]] = {}
+    for reason in step.reasons:
+        by_text.setdefault(reason.text, []).append(reason.node)
+    for text, nodes in list(by_text.items())[:FEW]:
+        click.echo(f"   because {', '.join(nodes)}: {text}", err=err)
+    if len(by_text) > FEW:
+        click.echo(f"   and {len(by_text) - FEW} more (see --output json)", err=err)
+    for text in step.disturbs:
+        click.echo(f"   disturbs: {text}", err=err)

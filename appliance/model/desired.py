@@ -1,0 +1,65 @@
+"""What is asked for: a site, a release, and the bundle that carries it, read as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from appliance.model.bundle import BundleManifest
+    from appliance.model.release import Release
+    from appliance.model.site import Node, Site
+
+SYSCTLS: Mapping[str, str] = {
+    "net.bridge.bridge-nf-call-iptables": "1",
+    "net.bridge.bridge-nf-call-ip6tables": "1",
+    "net.ipv4.ip_forward": "1",
+}
+MODULES: tuple[str, ...] = ("br_netfilter", "overlay")
+
+
+@dataclass(frozen=True)
+class Desired:
+    """The wish of one command.
+
+    Attributes:
+        manifest: of the bundle at hand; None when none was given. The planner then trusts the
+            bundle in custody on the services node, by its own digests.
+        bundle_digest: sha256 of the bundle's ``manifest.json``, hex; None without a bundle.
+    """
+
+    site: Site
+    release: Release
+    manifest: BundleManifest | None = None
+    bundle_digest: str | None = None
+
+    @property
+    def kubernetes_version(self) -> str:
+        """With its ``v``, as kubeadm, kubelet and the API print it."""
+        return "v" + self.release.versions.kubernetes.removeprefix("v")
+
+    def override(self, role: str, variable: str) -> object | None:
+        """The site's exception for one role variable, or None."""
+        return self.site.settings.role_overrides.get(role, {}).get(f"{role}_{variable}")
+
+    def host_names(self) -> dict[str, tuple[str, ...]]:
+        """Address -> names every node must know without any DNS server."""
+        site = self.site
+        domain = site.settings.domain
+        names: dict[str, list[str]] = {
+            node.ip: [f"{node.name}.{domain}", node.name] for node in site.nodes
+        }
+        services = names[site.services_node.ip]
+        services.extend(
+            name for name in (site.registry_name, site.artifacts_name) if name not in services
+        )
+        endpoint = names.setdefault(str(site.endpoint_address), [])
+        if site.settings.control_plane_endpoint.name not in endpoint:
+            endpoint.append(site.settings.control_plane_endpoint.name)
+        return {address: tuple(items) for address, items in names.items()}
+
+
+def names_of(node: Node, domain: str) -> tuple[str, str]:
+    """A node's full and short name."""
+    return f"{node.name}.{domain}", node.name

@@ -1,0 +1,264 @@
+"""``plan(desired, observed) -> Plan``: no I/O, no clock, no memory of earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.model.cluster import Cluster, NoCluster, Unreachable
+from appliance.model.desired import Desired
+from appliance.model.plan import (
+    Choice,
+    ControlPlaneAction,
+    Plan,
+    PlannedStep,
+    Reason,
+    Refusal,
+    Warning_,
+)
+from appliance.model.postconditions import Observed
+from appliance.model.steps import INSTALL, Step
+from appliance.model.traces import is_member
+
+if TYPE_CHECKING:
+    from appliance.model.preflight import Finding
+    from appliance.model.site import Node
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which part of an install is asked for.
+
+    Attributes:
+        only: this step alone; or None.
+        until: up to and including this step; or None.
+        nodes: these nodes alone; empty means all.
+    """
+
+    only: str | None = None
+    until: str | None = None
+    nodes: frozenset[str] = frozenset()
+
+    def steps(self) -> tuple[Step, ...]:
+        """The steps in scope, in order."""
+        if self.only:
+            return tuple(step for step in INSTALL if step.name == self.only)
+        names = [step.name for step in INSTALL]
+        end = names.index(self.until) + 1 if self.until else len(names)
+        return INSTALL[:end]
+
+
+EVERYTHING = Scope()
+
+
+def plan(
+    desired: Desired,
+    observed: Observed,
+    findings: Sequence[Finding] = (),
+    scope: Scope = EVERYTHING,
+) -> Plan:
+    """What must be done to make ``observed`` what is ``desired``, and what forbids it.
+
+    Args:
+        desired: site, release and bundle.
+        observed: photographs of every node, and the cluster's state.
+        findings: what preflight has to say of the same photographs; errors become refusals when
+            there is something to do, warnings stay warnings.
+        scope: the part of the install that is asked for.
+    """
+    choice, refusals = choose(desired, observed)
+    satisfied: list[str] = []
+    steps: list[PlannedStep] = []
+    for step in scope.steps():
+        reasons = unmet(step, desired, observed, scope.nodes)
+        if reasons:
+            steps.append(_planned(step, reasons, desired, observed, scope.nodes))
+        elif step.unmet is not None:
+            satisfied.append(step.name)
+    steps = _with_preflight(scope, desired, steps)
+    warnings = [Warning_(f.node, _words(f)) for f in findings if f.severity == "warning"]
+    errors = [
+        Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint)
+        for f in findings
+        if f.severity == "error"
+    ]
+    return Plan(
+        steps=tuple(steps),
+        satisfied=tuple(satisfied),
+        refusals=(*refusals, *errors) if steps else (),
+        warnings=tuple(warnings),
+        choice=choice,
+    )
+
+
+def unmet(
+    step: Step, desired: Desired, observed: Observed, only: frozenset[str] = frozenset()
+) -> tuple[Reason, ...]:
+    """What is not so yet of a step's post-condition, node by node."""
+    if step.unmet is None:
+        return ()
+    return tuple(
+        Reason(node.name, text)
+        for node in step.nodes(desired.site)
+        if node.name in observed.photographs and (not only or node.name in only)
+        for text in step.unmet(node, desired, observed)
+    )
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.check}: found {finding.seen}, expected {finding.expected}"
+
+
+def _planned(
+    step: Step,
+    reasons: tuple[Reason, ...],
+    desired: Desired,
+    observed: Observed,
+    only: frozenset[str],
+) -> PlannedStep:
+    in_need = {reason.node for reason in reasons}
+    nodes = tuple(
+        node.name
+        for node in step.nodes(desired.site)
+        if node.name in in_need or (step.together and (not only or node.name in only))
+    )
+    members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
+    disturbs = step.disturbs and any(name in members for name in nodes)
+    return PlannedStep(step.name, nodes, reasons, (step.disturbs,) if disturbs else ())
+
+
+def _with_preflight(scope: Scope, desired: Desired, steps: list[PlannedStep]) -> list[PlannedStep]:
+    """Put the look before the change: on every node, whenever anything is to be changed."""
+    first = next((step for step in scope.steps() if step.unmet is None), None)
+    if first is None or not (steps or scope.only == first.name):
+        return steps
+    nodes = tuple(node.name for node in first.nodes(desired.site))
+    reason = Reason(nodes[0], "looks before anything is changed, and changes nothing")
+    return [PlannedStep(first.name, nodes, (reason,)), *steps]
+
+
+def choose(desired: Desired, observed: Observed) -> tuple[Choice, tuple[Refusal, ...]]:
+    """Pick the leader from the members observed, and say what kubeadm is to do where."""
+    cluster, masters = observed.cluster, desired.site.control_plane
+    if isinstance(cluster, NoCluster):
+        leader = masters[0].name
+        actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in masters}
+        actions[leader] = "init"
+        return Choice(leader, actions, tuple(n.name for n in desired.site.workers)), ()
+    if isinstance(cluster, Unreachable):
+        return _choose_blind(desired, observed, cluster)
+    return _choose_in_cluster(desired, observed, cluster)
+
+
+def _choose_in_cluster(
+    desired: Desired, observed: Observed, cluster: Cluster
+) -> tuple[Choice, tuple[Refusal, ...]]:
+    masters = desired.site.control_plane
+    members = [
+        node
+        for node in masters
+        if (found := cluster.nodes.get(node.name)) is not None and found.control_plane
+    ]
+    healthy = [node for node in members if _answers(observed, node)]
+    carriers = [n for n in masters if _answers(observed, n)]
+    leader = next(iter(healthy or members or carriers or list(masters))).name
+    actions: dict[str, ControlPlaneAction] = {}
+    for node in masters:
+        if node.name == leader:
+            actions[node.name] = "none" if cluster.initialised and members else "resume"
+        else:
+            actions[node.name] = "none" if node in members else "join"
+    joining, stale, refusals = _arrivals(desired, observed, cluster, actions)
+    return Choice(leader, actions, joining, stale), refusals
+
+
+def _answers(observed: Observed, node: Node) -> bool:
+    photo = observed.photographs.get(node.name)
+    return bool(photo and photo.at("kubernetes.api_healthz.ok"))
+
+
+def _arrivals(
+    desired: Desired,
+    observed: Observed,
+    cluster: Cluster,
+    actions: Mapping[str, ControlPlaneAction],
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Refusal, ...]]:
+    """Who must join; whose old Node object is proved stale; who is not who the cluster knows."""
+    joining, stale, refusals = [], [], []
+    for node in desired.site.cluster_members:
+        photo, known = observed.photographs.get(node.name), cluster.nodes.get(node.name)
+        if photo is None:
+            continue
+        serial = photo.at("dmi.serial")
+        if known and known.serial and serial and serial != known.serial:
+            refusals.append(
+                Refusal(
+                    node.name,
+                    "passport",
+                    f"DMI serial {serial}",
+                    f"{known.serial}, which this node had when it joined",
+                    "put the right machine there, or take the old one out of the cluster first: "
+                    f"kubectl delete node {node.name}",
+                )
+            )
+            continue
+        blank = not is_member(photo)
+        if blank and known:
+            stale.append(node.name)
+            if known.ready:
+                refusals.append(_two_machines(node.name))
+        if node in desired.site.workers and (blank or known is None):
+            joining.append(node.name)
+    stale = [name for name in stale if actions.get(name) != "resume"]
+    return tuple(joining), tuple(stale), tuple(refusals)
+
+
+def _two_machines(name: str) -> Refusal:
+    return Refusal(
+        name,
+        "identity",
+        "an empty machine under the name of a node that is Ready in the cluster",
+        "one machine a name",
+        f"find the machine that is Ready as {name} (kubectl get node {name} -o wide), or wait a "
+        "minute until the API notices that it is gone",
+    )
+
+
+def _choose_blind(
+    desired: Desired, observed: Observed, cluster: Unreachable
+) -> tuple[Choice, tuple[Refusal, ...]]:
+    """The API is silent: only a machine that carries the cluster may start it again."""
+    masters = desired.site.control_plane
+    carriers = [node.name for node in masters if node.name in cluster.traces]
+    leader = next(
+        (
+            name
+            for name in carriers
+            if observed.photographs[name].at("kubernetes.etcd_data.present")
+        ),
+        carriers[0] if carriers else masters[0].name,
+    )
+    actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in masters}
+    actions[leader] = "resume"
+    refusals: tuple[Refusal, ...] = ()
+    with_data = [
+        name for name in carriers if observed.photographs[name].at("kubernetes.etcd_data.present")
+    ]
+    if len(with_data) > 1 or not carriers:
+        refusals = (
+            Refusal(
+                leader,
+                "cluster",
+                f"an API that does not answer ({cluster.reason}), etcd data on "
+                f"{', '.join(with_data) or 'no node seen'}",
+                "an API that answers, or a single node that carries the cluster",
+                f"see why etcd has no quorum: ssh {leader} sudo docker ps -a --filter name=etcd",
+            ),
+        )
+    joining = tuple(
+        n.name
+        for n in desired.site.workers
+        if n.name in observed.photographs and not is_member(observed.photographs[n.name])
+    )
+    return Choice(leader, actions, joining), refusals

@@ -1,0 +1,217 @@
+"""When is a step done on a node? One predicate per step, over what was observed.
+
+Each returns one sentence per thing that is not so, empty when the step is done there. Planner and
+verifier ask the same predicate; neither reads the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.model.cluster import Cluster, ClusterState
+from appliance.model.desired import MODULES, SYSCTLS, Desired
+from appliance.model.groups import CONTROL_PLANE
+
+if TYPE_CHECKING:
+    from appliance.model.photograph import Photograph
+    from appliance.model.site import Node
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen in one round.
+
+    Attributes:
+        photographs: node name -> photograph; every node of the site that could be reached.
+        cluster: what the API said, with the same freshness.
+    """
+
+    photographs: Mapping[str, Photograph]
+    cluster: ClusterState
+
+
+def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Kernel settings live and persisted, swap off for good, every name of the site known."""
+    photo = observed.photographs[node.name]
+    if desired.override("host_base", "kernel_managed") is not False:
+        live, kept = photo.at("sysctl") or {}, photo.at("sysctl_persisted") or {}
+        for key, value in SYSCTLS.items():
+            if live.get(key) != value:
+                yield f"{key} is {live.get(key, 'absent')}, not {value}"
+            elif kept.get(key) != value:
+                yield f"{key} is {value} now and would not survive a reboot"
+        yield from _modules(photo)
+    if desired.override("host_base", "swap_managed") is not False:
+        if photo.at("swap.active"):
+            yield "swap is on"
+        if photo.at("swap.fstab"):
+            yield "swap would come back at the next boot (/etc/fstab)"
+    known = photo.at("resolver.hosts") or {}
+    for address, names in desired.host_names().items():
+        absent = [name for name in names if name not in known.get(address, ())]
+        if absent:
+            yield f"/etc/hosts does not give {address} the name {absent[0]}"
+
+
+def _modules(photo: Photograph) -> Iterator[str]:
+    builtin = set(photo.at("modules.builtin") or ())
+    loaded = set(photo.at("modules.loaded") or ()) | builtin
+    persisted = set(photo.at("modules.persisted") or ()) | builtin
+    for module in MODULES:
+        if module not in loaded:
+            yield f"kernel module {module} is not loaded"
+        elif module not in persisted:
+            yield f"kernel module {module} would not be loaded after a reboot"
+
+
+def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The bundle in custody, complete and served; every node trusts and uses it; time in sync."""
+    photo = observed.photographs[node.name]
+    if node.name == desired.site.services_node.name:
+        digest = photo.at("artifacts.bundle_digest")
+        if not photo.at("artifacts.present"):
+            yield "no bundle in custody"
+        elif desired.bundle_digest and digest != desired.bundle_digest:
+            yield f"holds bundle {str(digest)[:12]}, not {desired.bundle_digest[:12]}"
+        elif not photo.at("artifacts.complete"):
+            yield "the bundle in custody is not complete"
+    if not photo.at("artifacts.serving.ok"):
+        yield f"https://{desired.site.settings.artifacts} does not answer here"
+    if not photo.at("trust.site_ca_sha256"):
+        yield "does not have the site's CA"
+    if not _has_apt_source(photo, desired):
+        yield "has no apt source for the bundle"
+    if photo.at("clock.service") != "chrony":
+        yield "time is not kept by chrony"
+
+
+def _has_apt_source(photo: Photograph, desired: Desired) -> bool:
+    return any(
+        desired.site.settings.artifacts in str(source.get("line", ""))
+        for source in photo.at("packages.apt_sources") or ()
+    )
+
+
+def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Docker of the release's line runs with the systemd cgroup driver, and is held."""
+    photo = observed.photographs[node.name]
+    version = photo.at("runtime.docker.version")
+    wanted = ".".join(desired.release.versions.docker.split(".")[:2])
+    if not version:
+        yield "Docker does not run"
+        return
+    if not str(version).startswith(wanted + "."):
+        yield f"Docker is {version}, not {wanted}"
+    if photo.at("runtime.docker.cgroup_driver") != "systemd":
+        yield f"Docker's cgroup driver is {photo.at('runtime.docker.cgroup_driver')}, not systemd"
+    if photo.unit("docker").get("enabled") != "enabled":
+        yield "Docker would not start at boot"
+
+
+def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The registry answers over TLS and holds every image whole; every node trusts it."""
+    photo = observed.photographs[node.name]
+    name = desired.site.settings.registry
+    authority = photo.at("trust.site_ca_sha256")
+    if node.name == desired.site.services_node.name:
+        held = photo.at("registry.images") or {}
+        wanted = desired.manifest.images if desired.manifest else {}
+        absent = [image for image, digest in wanted.items() if held.get(image) != digest]
+        if not photo.at("registry.configured"):
+            yield "no registry is set up"
+        elif absent:
+            yield f"the registry lacks {len(absent)} of {len(wanted)} images, first {absent[0]}"
+        elif photo.at("registry.missing_blobs"):
+            yield f"the registry lacks {len(photo.at('registry.missing_blobs'))} blobs"
+    if not photo.at("registry.serving.ok"):
+        yield f"https://{name} does not answer here: {photo.at('registry.serving.error')}"
+    trusted = (photo.at("trust.docker") or {}).get(name)
+    if node.in_cluster and (trusted != authority or not authority):
+        yield f"Docker does not trust {name}"
+
+
+def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The node is a control-plane member of an initialised cluster of the release's version."""
+    photo = observed.photographs[node.name]
+    yield from _kubelet(photo, desired)
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        yield "there is no cluster yet" if not photo.at("kubernetes.manifests") else (
+            "the API does not answer"
+        )
+        return
+    member = cluster.nodes.get(node.name)
+    if member is None or not member.control_plane:
+        yield "is not a control-plane member of the cluster"
+    elif not photo.at("kubernetes.api_healthz.ok"):
+        yield "its API server is not healthy"
+    for what in cluster.missing:
+        yield f"the cluster has no {what}"
+    if desired.site.settings.control_plane_endpoint.balancer == "keepalived":
+        for unit in ("haproxy", "keepalived"):
+            if photo.unit(unit).get("active") != "active":
+                yield f"{unit} does not run"
+
+
+def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Flannel carries the site's pod range, the node is Ready and so is every system pod on it."""
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        yield "there is no cluster yet"
+        return
+    wanted = str(desired.site.settings.network.pod_cidr)
+    if cluster.pod_network != wanted:
+        yield f"flannel carries {cluster.pod_network or 'nothing'}, not {wanted}"
+    yield from _in_cluster(node, desired, cluster)
+    if node.name == desired.site.control_plane[0].name:
+        for pod in cluster.pods:
+            if pod.app == "kube-dns" and not pod.ready:
+                yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
+
+
+def workers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The node is a Ready member with this machine's serial, its network and proxy pods ready."""
+    yield from _kubelet(observed.photographs[node.name], desired)
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        yield "there is no cluster yet"
+        return
+    yield from _in_cluster(node, desired, cluster)
+
+
+def _kubelet(photo: Photograph, desired: Desired) -> Iterator[str]:
+    for program in ("kubeadm", "kubelet"):
+        version = photo.at(f"kubernetes.{program}_version")
+        if version != desired.kubernetes_version:
+            yield f"{program} is {version or 'absent'}, not {desired.kubernetes_version}"
+    if not photo.at("kubernetes.kubelet_active"):
+        yield "the kubelet does not run"
+
+
+def _in_cluster(node: Node, desired: Desired, cluster: Cluster) -> Iterator[str]:
+    member = cluster.nodes.get(node.name)
+    if member is None:
+        yield "is not a member of the cluster"
+        return
+    if not member.ready:
+        yield f"is not Ready: {member.not_ready_reason or 'no reason given'}"
+    elif member.version != desired.kubernetes_version:
+        yield f"its kubelet says {member.version}, not {desired.kubernetes_version}"
+    if member.serial is None:
+        yield "its accepted serial is not on its Node object"
+    if member.internal_ip and member.internal_ip != node.ip:
+        yield f"is known to the cluster by {member.internal_ip}, not by {node.ip}"
+    here = [pod for pod in cluster.pods if pod.node == node.name]
+    needed = {"flannel": "flannel", "kube-proxy": "kube-proxy"}
+    if CONTROL_PLANE in node.groups:
+        needed |= {part: part for part in ("etcd", "kube-apiserver", "kube-scheduler")}
+        needed["kube-controller-manager"] = "kube-controller-manager"
+    for app, name in needed.items():
+        pods = [pod for pod in here if pod.app == app]
+        if not pods:
+            yield f"no {name} pod runs on it"
+        for pod in pods:
+            if not pod.ready:
+                yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"

@@ -1,0 +1,299 @@
+"""Site + release + bundle + choice -> the variables of every role, as an Ansible inventory.
+
+The one place that knows role variables outside the roles. Secrets appear as references to
+``vault.yml`` (``{{ vault_... }}``), never as values. A site's ``role_overrides`` come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from appliance.errors import BundleRefused
+from appliance.model.groups import CONTROL_PLANE
+
+if TYPE_CHECKING:
+    from appliance.model.bundle import BundleManifest
+    from appliance.model.desired import Desired
+    from appliance.model.plan import Choice
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+
+CA_CERTIFICATE = "{{ vault_site_ca_certificate }}"
+CA_KEY = "{{ vault_site_ca_key }}"
+WORKER_IMAGES = ("pause", "kube-proxy", "flannel")
+API_PORT = 6443
+Vars = dict[str, Any]
+
+
+def run_inventory(
+    desired: Desired,
+    observed: Observed,
+    choice: Choice,
+    *,
+    bundle_directory: str | None,
+) -> dict[str, Any]:
+    """The run's inventory: connection, leader, and each role's variables.
+
+    Args:
+        desired: with a manifest, from the bundle at hand or from the one in custody.
+        observed: for facts a role must be told (serials, interface names).
+        choice: leader and actions, as planned.
+        bundle_directory: the bundle on the control host, or None when custody is enough.
+
+    Raises:
+        BundleRefused: there is no manifest to take versions and digests from.
+    """
+    manifest = desired.manifest
+    if manifest is None:
+        raise BundleRefused(
+            "no bundle is at hand, and none is in custody at the site",
+            hint="appliance install --bundle DIR",
+        )
+    site = desired.site
+    everyone: Vars = {
+        **_connection(site),
+        **_preflight(desired),
+        **_host(desired),
+        **_certificates(),
+        **_artifacts(desired, manifest, bundle_directory),
+        **_runtime(manifest),
+        **_registry(site, manifest),
+        **_kubernetes(desired, manifest),
+        **_control_plane(desired, choice),
+        **_flannel(site, manifest),
+    }
+    hosts = {
+        node.name: {
+            "ansible_host": node.ip,
+            **_time(desired, node),
+            **_kubernetes_host(node, manifest),
+            **_member(desired, observed, choice, node),
+        }
+        for node in site.nodes
+    }
+    overrides = {
+        key: value for role in site.settings.role_overrides.values() for key, value in role.items()
+    }
+    leader = {choice.leader: None} if choice.leader else {}
+    return {
+        "all": {
+            "vars": {**everyone, **overrides},
+            "hosts": hosts,
+            "children": {"appliance_leader": {"hosts": leader}},
+        }
+    }
+
+
+def _connection(site: Site) -> Vars:
+    connection = site.settings.connection
+    options = [f"-o UserKnownHostsFile={site.known_hosts}", "-o StrictHostKeyChecking=yes"]
+    if connection.jump_host:
+        options.append(f"-o ProxyJump={connection.jump_host}")
+    found: Vars = {
+        "ansible_user": connection.user,
+        "ansible_port": connection.port,
+        "ansible_ssh_common_args": " ".join(options),
+        "ansible_become": connection.become,
+        "ansible_python_interpreter": connection.python,
+    }
+    if connection.private_key:
+        found["ansible_ssh_private_key_file"] = connection.private_key
+    return found
+
+
+def _preflight(desired: Desired) -> Vars:
+    site = desired.site
+    services = site.services_node.ip
+    names: dict[str, list[str]] = {}
+    for address, known in desired.host_names().items():
+        for name in known:
+            if "." in name:
+                names.setdefault(name, []).append(address)
+    return {
+        "preflight_peers": {node.name: node.ip for node in site.nodes},
+        "preflight_mtu": site.settings.network.mtu,
+        "preflight_names": names,
+        "preflight_endpoints": [
+            f"{services}:{site.artifacts_port}",
+            f"{services}:{site.registry_port}",
+        ],
+    }
+
+
+def _host(desired: Desired) -> Vars:
+    return {"host_base_hosts": {a: list(names) for a, names in desired.host_names().items()}}
+
+
+def _certificates() -> Vars:
+    return {
+        "site_certificate_ca_certificate": CA_CERTIFICATE,
+        "site_certificate_ca_key": CA_KEY,
+    }
+
+
+def _packages(manifest: BundleManifest, group: str) -> dict[str, str]:
+    """The roots of one group with their exact versions."""
+    return {name: manifest.packages[name] for name in manifest.package_roots.get(group, ())}
+
+
+def _artifacts(desired: Desired, manifest: BundleManifest, directory: str | None) -> Vars:
+    site = desired.site
+    found: Vars = {
+        "artifact_server_bundle_digest": desired.bundle_digest,
+        "artifact_server_packages": _packages(manifest, "artifacts"),
+        "artifact_server_name": site.artifacts_name,
+        "artifact_server_port": site.artifacts_port,
+        "artifact_server_addresses": [site.services_node.ip],
+        "artifact_client_url": f"https://{site.settings.artifacts}",
+        "artifact_client_ca_certificate": CA_CERTIFICATE,
+        "artifact_client_bundle_digest": desired.bundle_digest,
+        "time_sync_packages": _packages(manifest, "time"),
+        "time_sync_allowed_networks": [str(network) for network in site.lan_cidrs],
+        "time_sync_may_set_clock": site.settings.time.may_set_clock,
+    }
+    if directory:
+        found["artifact_server_bundle_dir"] = directory
+    return found
+
+
+def _time(desired: Desired, node: Node) -> Vars:
+    site = desired.site
+    masters = [master.ip for master in site.control_plane]
+    outside = list(site.settings.ntp_servers)
+    orphan = not outside and CONTROL_PLANE in node.groups
+    return {
+        "time_sync_servers": outside or ([] if orphan else masters),
+        "time_sync_orphan_enabled": orphan,
+        "time_sync_peers": [ip for ip in masters if ip != node.ip] if orphan else [],
+    }
+
+
+def _runtime(manifest: BundleManifest) -> Vars:
+    return {"docker_engine_packages": _packages(manifest, "runtime")}
+
+
+def _registry(site: Site, manifest: BundleManifest) -> Vars:
+    return {
+        "container_registry_packages": _packages(manifest, "registry"),
+        "container_registry_name": site.registry_name,
+        "container_registry_port": site.registry_port,
+        "container_registry_addresses": [site.services_node.ip],
+        "container_registry_images": dict(manifest.images),
+        "registry_trust_registry": site.settings.registry,
+        "registry_trust_ca_certificate": CA_CERTIFICATE,
+    }
+
+
+def _files(manifest: BundleManifest, kind: str, only: tuple[str, ...] = ()) -> list[Vars]:
+    return [
+        {"name": item.name, "sha256": item.sha256}
+        for item in manifest.artifacts
+        if item.kind == kind and (not only or item.name in only)
+    ]
+
+
+def _kubernetes(desired: Desired, manifest: BundleManifest) -> Vars:
+    return {
+        "kubernetes_node_artifacts_url": f"https://{desired.site.settings.artifacts}",
+        "kubernetes_node_registry": desired.site.settings.registry,
+        "kubernetes_node_binaries": _files(manifest, "binary", ("kubeadm", "kubelet", "kubectl")),
+        "kubernetes_node_cni_plugins": _files(manifest, "cni"),
+        "kubernetes_node_packages": _packages(manifest, "kubernetes"),
+    }
+
+
+def _kubernetes_host(node: Node, manifest: BundleManifest) -> Vars:
+    helper = ("busybox",)
+    wanted = [
+        {"name": name, "digest": digest}
+        for name, digest in manifest.images.items()
+        if name.partition(":")[0] not in helper
+        and (CONTROL_PLANE in node.groups or name.partition(":")[0] in WORKER_IMAGES)
+    ]
+    return {"kubernetes_node_images": wanted}
+
+
+def _control_plane(desired: Desired, choice: Choice) -> Vars:
+    site, settings = desired.site, desired.site.settings
+    endpoint = settings.control_plane_endpoint
+    address = f"{endpoint.name}:{endpoint.port}"
+    sans = [endpoint.name]
+    if endpoint.virtual_address:
+        sans.append(str(endpoint.virtual_address))
+    for node in site.control_plane:
+        sans.extend((node.name, f"{node.name}.{settings.domain}", node.ip))
+    ignored = list(settings.kubernetes.ignore_preflight_errors)
+    found: Vars = {
+        "kubeadm_control_plane_leader": choice.leader,
+        "kubeadm_control_plane_kubernetes_version": desired.kubernetes_version.removeprefix("v"),
+        "kubeadm_control_plane_registry": settings.registry,
+        "kubeadm_control_plane_endpoint": address,
+        "kubeadm_control_plane_pod_subnet": str(settings.network.pod_cidr),
+        "kubeadm_control_plane_service_subnet": str(settings.network.service_cidr),
+        "kubeadm_control_plane_cert_sans": sans,
+        "kubeadm_control_plane_ignore_preflight_errors": ignored,
+        "kubeadm_control_plane_kubelet_configuration": dict(settings.kubernetes.kubelet),
+        "kubeadm_control_plane_kube_proxy_configuration": dict(settings.kubernetes.kube_proxy),
+        "kubeadm_control_plane_kubeconfig_path": str(site.state_directory / "kubeconfig"),
+        "kubeadm_control_plane_login_user": settings.connection.user,
+        "kubeadm_worker_leader": choice.leader,
+        "kubeadm_worker_endpoint": address,
+        "kubeadm_worker_ignore_preflight_errors": ignored,
+        "api_balancer_enabled": endpoint.balancer == "keepalived",
+        "api_balancer_packages": _packages(desired.manifest, "balancer") if desired.manifest else {},
+        "api_balancer_port": endpoint.port,
+        "api_balancer_backends": [
+            {"name": node.name, "address": node.ip} for node in site.control_plane
+        ],
+    }
+    if endpoint.balancer == "keepalived" and endpoint.virtual_address:
+        prefix = site.control_plane[0].address.network.prefixlen
+        found["api_balancer_virtual_address"] = f"{endpoint.virtual_address}/{prefix}"
+        found["api_balancer_router_id"] = int(endpoint.virtual_address) % 255 or 255
+    return found
+
+
+def _member(desired: Desired, observed: Observed, choice: Choice, node: Node) -> Vars:
+    if not node.in_cluster:
+        return {}
+    photo = observed.photographs.get(node.name)
+    serial = str((photo.at("dmi.serial") if photo else "") or "")
+    stale = node.name in choice.stale
+    if CONTROL_PLANE not in node.groups:
+        return {
+            "kubeadm_worker_action": "join" if node.name in choice.joining else "none",
+            "kubeadm_worker_address": node.ip,
+            "kubeadm_worker_dmi_serial": serial,
+            "kubeadm_worker_remove_stale_node": stale,
+        }
+    action = choice.actions.get(node.name, "none")
+    masters = [master.name for master in desired.site.control_plane]
+    return {
+        "kubeadm_control_plane_action": "init" if action == "resume" else action,
+        "kubeadm_control_plane_address": node.ip,
+        "kubeadm_control_plane_dmi_serial": serial,
+        "kubeadm_control_plane_remove_stale_node": stale,
+        "api_balancer_address": node.ip,
+        "api_balancer_interface": _interface(desired, photo.at("nics") if photo else None, node),
+        "api_balancer_priority": 150 - masters.index(node.name),
+    }
+
+
+def _interface(desired: Desired, nics: list[Mapping[str, Any]] | None, node: Node) -> str:
+    """The NIC that carries the node's address, else the one the site names."""
+    for nic in nics or ():
+        if any(str(a).partition("/")[0] == node.ip for a in nic.get("addresses", ())):
+            return str(nic["name"])
+    return desired.site.settings.network.interface or ""
+
+
+def _flannel(site: Site, manifest: BundleManifest) -> Vars:
+    image = next((name for name in manifest.images if name.startswith("flannel:")), "")
+    return {
+        "flannel_registry": site.settings.registry,
+        "flannel_image": image,
+        "flannel_image_digest": manifest.images.get(image, ""),
+        "flannel_pod_cidr": str(site.settings.network.pod_cidr),
+        "flannel_interface": site.settings.network.interface or "",
+    }

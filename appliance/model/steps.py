@@ -1,0 +1,109 @@
+"""Every step, declared once: its playbook, its nodes, its post-condition, what it disturbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.model import postconditions
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+
+Unmet = Callable[["Node", "Desired", "Observed"], Iterator[str]]
+
+
+def _every(site: Site) -> tuple[Node, ...]:
+    jumpboxes = site.in_group("jumpboxes")
+    return tuple(node for node in site.nodes if node not in jumpboxes)
+
+
+def _members(site: Site) -> tuple[Node, ...]:
+    return site.cluster_members
+
+
+def _runtime(site: Site) -> tuple[Node, ...]:
+    return site.cluster_members
+
+
+def _control_plane(site: Site) -> tuple[Node, ...]:
+    return site.control_plane
+
+
+def _workers(site: Site) -> tuple[Node, ...]:
+    return site.workers
+
+
+@dataclass(frozen=True)
+class Step:
+    """A named unit of a plan.
+
+    Attributes:
+        name: also the name of its playbook, ``playbooks/<name>.yml``.
+        summary: what will be true afterwards, for people.
+        nodes: which nodes of a site it concerns.
+        unmet: its post-condition: one sentence per thing that is not so; None for a step that
+            only looks (``preflight``), which runs whenever another step does.
+        together: when one node needs it, all its nodes are converged.
+        patience_seconds: how long the post-condition may take to be observed after the play.
+        disturbs: what users of a running appliance notice when it runs on a member.
+        command: the command whose plan it belongs to.
+    """
+
+    name: str
+    summary: str
+    nodes: Callable[[Site], tuple[Node, ...]]
+    unmet: Unmet | None
+    patience_seconds: float = 20
+    together: bool = False
+    disturbs: str = ""
+    command: str = "install"
+
+
+STEPS: tuple[Step, ...] = (
+    Step("preflight", "every node is fit, and reaches the others", _every, None),
+    Step("host", "kernel settings, swap off, names known", _every, postconditions.host),
+    Step(
+        "artifacts",
+        "the bundle is in custody and served; time is kept",
+        _every,
+        postconditions.artifacts,
+    ),
+    Step(
+        "runtime",
+        "Docker with the systemd cgroup driver",
+        _runtime,
+        postconditions.runtime,
+        disturbs="Docker restarts when its configuration changes: containers on the node stop",
+    ),
+    Step("registry", "the registry holds every image", _every, postconditions.registry),
+    Step(
+        "control_plane",
+        "the Kubernetes control plane runs",
+        _control_plane,
+        postconditions.control_plane,
+        patience_seconds=180,
+        disturbs="the API may be away for up to a minute",
+    ),
+    Step(
+        "network",
+        "pods have a network and DNS",
+        _control_plane,
+        postconditions.network,
+        patience_seconds=180,
+        together=True,
+    ),
+    Step(
+        "workers",
+        "every worker is a Ready member",
+        _workers,
+        postconditions.workers,
+        patience_seconds=180,
+    ),
+)
+
+BY_NAME = {step.name: step for step in STEPS}
+INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

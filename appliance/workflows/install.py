@@ -1,0 +1,306 @@
+"""Bring bare nodes to a Ready cluster: observe, plan, converge, verify, step by step.
+
+A second run costs one look. A run that was killed anywhere is resumed by the same command, because
+the plan follows from what is observed, not from what was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from appliance.errors import (
+    ApplianceError,
+    BundleRefused,
+    Interrupted,
+    PreflightFailed,
+    Refused,
+    StepNotProven,
+)
+from appliance.model.cluster import Cluster
+from appliance.model.journal import Outcome, Record
+from appliance.model.observation import Play
+from appliance.model.photograph import photograph_digest
+from appliance.model.planner import Scope, choose, unmet
+from appliance.model.role_vars import run_inventory
+from appliance.model.steps import BY_NAME
+from appliance.workflows.survey import Preflight, Survey, observe, survey
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.plan import Plan, PlannedStep
+    from appliance.model.postconditions import Observed
+    from appliance.workflows.ports import (
+        Bundle,
+        Clock,
+        ClusterApi,
+        JournalPort,
+        Nodes,
+        Observer,
+        Playbooks,
+    )
+
+NEEDS_BUNDLE = frozenset({"artifacts"})
+PROVED_BY_PODS = frozenset({"network", "workers"})
+POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class InstallRequest:
+    """What was asked for, by whom, with which tool."""
+
+    desired: Desired
+    run: str
+    operator: str
+    tool_version: str
+    scope: Scope = field(default_factory=Scope)
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class InstallPorts:
+    """Everything outside that an install needs."""
+
+    nodes: Nodes
+    cluster: ClusterApi
+    playbooks: Playbooks
+    journal: JournalPort
+    clock: Clock
+    observer: Observer
+    preflight: Preflight
+    bundle: Bundle | None
+    confirm: Callable[[Plan], bool]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """How an install ended.
+
+    Attributes:
+        plan: what was planned at the start.
+        observed: the last look.
+        steps: the steps that ran, in order; empty when there was nothing to do.
+    """
+
+    plan: Plan
+    observed: Observed
+    steps: tuple[str, ...] = ()
+
+
+def install(request: InstallRequest, ports: InstallPorts) -> Installed:
+    """Run what the plan says, and prove each step before the next.
+
+    Raises:
+        NodeUnreachable: a node could not be reached; nothing was changed.
+        PreflightFailed: a node is not fit; nothing was changed.
+        BundleRefused: the bundle is missing or corrupt; nothing was changed.
+        Refused: the operator did not confirm; nothing was changed.
+        PlaybookFailed: a step failed on a node.
+        StepNotProven: a step ran, and what it is for was not observed.
+        Interrupted: Ctrl-C.
+    """
+    found = survey(
+        request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope
+    )
+    if request.dry_run or not found.plan.steps:
+        return Installed(found.plan, found.observed)
+    refuse(found.plan)
+    _require_bundle(found.plan, request, ports)
+    if not ports.confirm(found.plan):
+        raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
+    ports.observer.planned(found.plan, ports.journal.durations())
+    return _Run(request, ports, found).carry_out()
+
+
+def refuse(plan: Plan) -> None:
+    """Stop before the first change when the plan holds refusals.
+
+    Raises:
+        PreflightFailed: with one line per refusal.
+    """
+    if plan.refusals:
+        first, *others = plan.refusals
+        raise PreflightFailed(
+            first.sentence(),
+            hint=first.hint,
+            details=[f"{refusal.sentence()}  hint: {refusal.hint}" for refusal in others],
+        )
+
+
+def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) -> None:
+    if not any(step.name in NEEDS_BUNDLE for step in plan.steps):
+        return
+    release, site = request.desired.release.name, request.desired.site.settings
+    build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
+    if ports.bundle is None:
+        raise BundleRefused(
+            f"{plan.choice.leader}: the nodes need the bundle of {release}, and none was given",
+            hint=f"appliance install --bundle DIR (made by: {build})",
+        )
+    manifest = ports.bundle.manifest
+    if (manifest.release, manifest.os) != (release, site.operating_system):
+        raise BundleRefused(
+            f"the bundle {ports.bundle.directory} is {manifest.release} for {manifest.os}; "
+            f"the site asks for {release} for {site.operating_system}",
+            hint=f"give the right one, or build it: {build}",
+        )
+    ports.observer.note("checking every byte of the bundle")
+    faults = ports.bundle.faults()
+    if faults:
+        raise BundleRefused(
+            f"the bundle {ports.bundle.directory} is not whole: {faults[0]}",
+            hint=f"take what is broken anew: {build.replace('DIR', ports.bundle.directory)}",
+            details=faults[1:],
+        )
+
+
+class _Run:
+    """One run: its sequence number, its latest observation."""
+
+    def __init__(self, request: InstallRequest, ports: InstallPorts, found: Survey) -> None:
+        self._request = request
+        self._ports = ports
+        self._plan = found.plan
+        self._observed = found.observed
+        self._sequence = 0
+
+    def carry_out(self) -> Installed:
+        ran = []
+        for planned in self._plan.steps:
+            reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
+            self._step(planned, reasons)
+            ran.append(planned.name)
+        return Installed(self._plan, self._observed, tuple(ran))
+
+    def _step(self, planned: PlannedStep, why: tuple[str, ...]) -> None:
+        ports, clock = self._ports, self._ports.clock
+        started, before = clock.now(), _digests(self._observed, planned.nodes)
+        ports.observer.step_started(planned.name, planned.nodes)
+        error: ApplianceError | None = None
+        try:
+            self._converge(planned)
+            self._verify(planned)
+        except ApplianceError as caught:
+            error = caught
+            raise
+        except KeyboardInterrupt:
+            error = Interrupted(
+                f"interrupted while {planned.name} was being proved",
+                hint="the same command goes on from here",
+            )
+            raise error from None
+        finally:
+            took = clock.now() - started
+            self._sequence += 1
+            ports.journal.append(
+                Record(
+                    run=self._request.run,
+                    sequence=self._sequence,
+                    command="install",
+                    step=planned.name,
+                    nodes=planned.nodes,
+                    why=why,
+                    started=datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
+                    took_seconds=round(took, 3),
+                    outcome=_outcome(error),
+                    operator=self._request.operator,
+                    tool_version=self._request.tool_version,
+                    bundle_digest=self._request.desired.bundle_digest,
+                    before=before,
+                    after=_digests(self._observed, planned.nodes),
+                    error=error.message if error else None,
+                )
+            )
+            ports.observer.step_ended(planned.name, took, error)
+
+    def _converge(self, planned: PlannedStep) -> None:
+        choice, _ = choose(self._request.desired, self._observed)
+        inventory = run_inventory(
+            self._request.desired,
+            self._observed,
+            choice,
+            bundle_directory=self._ports.bundle.directory if self._ports.bundle else None,
+        )
+        limit = planned.nodes
+        if choice.leader and choice.leader not in limit and planned.name == "workers":
+            limit = (*limit, choice.leader)
+        play = Play(self._request.run, planned.name, limit, inventory)
+
+        def on_task(node: str, task: str, changed: bool | None) -> None:
+            self._ports.observer.task(planned.name, node, task, changed=changed)
+
+        self._ports.playbooks.play(play, on_task)
+
+    def _verify(self, planned: PlannedStep) -> None:
+        """Look until the post-condition is observed on the step's nodes, or patience ends."""
+        step, ports, desired = BY_NAME[planned.name], self._ports, self._request.desired
+        if step.unmet is None:
+            return
+        deadline = ports.clock.now() + step.patience_seconds
+        while True:
+            self._observed, look = observe(desired.site, ports.nodes, ports.cluster)
+            open_points = [
+                *(fault.reason for fault in look.faults if fault.node in planned.nodes),
+                *(
+                    f"{reason.node}: {reason.text}"
+                    for reason in unmet(step, desired, self._observed, frozenset(planned.nodes))
+                ),
+            ]
+            if not open_points:
+                break
+            if ports.clock.now() >= deadline:
+                raise StepNotProven(
+                    f"{step.name} ran, but {open_points[0]}",
+                    hint="look again: appliance status; then run the same command again",
+                    details=open_points[1:],
+                )
+            ports.observer.verifying(step.name, open_points[0])
+            ports.clock.sleep(POLL_SECONDS)
+        if step.name in PROVED_BY_PODS:
+            self._prove_by_pods(planned)
+
+    def _prove_by_pods(self, planned: PlannedStep) -> None:
+        cluster = self._observed.cluster
+        image = self._proof_image()
+        if not isinstance(cluster, Cluster) or image is None:
+            return
+        ready = tuple(sorted(name for name, node in cluster.nodes.items() if node.ready))
+        self._ports.observer.verifying(
+            planned.name, "pods of every node to pull, and to reach each other, a service and DNS"
+        )
+        faults = self._ports.cluster.prove(ready, image)
+        if faults:
+            raise StepNotProven(
+                f"{planned.name} ran, but {faults[0]}",
+                hint="is UDP 8472 open between the nodes? Then run the same command again",
+                details=faults[1:],
+            )
+
+    def _proof_image(self) -> str | None:
+        """busybox as the registry in custody holds it, by digest."""
+        site = self._request.desired.site
+        held: Mapping[str, str] = (
+            self._observed.photographs[site.services_node.name].at("registry.images") or {}
+        )
+        for image, digest in held.items():
+            if image.startswith("busybox:"):
+                return f"{site.settings.registry}/busybox@{digest}"
+        return None
+
+
+def _digests(observed: Observed, nodes: tuple[str, ...]) -> dict[str, str]:
+    return {
+        name: photograph_digest(observed.photographs[name])
+        for name in nodes
+        if name in observed.photographs
+    }
+
+
+def _outcome(error: ApplianceError | None) -> Outcome:
+    if error is None:
+        return "proven"
+    if isinstance(error, Interrupted):
+        return "interrupted"
+    return "not proven" if isinstance(error, StepNotProven) else "failed"

@@ -1,0 +1,69 @@
+"""Look at a site: one probe round and one read of the API, shared by plan, status and install."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.errors import NodeUnreachable
+from appliance.model.observation import Look
+from appliance.model.planner import EVERYTHING, Scope, plan
+from appliance.model.postconditions import Observed
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.photograph import Photograph
+    from appliance.model.plan import Plan
+    from appliance.model.preflight import Finding
+    from appliance.model.site import Site
+    from appliance.workflows.ports import ClusterApi, Nodes
+
+Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was seen, and what follows from it."""
+
+    observed: Observed
+    plan: Plan
+
+
+def observe(site: Site, nodes: Nodes, cluster: ClusterApi) -> tuple[Observed, Look]:
+    """Photograph every node and read the API; nodes that do not answer are in the Look."""
+    look = nodes.look(site.nodes)
+    return Observed(look.photographs, cluster.read(look.photographs)), look
+
+
+def require_all(look: Look) -> None:
+    """Refuse to go on when a node could not be photographed.
+
+    Raises:
+        NodeUnreachable: names every such node with its reason.
+    """
+    if look.faults:
+        first = look.faults[0]
+        raise NodeUnreachable(
+            first.reason,
+            hint=first.hint,
+            details=[f"{fault.reason}  hint: {fault.hint}" for fault in look.faults[1:]],
+        )
+
+
+def survey(
+    desired: Desired,
+    nodes: Nodes,
+    cluster: ClusterApi,
+    preflight: Preflight,
+    scope: Scope = EVERYTHING,
+) -> Survey:
+    """Observe everything and plan.
+
+    Raises:
+        NodeUnreachable: a node could not be reached; nothing was changed.
+    """
+    observed, look = observe(desired.site, nodes, cluster)
+    require_all(look)
+    findings = preflight(desired, observed.photographs, observed)
+    return Survey(observed, plan(desired, observed, findings, scope))
