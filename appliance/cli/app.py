@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
     from appliance.cli.progress import Progress
     from appliance.model.desired import Desired
+    from appliance.model.observation import Look
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.planner import Scope
@@ -82,13 +81,6 @@ class Connected:
     cluster: KubernetesApi
     bundle: BundleDirectory | None
 
-    @cached_property
-    def journal(self) -> FileJournal:
-        """The site's journal."""
-        from appliance.adapters.journal import FileJournal
-
-        return FileJournal(self.site.state_directory / "journal")
-
     def preflight(
         self, desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
     ) -> Sequence[Finding]:
@@ -103,6 +95,15 @@ class Connected:
         from appliance.workflows.survey import survey
 
         return survey(self.desired, self.nodes, self.cluster, self.preflight, scope)
+
+    def look(self) -> tuple[Observed, Look, Plan]:
+        """One look at everything, nodes that do not answer included."""
+        from appliance.model.planner import plan
+        from appliance.workflows.survey import observe
+
+        observed, look = observe(self.site, self.nodes, self.cluster)
+        findings = self.preflight(self.desired, observed.photographs, observed)
+        return observed, look, plan(self.desired, observed, findings)
 
     def install(
         self,
@@ -131,7 +132,7 @@ class Connected:
             nodes=self.nodes,
             cluster=self.cluster,
             playbooks=AnsiblePlaybooks(self.site.directory, password_file(self.site)),
-            journal=self.journal,
+            journal=_journal(self.site.directory),
             clock=SystemClock(),
             observer=progress,
             preflight=self.preflight,
@@ -142,11 +143,12 @@ class Connected:
             return install(request, ports)
 
 
-@dataclass
 class Application:
     """What commands get as their context object: how to reach a site."""
 
-    opened: list[AbstractContextManager[object]] = field(default_factory=list)
+    def journal(self, directory: Path) -> FileJournal:
+        """The journal of a site; it can be read even when the site's files are broken."""
+        return _journal(directory)
 
     def connect(self, directory: Path, bundle: Path | None = None) -> Connected:
         """Load a site, its release and its bundle, and prepare the adapters; connects lazily.
@@ -172,6 +174,12 @@ class Application:
         )
         nodes = SshNodes(site, _probe_arguments(desired))
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
+
+
+def _journal(directory: Path) -> FileJournal:
+    from appliance.adapters.journal import FileJournal
+
+    return FileJournal(directory / ".appliance" / "journal")
 
 
 def _probe_arguments(desired: Desired) -> tuple[str, ...]:

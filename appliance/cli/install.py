@@ -1,0 +1,100 @@
+"""``appliance install``: bare nodes to a working appliance."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.options import (
+    dry_run_option,
+    nodes_option,
+    output_option,
+    site_option,
+    yes_option,
+)
+from appliance.cli.plan_view import plan_as_json, show_plan
+from appliance.cli.progress import progress
+from appliance.cli.render import print_json
+from appliance.cli.scope import scope_of, step_options
+from appliance.cli.status_view import show_status
+from appliance.errors import Refused
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.plan import Plan
+
+
+@click.command()
+@site_option
+@nodes_option
+@step_options
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The bundle directory. Needed until the site holds it in custody.",
+)
+@click.option(
+    "--accept-host-keys",
+    is_flag=True,
+    help="Show the host keys of nodes that are not in known_hosts yet, and keep them.",
+)
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def install(  # noqa: PLR0913 - one parameter an option
+    app: Application,
+    site: Path,
+    nodes: tuple[str, ...],
+    only: str | None,
+    until: str | None,
+    bundle: Path | None,
+    accept_host_keys: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Bring bare nodes to a working appliance.
+
+    \b
+    What happens to the nodes, in this order:
+    - they are looked at; nothing is changed unless all of them are fit
+    - host: kernel settings, swap off, names
+    - artifacts: the bundle goes to the services node, which serves it
+    - runtime, registry: Docker, and a registry with every image
+    - control_plane, network, workers: kubeadm, flannel, joins
+
+    Run it again whenever it was interrupted: it goes on from what it finds.
+
+    Example: appliance install --site inventories/rack7 --bundle /media/bundle
+    """
+    from appliance.cli.host_keys import accept
+
+    connected = app.connect(site, bundle)
+    if accept_host_keys:
+        accept(connected.site, assume_yes=yes)
+    scope = scope_of(connected.site, nodes, only, until)
+    with progress(plain=output == "json") as display:
+        done = connected.install(scope, display, lambda plan: _confirm(plan, yes), dry_run=dry_run)
+    if output == "json":
+        print_json({"plan": plan_as_json(done.plan), "ran": list(done.steps)})
+        return
+    if dry_run or not done.plan.steps:
+        show_plan(done.plan)
+        return
+    show_status(connected.site, done.observed)
+    click.echo(f"proven: {', '.join(done.steps)}", err=True)
+
+
+def _confirm(plan: Plan, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise Refused(
+            "nobody is there to confirm: nothing was changed", hint="pass --yes, or run it by hand"
+        )
+    show_plan(plan, err=True)
+    return click.confirm("Go on?", err=True)

@@ -1,0 +1,42 @@
+"""``appliance status``: what is, on one screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.options import output_option, site_option
+from appliance.cli.render import print_json
+from appliance.cli.status_view import faults_of, show_status, status_as_json
+from appliance.errors import NotHealthy
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+
+
+@click.command()
+@site_option
+@click.option("--exit-code", is_flag=True, help="End with 5 when something is not as it should be.")
+@output_option
+@click.pass_obj
+def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
+    """Show what every node is, and what is not as it should be. Changes nothing.
+
+    \b
+    - every node is looked at once, over SSH; nodes that do not answer are shown, too
+    - the cluster is asked through the control plane
+    - stand-ins of a lab are named
+
+    Example: appliance status --site inventories/rack7
+    """
+    connected = app.connect(site)
+    observed, look, plan = connected.look()
+    if output == "json":
+        print_json(status_as_json(connected.site, observed, look, plan))
+    else:
+        show_status(connected.site, observed, look, plan)
+    faults = faults_of(look, plan)
+    if exit_code and faults:
+        raise NotHealthy(faults[0], hint="see what would mend it: appliance plan", details=faults[1:])

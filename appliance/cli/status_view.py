@@ -1,0 +1,130 @@
+"""Show what was observed: one row a node, then stand-ins, warnings and what is not so yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.render import print_table
+from appliance.model.cluster import Cluster, NoCluster
+from appliance.model.groups import CONTROL_PLANE
+
+if TYPE_CHECKING:
+    from appliance.model.observation import Look
+    from appliance.model.plan import Plan
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+
+
+def show_status(
+    site: Site, observed: Observed, look: Look | None = None, plan: Plan | None = None
+) -> None:
+    """Print the table of nodes and everything that is worth knowing below it."""
+    rows = [_row(node, observed) for node in site.nodes]
+    print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
+    click.echo(cluster_sentence(observed))
+    for node, parts in standins(observed).items():
+        click.echo(f"stand-in: {node}: {', '.join(parts)}")
+    for fault in look.faults if look else ():
+        click.echo(f"unreachable: {fault.reason}")
+        click.echo(f"   hint: {fault.hint}")
+    if plan is None:
+        return
+    for warning in plan.warnings:
+        click.echo(f"warning: {warning.node}: {warning.text}")
+    for step in plan.steps:
+        for reason in step.reasons:
+            if step.name != "preflight":
+                click.echo(f"not so: {step.name}: {reason.node}: {reason.text}")
+
+
+def cluster_sentence(observed: Observed) -> str:
+    """The cluster in one line."""
+    cluster = observed.cluster
+    if isinstance(cluster, NoCluster):
+        return "cluster: none yet"
+    if not isinstance(cluster, Cluster):
+        return f"cluster: its API does not answer: {cluster.reason}"
+    ready = sum(node.ready for node in cluster.nodes.values())
+    pods = sum(pod.ready for pod in cluster.pods)
+    return (
+        f"cluster: Kubernetes {cluster.version}, {ready} of {len(cluster.nodes)} nodes Ready, "
+        f"{pods} of {len(cluster.pods)} system pods ready"
+    )
+
+
+def standins(observed: Observed) -> dict[str, list[str]]:
+    """Node -> what on it only plays a part, e.g. ``dmi``."""
+    return {
+        name: sorted(photo.at("standin"))
+        for name, photo in observed.photographs.items()
+        if photo.at("standin")
+    }
+
+
+def faults_of(look: Look, plan: Plan) -> list[str]:
+    """Everything that is not as it should be, one sentence each."""
+    return [
+        *(fault.reason for fault in look.faults),
+        *(
+            f"{reason.node}: {reason.text}"
+            for step in plan.steps
+            if step.name != "preflight"
+            for reason in step.reasons
+        ),
+    ]
+
+
+def status_as_json(site: Site, observed: Observed, look: Look, plan: Plan) -> dict[str, Any]:
+    """The same as plain data; the keys are a contract."""
+    keys = ("name", "address", "roles", "status", "version", "docker", "serial")
+    return {
+        "site": site.name,
+        "cluster": cluster_sentence(observed),
+        "nodes": [dict(zip(keys, _row(node, observed), strict=True)) for node in site.nodes],
+        "standins": standins(observed),
+        "unreachable": [
+            {"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults
+        ],
+        "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
+        "unmet": [
+            {"step": step.name, "node": r.node, "text": r.text}
+            for step in plan.steps
+            if step.name != "preflight"
+            for r in step.reasons
+        ],
+        "satisfied": list(plan.satisfied),
+    }
+
+
+def _row(node: Node, observed: Observed) -> list[str]:
+    photo = observed.photographs.get(node.name)
+    return [
+        node.name,
+        node.ip,
+        ", ".join(sorted(node.groups)),
+        _state(node, observed),
+        _version(node, observed),
+        str(photo.at("runtime.docker.version") or "-") if photo else "?",
+        str(photo.at("dmi.serial") or "-") if photo else "?",
+    ]
+
+
+def _state(node: Node, observed: Observed) -> str:
+    if node.name not in observed.photographs:
+        return "unreachable"
+    cluster = observed.cluster
+    if not node.in_cluster:
+        return "outside the cluster"
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    if member is None:
+        return "bare" if CONTROL_PLANE not in node.groups or isinstance(cluster, NoCluster) else "?"
+    state = "Ready" if member.ready else "NotReady"
+    return f"{state}, cordoned" if member.unschedulable else state
+
+
+def _version(node: Node, observed: Observed) -> str:
+    cluster = observed.cluster
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    return member.version if member else "-"
