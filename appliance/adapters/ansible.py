@@ -96,7 +96,7 @@ class AnsiblePlaybooks:
         return " ".join(word for word in words if word)
 
     def write_inventory(self, play: Play) -> Path:
-        """Write the run's inventory (0600) and the command that repeats the play; the file's path."""
+        """Write the run's inventory (0600) and the command that repeats the play."""
         directory = self._directory(play)
         path = directory.parent / "inventory.json"
         _write_private(path, json.dumps(play.inventory, indent=1, sort_keys=True) + "\n")
@@ -161,7 +161,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 class _Events:
-    """Ansible's events, as progress and as failures; returns True so that runner keeps the files."""
+    """Ansible's events, as progress and failures; returns True so that runner keeps the files."""
 
     def __init__(self, on_task: OnTask) -> None:
         self._on_task = on_task
@@ -193,7 +193,7 @@ class _Events:
         data = next(iter(self._failures.values()))
         return PlaybookFailed(
             lines[0],
-            task=f"{data.get('role', '-')} | {data.get('task', '-')} ({data.get('task_path', '-')})",
+            task=f"{data.get('task', '-')} ({data.get('task_path', '-')})",
             hint="mend it, then run the same command again: it goes on from here",
             details=lines[1:],
             log_path=log,

@@ -80,9 +80,7 @@ class FileJournal:
     def durations(self) -> dict[str, float]:
         """Step name -> seconds its last proven run took on this site."""
         return {
-            record.step: record.took_seconds
-            for record in self.read()
-            if record.outcome == "proven"
+            record.step: record.took_seconds for record in self.read() if record.outcome == "proven"
         }
 
     def _connect(self) -> sqlite3.Connection:

@@ -79,7 +79,8 @@ class KubernetesApi:
         from kubernetes.config import new_client_from_config_dict
 
         answer = self._nodes.run(
-            node, "if [ -r {0} ]; then cat {0}; else sudo -n cat {0}; fi".format(
+            node,
+            "if [ -r {0} ]; then cat {0}; else sudo -n cat {0}; fi".format(
                 "/etc/kubernetes/admin.conf"
             ),
             timeout=10,
@@ -113,13 +114,16 @@ class KubernetesApi:
         for node in self._site.control_plane:
             try:
                 with self.client(node) as client:
-                    _call(lambda client=client: VersionApi(client).get_code(_request_timeout=TIMEOUT))
+                    _call(
+                        lambda client=client: VersionApi(client).get_code(_request_timeout=TIMEOUT)
+                    )
                     yield client
                     return
             except _NotReadable as error:
                 reasons.append(f"{node.name}: {error}")
         raise ApplianceError(
-            f"no API server answers: {'; '.join(reasons)}", hint="see what is wrong: appliance status"
+            f"no API server answers: {'; '.join(reasons)}",
+            hint="see what is wrong: appliance status",
         )
 
 
@@ -148,7 +152,9 @@ def _read(client: Any) -> Cluster:
     pods: list[SystemPod] = []
     for namespace in SYSTEM_NAMESPACES:
         found = _call(
-            lambda namespace=namespace: core.list_namespaced_pod(namespace, _request_timeout=TIMEOUT)
+            lambda namespace=namespace: core.list_namespaced_pod(
+                namespace, _request_timeout=TIMEOUT
+            )
         )
         pods.extend(_pod(pod) for pod in found.items)
     maps = {
@@ -198,9 +204,7 @@ def _node(node: Any) -> ClusterNode:
             (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
         ),
         unschedulable=bool(node.spec.unschedulable),
-        taints=tuple(
-            f"{t.key}={t.value or ''}:{t.effect}" for t in node.spec.taints or []
-        ),
+        taints=tuple(f"{t.key}={t.value or ''}:{t.effect}" for t in node.spec.taints or []),
         control_plane="node-role.kubernetes.io/control-plane" in labels
         or "node-role.kubernetes.io/master" in labels,
         serial=(node.metadata.annotations or {}).get(SERIAL_ANNOTATION),

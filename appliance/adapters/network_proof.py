@@ -74,7 +74,7 @@ def prove_network(
             ) from error
 
 
-def _prove(  # noqa: PLR0913 - the two clients and the proof's parameters
+def _prove(  # noqa: PLR0913, PLR0917 - the two clients and the proof's parameters
     core: Any, apps: Any, namespace: str, nodes: Sequence[str], image: str, patience: float
 ) -> tuple[str, ...]:
     service_name = f"proof.{namespace}.svc.cluster.local"
@@ -137,7 +137,9 @@ def _not_started(pods: Iterable[Any], nodes: Sequence[str]) -> list[str]:
             faults.append(f"{node}: no test pod was started there")
         elif not _is_ready(pod) and pod.status.phase != "Succeeded":
             states = [s.state.waiting for s in pod.status.container_statuses or []]
-            reason = next((f"{w.reason} {w.message or ''}".strip() for w in states if w), "no reason")
+            reason = next(
+                (f"{w.reason} {w.message or ''}".strip() for w in states if w), "no reason"
+            )
             faults.append(f"{node}: its test pod does not start: {pod.status.phase}, {reason}")
     return faults
 
@@ -162,7 +164,10 @@ def _answerers(image: str) -> dict[str, Any]:
         "metadata": {"name": "answer", "labels": labels},
         "spec": {
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]} | _POD},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [container]} | _POD,
+            },
         },
     }
 

@@ -23,7 +23,6 @@ from appliance.errors import NodeUnreachable
 from appliance.model.observation import Fault, Look
 from appliance.model.photograph import Photograph
 
-
 if TYPE_CHECKING:
     import paramiko
 
@@ -72,14 +71,15 @@ class SshNodes:
         with ThreadPoolExecutor(min(len(nodes), MANY)) as pool:
             results = list(pool.map(self._photograph, nodes))
         return Look(
-            {node.name: item for node, item in zip(nodes, results, strict=True)
-             if isinstance(item, Photograph)},
+            {
+                node.name: item
+                for node, item in zip(nodes, results, strict=True)
+                if isinstance(item, Photograph)
+            },
             tuple(item for item in results if isinstance(item, Fault)),
         )
 
-    def run(
-        self, node: Node, command: str, *, stdin: bytes = b"", timeout: float = 60
-    ) -> Answer:
+    def run(self, node: Node, command: str, *, stdin: bytes = b"", timeout: float = 60) -> Answer:
         """Run one shell command on a node.
 
         Raises:
@@ -106,7 +106,9 @@ class SshNodes:
                 f"{node.name}: the SSH connection to {node.address.ip} broke off: {error}",
                 hint=f"look at the node's console, then: ssh {self._login(node)}",
             ) from error
-        return Answer(code, output.decode(errors="replace"), b"".join(errors).decode(errors="replace"))
+        return Answer(
+            code, output.decode(errors="replace"), b"".join(errors).decode(errors="replace")
+        )
 
     @contextmanager
     def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:
@@ -119,7 +121,7 @@ class SshNodes:
                     channel = transport.open_channel(
                         "direct-tcpip", (host, port), self.request.getpeername(), timeout=10
                     )
-                except Exception:  # noqa: BLE001 - the client sees a closed connection
+                except Exception:
                     return
                 _splice(self.request, channel)
 
@@ -159,7 +161,7 @@ class SshNodes:
                 node.name,
                 f"{node.name}: the probe ended with code {answer.code} and said: "
                 f"{said[-1] if said else 'nothing'}",
-                f"see what it says there: ssh {self._login(node)} {self._connection.python} --version",
+                f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
             )
         return Photograph(document)
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from appliance.adapters.journal import FileJournal
     from appliance.adapters.kubernetes import KubernetesApi
     from appliance.adapters.ssh import SshNodes
-    from appliance.cli.progress import Progress
     from appliance.model.desired import Desired
     from appliance.model.observation import Look
     from appliance.model.photograph import Photograph
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from appliance.model.preflight import Finding
     from appliance.model.site import Site
     from appliance.workflows.install import Installed
+    from appliance.workflows.ports import Observer
     from appliance.workflows.survey import Survey
 
 # Name -> module of each command; loaded only when it is named, or listed by --help.
@@ -108,7 +108,7 @@ class Connected:
     def install(
         self,
         scope: Scope,
-        progress: Progress,
+        progress: Observer,
         confirm: Callable[[Plan], bool],
         *,
         dry_run: bool = False,

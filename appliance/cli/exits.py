@@ -1,4 +1,4 @@
-"""The edge: every error becomes at most a few lines and one exit code. Only here the process ends."""
+"""The edge: every error becomes a few lines and an exit code. Only here the process ends."""
 
 from __future__ import annotations
 

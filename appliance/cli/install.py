@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @yes_option
 @output_option
 @click.pass_obj
-def install(  # noqa: PLR0913 - one parameter an option
+def install(
     app: Application,
     site: Path,
     nodes: tuple[str, ...],

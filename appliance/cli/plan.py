@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--exit-code", is_flag=True, help="End with 5 when there is something to do.")
 @output_option
 @click.pass_obj
-def plan(  # noqa: PLR0913 - one parameter an option
+def plan(
     app: Application,
     site: Path,
     nodes: tuple[str, ...],

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,22 +18,7 @@ if TYPE_CHECKING:
 
     from appliance.errors import ApplianceError
     from appliance.model.plan import Plan
-
-
-class Progress(Protocol):
-    """What a command needs of a progress display: the workflows' Observer."""
-
-    def planned(self, plan: Plan, durations: Mapping[str, float]) -> None: ...
-
-    def step_started(self, step: str, nodes: Sequence[str]) -> None: ...
-
-    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None: ...
-
-    def verifying(self, step: str, waiting_for: str) -> None: ...
-
-    def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
+    from appliance.workflows.ports import Observer
 
 
 class PlainProgress:
@@ -150,7 +135,9 @@ class LiveProgress:
             now = ""
             if state in ("running", "proving"):
                 now = "; ".join(
-                    f"{node}: {task}".removeprefix(": ") for node, task in self._tasks.items() if task
+                    f"{node}: {task}".removeprefix(": ")
+                    for node, task in self._tasks.items()
+                    if task
                 )
             took = row.get("took", "")
             if not took and step in self._started:
@@ -166,13 +153,15 @@ class LiveProgress:
         ]
         if not open_steps or any(name not in self._durations for name in open_steps):
             return ""
-        spent = sum(time.monotonic() - self._started.get(name, time.monotonic()) for name in open_steps)
+        spent = sum(
+            time.monotonic() - self._started.get(name, time.monotonic()) for name in open_steps
+        )
         left = max(0.0, sum(self._durations[name] for name in open_steps) - spent)
         return f", about {left:.0f} s left"
 
 
 @contextmanager
-def progress(*, plain: bool = False) -> Iterator[Progress]:
+def progress(*, plain: bool = False) -> Iterator[Observer]:
     """The display that fits where stderr goes."""
     if plain or not sys.stderr.isatty():
         yield PlainProgress()
@@ -182,7 +171,10 @@ def progress(*, plain: bool = False) -> Iterator[Progress]:
 
     display = LiveProgress()
     with Live(
-        display.table(), console=Console(stderr=True), refresh_per_second=4, get_renderable=display.table
+        display.table(),
+        console=Console(stderr=True),
+        refresh_per_second=4,
+        get_renderable=display.table,
     ) as live:
         display.live = live
         yield display

@@ -39,4 +39,6 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
         show_status(connected.site, observed, look, plan)
     faults = faults_of(look, plan)
     if exit_code and faults:
-        raise NotHealthy(faults[0], hint="see what would mend it: appliance plan", details=faults[1:])
+        raise NotHealthy(
+            faults[0], hint="see what would mend it: appliance plan", details=faults[1:]
+        )

@@ -84,9 +84,7 @@ def status_as_json(site: Site, observed: Observed, look: Look, plan: Plan) -> di
         "cluster": cluster_sentence(observed),
         "nodes": [dict(zip(keys, _row(node, observed), strict=True)) for node in site.nodes],
         "standins": standins(observed),
-        "unreachable": [
-            {"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults
-        ],
+        "unreachable": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults],
         "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
         "unmet": [
             {"step": step.name, "node": r.node, "text": r.text}

@@ -77,9 +77,7 @@ class Cluster:
     Attributes:
         version: the API server's version, e.g. ``v1.23.5``.
         pod_network: flannel's ``Network`` (CIDR), or None when flannel is not there.
-        initialised: kubeadm's last phases are through: ``kubeadm-config`` exists, and kube-proxy and
-            CoreDNS do.
-        missing: which of them are not there yet (names for people).
+        missing: what of kubeadm's last phases is not there yet (names for people).
     """
 
     nodes: Mapping[str, ClusterNode]

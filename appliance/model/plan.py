@@ -53,7 +53,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Warning_:
+class Notice:
     """Something an operator should know; it stops nothing."""
 
     node: str
@@ -91,7 +91,7 @@ class Plan:
     steps: tuple[PlannedStep, ...]
     satisfied: tuple[str, ...]
     refusals: tuple[Refusal, ...] = ()
-    warnings: tuple[Warning_, ...] = ()
+    warnings: tuple[Notice, ...] = ()
     choice: Choice = Choice(leader="")
 
     def step(self, name: str) -> PlannedStep | None:

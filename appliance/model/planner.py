@@ -11,11 +11,11 @@ from appliance.model.desired import Desired
 from appliance.model.plan import (
     Choice,
     ControlPlaneAction,
+    Notice,
     Plan,
     PlannedStep,
     Reason,
     Refusal,
-    Warning_,
 )
 from appliance.model.postconditions import Observed
 from appliance.model.steps import INSTALL, Step
@@ -77,7 +77,7 @@ def plan(
         elif step.unmet is not None:
             satisfied.append(step.name)
     steps = _with_preflight(scope, desired, steps)
-    warnings = [Warning_(f.node, _words(f)) for f in findings if f.severity == "warning"]
+    warnings = [Notice(f.node, _words(f)) for f in findings if f.severity == "warning"]
     errors = [
         Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint)
         for f in findings

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from appliance.model.site import Node
 
 
+NODE_PODS = ("flannel", "kube-proxy")
+CONTROL_PLANE_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
 @dataclass(frozen=True)
 class Observed:
     """What was seen in one round.
@@ -35,14 +39,8 @@ class Observed:
 def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """Kernel settings live and persisted, swap off for good, every name of the site known."""
     photo = observed.photographs[node.name]
-    if desired.override("host_base", "kernel_managed") is not False:
-        live, kept = photo.at("sysctl") or {}, photo.at("sysctl_persisted") or {}
-        for key, value in SYSCTLS.items():
-            if live.get(key) != value:
-                yield f"{key} is {live.get(key, 'absent')}, not {value}"
-            elif kept.get(key) != value:
-                yield f"{key} is {value} now and would not survive a reboot"
-        yield from _modules(photo)
+    yield from _sysctls(photo)
+    yield from _modules(photo)
     if desired.override("host_base", "swap_managed") is not False:
         if photo.at("swap.active"):
             yield "swap is on"
@@ -53,6 +51,15 @@ def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         absent = [name for name in names if name not in known.get(address, ())]
         if absent:
             yield f"/etc/hosts does not give {address} the name {absent[0]}"
+
+
+def _sysctls(photo: Photograph) -> Iterator[str]:
+    live, kept = photo.at("sysctl") or {}, photo.at("sysctl_persisted") or {}
+    for key, value in SYSCTLS.items():
+        if live.get(key) != value:
+            yield f"{key} is {live.get(key, 'absent')}, not {value}"
+        elif kept.get(key) != value:
+            yield f"{key} is {value} now and would not survive a reboot"
 
 
 def _modules(photo: Photograph) -> Iterator[str]:
@@ -70,13 +77,7 @@ def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
     """The bundle in custody, complete and served; every node trusts and uses it; time in sync."""
     photo = observed.photographs[node.name]
     if node.name == desired.site.services_node.name:
-        digest = photo.at("artifacts.bundle_digest")
-        if not photo.at("artifacts.present"):
-            yield "no bundle in custody"
-        elif desired.bundle_digest and digest != desired.bundle_digest:
-            yield f"holds bundle {str(digest)[:12]}, not {desired.bundle_digest[:12]}"
-        elif not photo.at("artifacts.complete"):
-            yield "the bundle in custody is not complete"
+        yield from _custody(photo, desired)
     if not photo.at("artifacts.serving.ok"):
         yield f"https://{desired.site.settings.artifacts} does not answer here"
     if not photo.at("trust.site_ca_sha256"):
@@ -85,6 +86,16 @@ def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
         yield "has no apt source for the bundle"
     if photo.at("clock.service") != "chrony":
         yield "time is not kept by chrony"
+
+
+def _custody(photo: Photograph, desired: Desired) -> Iterator[str]:
+    digest = photo.at("artifacts.bundle_digest")
+    if not photo.at("artifacts.present"):
+        yield "no bundle in custody"
+    elif desired.bundle_digest and digest != desired.bundle_digest:
+        yield f"holds bundle {str(digest)[:12]}, not {desired.bundle_digest[:12]}"
+    elif not photo.at("artifacts.complete"):
+        yield "the bundle in custody is not complete"
 
 
 def _has_apt_source(photo: Photograph, desired: Desired) -> bool:
@@ -138,8 +149,10 @@ def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[
     yield from _kubelet(photo, desired)
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
-        yield "there is no cluster yet" if not photo.at("kubernetes.manifests") else (
-            "the API does not answer"
+        yield (
+            "there is no cluster yet"
+            if not photo.at("kubernetes.manifests")
+            else ("the API does not answer")
         )
         return
     member = cluster.nodes.get(node.name)
@@ -203,15 +216,16 @@ def _in_cluster(node: Node, desired: Desired, cluster: Cluster) -> Iterator[str]
         yield "its accepted serial is not on its Node object"
     if member.internal_ip and member.internal_ip != node.ip:
         yield f"is known to the cluster by {member.internal_ip}, not by {node.ip}"
+    yield from _pods_on(node, cluster)
+
+
+def _pods_on(node: Node, cluster: Cluster) -> Iterator[str]:
     here = [pod for pod in cluster.pods if pod.node == node.name]
-    needed = {"flannel": "flannel", "kube-proxy": "kube-proxy"}
-    if CONTROL_PLANE in node.groups:
-        needed |= {part: part for part in ("etcd", "kube-apiserver", "kube-scheduler")}
-        needed["kube-controller-manager"] = "kube-controller-manager"
-    for app, name in needed.items():
+    needed = [*NODE_PODS, *(CONTROL_PLANE_PODS if CONTROL_PLANE in node.groups else ())]
+    for app in needed:
         pods = [pod for pod in here if pod.app == app]
         if not pods:
-            yield f"no {name} pod runs on it"
+            yield f"no {app} pod runs on it"
         for pod in pods:
             if not pod.ready:
                 yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"

@@ -241,7 +241,9 @@ def _control_plane(desired: Desired, choice: Choice) -> Vars:
         "kubeadm_worker_endpoint": address,
         "kubeadm_worker_ignore_preflight_errors": ignored,
         "api_balancer_enabled": endpoint.balancer == "keepalived",
-        "api_balancer_packages": _packages(desired.manifest, "balancer") if desired.manifest else {},
+        "api_balancer_packages": _packages(desired.manifest, "balancer")
+        if desired.manifest
+        else {},
         "api_balancer_port": endpoint.port,
         "api_balancer_backends": [
             {"name": node.name, "address": node.ip} for node in site.control_plane

@@ -101,9 +101,7 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
         StepNotProven: a step ran, and what it is for was not observed.
         Interrupted: Ctrl-C.
     """
-    found = survey(
-        request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope
-    )
+    found = survey(request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope)
     if request.dry_run or not found.plan.steps:
         return Installed(found.plan, found.observed)
     refuse(found.plan)
@@ -279,7 +277,7 @@ class _Run:
             )
 
     def _proof_image(self) -> str | None:
-        """busybox as the registry in custody holds it, by digest."""
+        """Busybox as the registry in custody holds it, by digest."""
         site = self._request.desired.site
         held: Mapping[str, str] = (
             self._observed.photographs[site.services_node.name].at("registry.images") or {}

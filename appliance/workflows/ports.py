@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from appliance.model.observation import Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
-    from appliance.model.site import Node, Site
+    from appliance.model.site import Node
 
 
 class Nodes(Protocol):
