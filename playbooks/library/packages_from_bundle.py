@@ -15,7 +15,8 @@ module: packages_from_bundle
 short_description: Install exact package versions from the bundle's repository
 description:
   - Installs what is missing or differs, with its dependencies, from one apt source and no other.
-  - Nothing is ever removed, no service is started by the installation unless asked for.
+  - Nothing is removed but what O(replaces) names. No service is started by the installation,
+    unless that is asked for.
   - An interrupted dpkg is completed first. dpkg's lock is waited for, and its holder is named.
   - apt runs as the transient unit C(appliance-packages.service), see C(node_job).
 options:
@@ -35,6 +36,11 @@ options:
     description: Whether the packages may start their services while they are installed.
     type: bool
     default: false
+  replaces:
+    description: Packages that may be removed for them; any other removal is refused.
+    type: list
+    elements: str
+    default: []
   allow_downgrade:
     description: Whether a newer version may be replaced by the wanted one.
     type: bool
@@ -84,9 +90,7 @@ def install(module, job, planned):
         )
     packages.wait_for_lock(want["lock_wait_seconds"])
     configuration = packages.write_configuration(want["source_list"], want["lock_wait_seconds"])
-    command = packages.job_command(
-        planned, configuration, want["start_services"], want["allow_downgrade"]
-    )
+    command = packages.job_command(planned, configuration, want)
     result, _ = job.run(command, packages.ENVIRONMENT, deadline_seconds=want["deadline_seconds"])
     if result["rc"] != 0:
         raise packages.PackagesError(explain(result))
@@ -137,6 +141,7 @@ def main():
             "source_list": {"type": "path", "default": "/etc/apt/sources.list.d/appliance.list"},
             "hold": {"type": "bool", "default": True},
             "start_services": {"type": "bool", "default": False},
+            "replaces": {"type": "list", "elements": "str", "default": []},
             "allow_downgrade": {"type": "bool", "default": False},
             "lock_wait_seconds": {"type": "int", "default": 120},
             "deadline_seconds": {"type": "int", "default": 900},

@@ -25,7 +25,8 @@ options:
     required: true
     suboptions:
       path: {description: Absolute path, type: path, required: true}
-      content: {description: The whole content; null means the file is absent, type: str}
+      content: {description: The whole content, type: str, default: ""}
+      absent: {description: Whether the file must not exist, type: bool, default: false}
       mode: {description: Octal mode, type: str, default: "0644"}
       owner: {description: Name of the owner, type: str, default: root}
       group: {description: Name of the group, type: str, default: root}
@@ -57,9 +58,7 @@ def identity(name, ask, check_mode):
 
 def desired(entry, check_mode):
     """Return (path, bytes or None, (mode, uid, gid))."""
-    content = entry["content"]
-    if content is not None and not content.endswith("\n"):
-        content += "\n"
+    content = None if entry["absent"] else entry["content"].rstrip("\n") + "\n"
     owner = identity(entry["owner"], pwd.getpwnam, check_mode)
     group = identity(entry["group"], grp.getgrnam, check_mode)
     data = None if content is None else content.encode()
@@ -124,7 +123,8 @@ def main():
     """Run the module."""
     entry = {
         "path": {"type": "path", "required": True},
-        "content": {"type": "str"},
+        "content": {"type": "str", "default": ""},
+        "absent": {"type": "bool", "default": False},
         "mode": {"type": "str", "default": "0644"},
         "owner": {"type": "str", "default": "root"},
         "group": {"type": "str", "default": "root"},

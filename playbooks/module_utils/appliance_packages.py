@@ -23,10 +23,11 @@ _FLOCK = "hhqqi4x"
 _HALF_STATES = frozenset("UFHWt")
 _QUERY = "${Package}\\t${Version}\\t${db:Status-Abbrev}\\n"
 
-# $1 policy file or '', $2 options for every apt-get call, the rest: arguments of apt-get install.
+# $1 policy file or '', $2 apt configuration, $3 " names " that may be removed, the rest: arguments
+# of apt-get. What apt would remove beyond $3 ends the run before anything is unpacked.
 SCRIPT = r"""
 set -eu
-policy=$1; configuration=$2; shift 2
+policy=$1; configuration=$2; replaces=$3; shift 3
 trap 'exit 143' TERM INT HUP
 if [ -n "$policy" ] && [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -36,8 +37,15 @@ if [ -n "$policy" ] && [ ! -e "$policy" ]; then
 fi
 dpkg --force-confdef --force-confold --configure -a
 if [ $# -gt 0 ]; then
-    APT_CONFIG=$configuration apt-get -q update
-    APT_CONFIG=$configuration apt-get -q "$@"
+    export APT_CONFIG="$configuration"
+    apt-get -q update
+    for name in $(apt-get -s "$@" | sed -n 's/^Remv \([^ :]*\).*/\1/p'); do
+        case "$replaces" in
+            *" $name "*) ;;
+            *) echo "apt would remove $name for: $*" >&2; exit 3 ;;
+        esac
+    done
+    apt-get -q "$@"
 fi
 """.replace("@MARK@", POLICY_MARK)
 
@@ -169,7 +177,7 @@ def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
 
 
 def apt_configuration(source_list, state_dir, lock_seconds):
-    """Return the apt configuration of our runs: one source, own folders, nothing removed.
+    """Return the apt configuration of our runs: one source, own folders.
 
     It is given by APT_CONFIG with ``#clear`` and by Dir::Etc::parts, so that no file of the
     site's apt.conf.d has a say but the one that names our certificate authority.
@@ -190,7 +198,6 @@ def apt_configuration(source_list, state_dir, lock_seconds):
         "APT::Sandbox::User": "root",
         "APT::Install-Recommends": "false",
         "APT::Get::Assume-Yes": "true",
-        "APT::Get::Remove": "false",
         "APT::Update::Error-Mode": "any",
         "APT::Keep-Downloaded-Packages": "false",
         "DPkg::Lock::Timeout": str(lock_seconds),
@@ -213,13 +220,14 @@ def write_configuration(source_list, lock_seconds, state_dir=STATE_DIR):
     return str(path)
 
 
-def job_command(planned, configuration, start_services, allow_downgrade, policy=POLICY):
+def job_command(planned, configuration, want):
     """Return the argv of the transient unit."""
-    command = ["/bin/sh", "-c", SCRIPT, "packages", "" if start_services else str(policy)]
-    command.append(configuration)
+    policy = "" if want["start_services"] else str(POLICY)
+    replaces = " %s " % " ".join(want["replaces"])
+    command = ["/bin/sh", "-c", SCRIPT, "packages", policy, configuration, replaces]
     if planned.missing:
         command += ["install", "--allow-change-held-packages"]
-        command += ["--allow-downgrades"] if allow_downgrade else []
+        command += ["--allow-downgrades"] if want["allow_downgrade"] else []
         command += ["%s=%s" % item for item in sorted(planned.missing.items())]
     elif planned.half:
         command += ["install", "--fix-broken"]

@@ -1,0 +1,200 @@
+#!/usr/bin/python
+"""Ansible module: a service is enabled, runs, and runs with the configuration that is on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import time
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: service_current
+short_description: A service runs with the configuration that is on disk
+description:
+  - Enables and starts a unit, and restarts it when one of its files changed after it started.
+  - Unlike a handler this holds when the run that changed the file was killed before its end.
+options:
+  unit: {description: Name of the unit with its suffix, type: str, required: true}
+  files:
+    description: The files it reads at its start; one that does not exist counts as empty
+    type: list
+    elements: path
+    default: []
+  conflicting:
+    description: Units that do the same work; they are stopped and masked where they exist
+    type: list
+    elements: str
+    default: []
+  port: {description: A local TCP port that answers when the service is ready, type: int}
+  ready_seconds: {description: How long to wait for that port, type: int, default: 30}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Run chrony with our configuration
+  service_current:
+    unit: chrony.service
+    files: [/etc/chrony/chrony.conf]
+"""
+
+RETURN = r"""
+did: {description: "Any of masked, enabled, started, restarted", type: list, returned: always}
+"""
+
+STAMPS = Path("/run/appliance/services")
+
+
+class ServiceError(Exception):
+    """The service does not run."""
+
+
+class Unit:
+    """One systemd unit and what we know of its last start."""
+
+    def __init__(self, name, files, run, stamps=STAMPS):
+        self.name = name
+        self._files = [Path(name) for name in files]
+        self._run = run
+        self._stamp = stamps / (name + ".json")
+
+    def systemctl(self, *arguments):
+        """Run systemctl; a failure carries the last lines of the journal."""
+        rc, out, err = self._run(["systemctl", *arguments, self.name])
+        if rc != 0:
+            raise ServiceError("systemctl %s failed: %s%s" % (arguments[0], err, self.journal()))
+        return out
+
+    def journal(self):
+        """Return the last lines the unit wrote."""
+        lines = self._run(
+            ["journalctl", "--unit", self.name, "--lines", "6", "--no-pager", "-o", "cat"]
+        )[1]
+        return "; its last lines: " + " | ".join(lines.splitlines())
+
+    def state(self):
+        """Return the properties that matter."""
+        names = "LoadState,ActiveState,UnitFileState,InvocationID,ActiveEnterTimestampMonotonic"
+        out = self.systemctl("show", "-p", names)
+        return dict(line.partition("=")[::2] for line in out.splitlines() if "=" in line)
+
+    def digest(self):
+        """Return a digest over names and contents of the files."""
+        found = hashlib.sha256()
+        for path in self._files:
+            content = path.read_bytes() if path.is_file() else b""
+            found.update(b"%s %d " % (str(path).encode(), len(content)) + content)
+        return found.hexdigest()
+
+    def newest(self):
+        """Return when the newest file was put in its place (epoch)."""
+        return max([path.stat().st_ctime for path in self._files if path.is_file()] or [0.0])
+
+    def is_current(self, state):
+        """Return whether the running process has read what is on disk."""
+        try:
+            stamp = json.loads(self._stamp.read_text())
+        except (OSError, ValueError):
+            stamp = {}
+        if stamp.get("invocation") == state.get("InvocationID"):
+            return stamp.get("digest") == self.digest()
+        since = time.monotonic() - int(state.get("ActiveEnterTimestampMonotonic") or 0) / 1e6
+        return self.newest() < time.time() - since
+
+    def remember(self):
+        """Note with which files the unit runs; lives as long as the boot."""
+        self._stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp = {"invocation": self.state().get("InvocationID"), "digest": self.digest()}
+        self._stamp.write_text(json.dumps(stamp))
+
+
+def needed(unit, state):
+    """Return what has to be done, in order."""
+    did = []
+    if state.get("UnitFileState") not in ("enabled", "static", "indirect", "alias", "generated"):
+        did.append("enabled")
+    if state.get("ActiveState") != "active":
+        did.append("started")
+    elif not unit.is_current(state):
+        did.append("restarted")
+    return did
+
+
+def wait_for_port(port, seconds, clock=time.monotonic, sleep=time.sleep):
+    """Wait until a local port takes connections; return whether it does."""
+    until = clock() + seconds
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if clock() >= until:
+                return False
+            sleep(0.1)
+        else:
+            return True
+
+
+def mask_conflicting(names, run, check_mode):
+    """Stop and mask units that do the same work; return what was done."""
+    did = []
+    for name in names:
+        other = Unit(name, [], run)
+        state = other.state()
+        if state.get("LoadState") == "loaded":
+            did.append("masked " + name)
+            if not check_mode:
+                other.systemctl("mask", "--now")
+    return did
+
+
+def converge(unit, check_mode, port, ready_seconds):
+    """Bring the unit; return what was done."""
+    state = unit.state()
+    if state.get("LoadState") != "loaded" and not check_mode:
+        raise ServiceError(
+            "%s is %s: its package is not installed, or somebody masked it"
+            % (unit.name, state.get("LoadState"))
+        )
+    did = needed(unit, state)
+    if check_mode:
+        return did
+    if "enabled" in did:
+        unit.systemctl("enable")
+    if "started" in did or "restarted" in did:
+        unit.systemctl("restart")
+    if port and not wait_for_port(port, ready_seconds):
+        raise ServiceError(
+            "%s does not answer on port %d after %d s%s"
+            % (unit.name, port, ready_seconds, unit.journal())
+        )
+    unit.remember()
+    return did
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "unit": {"type": "str", "required": True},
+            "files": {"type": "list", "elements": "path", "default": []},
+            "conflicting": {"type": "list", "elements": "str", "default": []},
+            "port": {"type": "int"},
+            "ready_seconds": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    unit = Unit(want["unit"], want["files"], module.run_command)
+    try:
+        did = mask_conflicting(want["conflicting"], module.run_command, module.check_mode)
+        did += converge(unit, module.check_mode, want["port"], want["ready_seconds"])
+    except (ServiceError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=bool(did), did=did)
+
+
+if __name__ == "__main__":
+    main()

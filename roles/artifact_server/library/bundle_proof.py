@@ -1,0 +1,171 @@
+#!/usr/bin/python
+"""Ansible module: prove that the bundle on this host is complete, every byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: bundle_proof
+short_description: Prove that the bundle on this host is complete
+description:
+  - Compares each file with the digest in the manifest, and the manifest with the digest asked for.
+  - A file whose size, times and inode did not change since it was proven is not read again.
+  - A file that differs is removed, so that the next transfer brings it again.
+  - The marker holds the digest exactly as long as everything is proven.
+options:
+  path: {description: Folder of the bundle, type: path, required: true}
+  digest: {description: sha256 of its manifest, type: str, required: true}
+  marker: {description: File that says the bundle is proven, type: path, required: true}
+  required: {description: Whether an incomplete bundle is a failure, type: bool, default: false}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Prove the bundle
+  bundle_proof:
+    path: /var/lib/appliance/bundle
+    digest: "{{ artifact_server_bundle_digest }}"
+    marker: /var/lib/appliance/bundle.verified
+"""
+
+RETURN = r"""
+complete: {description: Whether every byte is proven, type: bool, returned: always}
+faults: {description: What is missing or differs, type: list, returned: always}
+"""
+
+BLOCK = 1 << 20
+
+
+def sha256(path):
+    """Return the digest of a file."""
+    found = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        for block in iter(lambda: stream.read(BLOCK), b""):
+            found.update(block)
+    return found.hexdigest()
+
+
+def signature(path):
+    """Return what changes whenever a file is written, or None."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+class Proof:
+    """The bundle on disk against its manifest."""
+
+    def __init__(self, path, digest, marker):
+        self.path = Path(path)
+        self.digest = digest
+        self.marker = Path(marker)
+        self.record = self.marker.with_name(self.marker.name + ".files")
+
+    def known(self):
+        """Return the signatures of files that were proven for this digest."""
+        try:
+            record = json.loads(self.record.read_text())
+        except (OSError, ValueError):
+            return {}
+        return record["files"] if record.get("digest") == self.digest else {}
+
+    def is_marked(self):
+        """Return whether the marker says that this bundle is proven."""
+        try:
+            return self.marker.read_text().strip() == self.digest
+        except OSError:
+            return False
+
+    def look(self):
+        """Return (faults, paths that differ, signatures of what is proven)."""
+        manifest = self.path / "manifest.json"
+        if not manifest.is_file():
+            return ["manifest.json is absent"], [], {}
+        if sha256(manifest) != self.digest:
+            return ["manifest.json is that of another bundle"], [], {}
+        files = json.loads(manifest.read_text())["files"]
+        known = self.known()
+        with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
+            seen = dict(pool.map(lambda entry: (entry["path"], self._fault(entry, known)), files))
+        faulty = {path: fault for path, fault in seen.items() if fault}
+        told = ["%s %s" % item for item in sorted(faulty.items())]
+        differing = [path for path, fault in faulty.items() if fault == "differs"]
+        proven = {path: signature(self.path / path) for path in seen if path not in faulty}
+        return told, differing, proven
+
+    def _fault(self, entry, known):
+        path = self.path / entry["path"]
+        now = signature(path)
+        if now is None:
+            return "is absent"
+        if now == known.get(entry["path"]):
+            return None
+        if now[0] != entry["size"] or sha256(path) != entry["sha256"]:
+            return "differs"
+        return None
+
+    def settle(self, differing, proven, complete):
+        """Write down what was seen; remove what differs, so that it is brought again."""
+        for name in differing:
+            (self.path / name).unlink()
+        if complete:
+            write(self.record, json.dumps({"digest": self.digest, "files": proven}))
+            write(self.marker, self.digest + "\n")
+        elif self.marker.exists():
+            self.marker.unlink()
+
+
+def write(path, text):
+    """Write a file atomically."""
+    new = path.with_name(path.name + ".new")
+    with new.open("w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    new.replace(path)
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "digest": {"type": "str", "required": True},
+            "marker": {"type": "path", "required": True},
+            "required": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    proof = Proof(want["path"], want["digest"], want["marker"])
+    marked = proof.is_marked()
+    try:
+        faults, differing, proven = proof.look()
+        complete = not faults
+        changed = bool(differing) or complete != marked
+        if not module.check_mode and (changed or (complete and proof.known() != proven)):
+            proof.settle(differing, proven, complete)
+    except (OSError, ValueError, KeyError) as error:
+        module.fail_json(msg="the bundle in %s cannot be read: %s" % (want["path"], error))
+    result = {"complete": complete, "faults": faults, "changed": changed}
+    if faults and want["required"] and not module.check_mode:
+        result["msg"] = "%d faults in the bundle in %s: %s" % (
+            len(faults),
+            want["path"],
+            "; ".join(faults[:10]),
+        )
+        module.fail_json(**result)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

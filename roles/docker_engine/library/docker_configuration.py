@@ -1,0 +1,115 @@
+#!/usr/bin/python
+"""Ansible module: merge options into Docker's daemon.json, keeping what others put there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: docker_configuration
+short_description: Merge options into daemon.json
+description:
+  - Keeps foreign keys, merges maps, and replaces one entry of C(exec-opts) by its name.
+  - Refuses a file that is not a JSON object, and never overwrites it.
+options:
+  options: {description: What must be in it, type: dict, required: true}
+  path: {description: The file, type: path, default: /etc/docker/daemon.json}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Use the systemd cgroup driver
+  docker_configuration:
+    options: {exec-opts: [native.cgroupdriver=systemd]}
+"""
+
+RETURN = r"""
+configuration: {description: What is in the file now, type: dict, returned: always}
+"""
+
+
+def merged_list(have, want):
+    """Return a list with every wanted entry once; "name=value" entries replace by name."""
+    names = {str(entry).partition("=")[0] for entry in want if "=" in str(entry)}
+    kept = [
+        entry
+        for entry in have
+        if entry not in want and not ("=" in str(entry) and str(entry).partition("=")[0] in names)
+    ]
+    return kept + [entry for entry in want if entry not in kept]
+
+
+def merged(have, want):
+    """Return the configuration with everything wanted in it."""
+    result = dict(have)
+    for key, value in want.items():
+        old = result.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            result[key] = merged(old, value)
+        elif isinstance(old, list) and isinstance(value, list):
+            new = merged_list(old, value)
+            result[key] = old if sorted(map(str, new)) == sorted(map(str, old)) else new
+        else:
+            result[key] = value
+    return result
+
+
+def load(path):
+    """Return what the file holds; an empty or absent file holds nothing."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return {}
+    found = json.loads(text) if text.strip() else {}
+    if not isinstance(found, dict):
+        raise ValueError("it holds no JSON object")
+    return found
+
+
+def write(path, configuration):
+    """Replace the file atomically, keeping its mode."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name("." + path.name + ".new")
+    with new.open("w") as stream:
+        json.dump(configuration, stream, indent=2)
+        stream.write("\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    new.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o644)
+    new.replace(path)
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "options": {"type": "dict", "required": True},
+            "path": {"type": "path", "default": "/etc/docker/daemon.json"},
+        },
+        supports_check_mode=True,
+    )
+    path = Path(module.params["path"])
+    try:
+        have = load(path)
+    except ValueError as error:
+        module.fail_json(
+            msg="%s is not what Docker can read (%s); mend or remove it, then run again: it was "
+            "left as it is" % (path, error)
+        )
+    want = merged(have, module.params["options"])
+    if want != have and not module.check_mode:
+        write(path, want)
+    shown = [json.dumps(one, indent=2, sort_keys=True) + "\n" for one in (have, want)]
+    module.exit_json(
+        changed=want != have,
+        configuration=want,
+        diff={"before": shown[0], "after": shown[1]},
+    )
+
+
+if __name__ == "__main__":
+    main()
