@@ -1,0 +1,274 @@
+"""The probe's document of one node at one moment, and which of its fields are the node's own.
+
+A field is *stable* when it changes only because somebody changed the node, and *volatile* when it
+moves by itself; both say why in :data:`STABILITY`. Equality and digests are over stable fields, so
+that "this node was not touched" is one comparison. What must not be here: judging a fact (that is
+:mod:`appliance.model.preflight`), or reading one (that is the probe).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+SCHEMA = 1
+
+
+class Stability(NamedTuple):
+    """Whether a field counts for equality, and why."""
+
+    stable: bool
+    reason: str
+
+
+def _stable(reason: str) -> Stability:
+    return Stability(True, reason)
+
+
+def _volatile(reason: str) -> Stability:
+    return Stability(False, reason)
+
+
+# Path of a field -> its stability; "*" stands for any key or list item; the longest path wins.
+STABILITY: Mapping[str, Stability] = {
+    "schema": _volatile("the tool's, not the node's"),
+    "probe_version": _volatile("the tool's, not the node's"),
+    "taken_at": _volatile("time passes"),
+    "took_seconds": _volatile("how busy the node was"),
+    "standin": _stable("which facts were laid over by files: changing that changes what is true"),
+    "unreadable": _volatile("depends on who looks and on how busy the node was"),
+    "host": _stable("identity"),
+    "host.boot_id": _volatile("a reboot changes nothing that is installed"),
+    "host.uptime_seconds": _volatile("time passes"),
+    "os": _stable("what is installed and booted"),
+    "hypervisor": _stable("where the machine runs"),
+    "systemd": _volatile("a sum over units, which are listed on their own"),
+    "systemd.version": _stable("an installed version"),
+    "services": _stable("whether a unit runs and starts at boot is a decision"),
+    "services.*.sub": _volatile("passes through start-up states by itself"),
+    "services.*.result": _volatile("the past, not the present"),
+    "services.apt-daily": _volatile("started by its timer"),
+    "services.apt-daily-upgrade": _volatile("started by its timer"),
+    "services.containerd.active": _volatile("started by whoever needs it"),
+    "jobs": _volatile("a transient unit ends by itself; its effect shows elsewhere"),
+    "dmi": _stable("identity of the hardware"),
+    "cpu": _stable("hardware"),
+    "memory": _stable("hardware"),
+    "memory.available_bytes": _volatile("moves with every process"),
+    "disks": _stable("hardware"),
+    "gpus": _stable("hardware"),
+    "gpus.*.link_width": _volatile("an idle GPU saves power by using fewer lanes"),
+    "gpus.*.link_speed": _volatile("an idle GPU saves power by slowing its link"),
+    "nics": _stable("hardware and its configuration"),
+    "nics.*.state": _volatile("a cable may be pulled"),
+    "nics.*.speed_mbps": _volatile("negotiated with the switch"),
+    "routes": _stable("network configuration"),
+    "routes.list": _volatile("flannel adds and removes a route for every other node"),
+    "neighbours": _volatile("the kernel's cache of other machines"),
+    "filesystems": _stable("where data goes"),
+    "filesystems.*.free_bytes": _volatile("logs grow"),
+    "filesystems.*.free_inodes_percent": _volatile("logs grow"),
+    "mounts": _volatile("containers mount and unmount; lasting ones show in filesystems"),
+    "listening": _volatile("connections and restarts; who should listen shows in services"),
+    "swap": _stable("a setting that must stay off"),
+    "sysctl": _stable("settings in force"),
+    "sysctl.net.netfilter.nf_conntrack_max": _volatile("kube-proxy sets it for the machine's size"),
+    "sysctl_persisted": _stable("settings that survive a reboot"),
+    "modules": _stable("what boot loads"),
+    "modules.loaded": _volatile("the kernel loads modules on demand"),
+    "clock": _stable("who keeps the time"),
+    "clock.epoch": _volatile("time passes"),
+    "clock.synchronised": _volatile("found out by the service, again and again"),
+    "clock.source": _volatile("the service picks the best server"),
+    "clock.offset_seconds": _volatile("time passes"),
+    "clock.stratum": _volatile("depends on the server picked"),
+    "resolver": _stable("names are configuration"),
+    "resolver.resolves": _volatile("another machine's answer"),
+    "proxy": _stable("configuration"),
+    "firewall": _stable("somebody's decision"),
+    "firewall.iptables_rules_foreign": _volatile("kube-proxy and Docker come and go with rules"),
+    "firewall.foreign_rules": _volatile("kube-proxy and Docker come and go with rules"),
+    "firewall.policies": _volatile("Docker and kube-proxy change the policy of FORWARD"),
+    "packages": _stable("what is installed and from where"),
+    "packages.manager_lock_held_by": _volatile("a process that ends by itself"),
+    "packages.broken": _stable("half-installed packages stay until somebody mends them"),
+    "runtime": _stable("versions, settings and images"),
+    "runtime.docker.containers_running": _volatile("pods come and go"),
+    "runtime.docker.containers_foreign": _stable("containers that Kubernetes did not start"),
+    "kubernetes": _stable("membership, certificates and configuration"),
+    "kubernetes.api_healthz": _volatile("an answer of this moment"),
+    "kubernetes.etcd_data": _stable("whether the cluster's data is here"),
+    "kubernetes.etcd_data.bytes": _volatile("etcd writes all the time"),
+    "cni": _stable("the pod network's files"),
+    "cni.interfaces": _volatile("made when the first pod starts; flannel.1 changes its MAC"),
+    "cni.leftovers": _volatile("filled and emptied with pods"),
+    "certificates": _stable("identity"),
+    "trust": _stable("who is believed"),
+    "artifacts": _stable("which bundle is in custody"),
+    "artifacts.serving": _volatile("an answer of this moment, of the services host"),
+    "registry": _stable("which images are in custody"),
+    "registry.serving": _volatile("an answer of this moment, of the services host"),
+}
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """One probe document."""
+
+    document: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        schema = self.document.get("schema") if isinstance(self.document, Mapping) else None
+        if schema != SCHEMA:
+            raise ValueError(f"not a photograph of schema {SCHEMA}: schema is {schema!r}")
+
+    def at(self, path: str) -> Any:
+        """Return the value at a dotted path; None where anything on the way is absent.
+
+        Keys that hold dots themselves (``sysctl``, ``registry.images``) are reached by asking for
+        the mapping that holds them.
+        """
+        value: Any = self.document
+        for key in path.split("."):
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(key)
+        return value
+
+    def items(self, path: str) -> list[dict[str, Any]]:
+        """Return the list of mappings at a path; empty when it is absent."""
+        return [item for item in self.at(path) or () if isinstance(item, dict)]
+
+    def unit(self, name: str) -> Mapping[str, Any]:
+        """Return the state of a systemd service, empty when the node does not have it."""
+        found: Mapping[str, Any] = (self.at("services") or {}).get(name) or {}
+        return found
+
+    def runs(self, name: str) -> bool:
+        """Say whether a service is active."""
+        return self.unit(name).get("active") == "active"
+
+    @property
+    def hostname(self) -> str | None:
+        """The name the node gives itself."""
+        return self.at("host.hostname")  # type: ignore[no-any-return]
+
+    @property
+    def operating_system(self) -> str:
+        """``<id>-<version>`` as a release names it, e.g. ``debian-12``."""
+        return f"{self.at('os.id')}-{self.at('os.version_id')}"
+
+    @property
+    def serial(self) -> str | None:
+        """The machine's DMI serial, the heart of its passport."""
+        return self.at("dmi.serial")  # type: ignore[no-any-return]
+
+    @property
+    def epoch(self) -> float | None:
+        """The node's clock when the photograph was taken."""
+        value = self.at("clock.epoch")
+        return float(value) if value is not None else None
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every IPv4 address with its prefix on the node's own interfaces."""
+        found = (address for nic in self.items("nics") for address in nic.get("addresses") or ())
+        return tuple(address for address in found if ":" not in address)
+
+    @property
+    def standins(self) -> tuple[str, ...]:
+        """Sections that were laid over by fact files."""
+        return tuple(self.at("standin") or ())
+
+    def filesystem(self, folder: str) -> Mapping[str, Any]:
+        """Return the file system that holds a folder, empty when it was not looked at."""
+        return next((fs for fs in self.items("filesystems") if folder in fs.get("for", ())), {})
+
+    def unreadable(self, section: str) -> tuple[str, ...]:
+        """Why parts of a section could not be read."""
+        return tuple(
+            str(entry.get("reason"))
+            for entry in self.items("unreadable")
+            if entry.get("section") == section
+        )
+
+
+def stability(path: tuple[str, ...]) -> Stability | None:
+    """Return the entry of the table that speaks of a field, the most specific one."""
+    return _lookup(path)
+
+
+@cache
+def _lookup(path: tuple[str, ...]) -> Stability | None:
+    for length in range(len(path), 0, -1):
+        for pattern in _patterns(path[:length]):
+            if pattern in STABILITY:
+                return STABILITY[pattern]
+    return None
+
+
+def _patterns(path: tuple[str, ...]) -> Iterator[str]:
+    """The path itself, and with one step replaced by "*"."""
+    yield ".".join(path)
+    for index in range(1, len(path)):
+        yield ".".join((*path[:index], "*", *path[index + 1 :]))
+
+
+def stable_fields(photograph: Photograph) -> dict[str, Any]:
+    """Return the document without its volatile fields; an unknown field counts as stable."""
+    kept = _kept(photograph.document, ())
+    assert isinstance(kept, dict)  # noqa: S101  (for the type checker: the document is a mapping)
+    return kept
+
+
+class _Dropped:
+    """Stands for a field that is left out."""
+
+
+def _kept(value: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(value, Mapping):
+        pairs = ((key, _kept(item, (*path, str(key)))) for key, item in value.items())
+        kept = {key: item for key, item in pairs if not isinstance(item, _Dropped)}
+        return kept if kept or not path or not value or _is_stable(path) else _Dropped()
+    if isinstance(value, list):
+        if not _is_stable(path):
+            return _Dropped()
+        return [
+            item
+            for item in (_kept(item, (*path, "*")) for item in value)
+            if not isinstance(item, _Dropped)
+        ]
+    return value if _is_stable(path) else _Dropped()
+
+
+def _is_stable(path: tuple[str, ...]) -> bool:
+    found = stability(path)
+    return found is None or found.stable
+
+
+def photograph_digest(photograph: Photograph) -> str:
+    """Return the SHA-256 over the canonical JSON of the stable fields, hex."""
+    text = json.dumps(stable_fields(photograph), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(one: Photograph, other: Photograph) -> tuple[str, ...]:
+    """Return the stable fields in which two photographs differ, as "path: before -> after"."""
+    return tuple(_differ(stable_fields(one), stable_fields(other), ""))
+
+
+def _differ(one: Any, other: Any, path: str) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from _differ(one.get(key), other.get(key), f"{path}.{key}" if path else key)
+    elif one != other:
+        yield f"{path}: {_short(one)} -> {_short(other)}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return text if len(text) <= 120 else text[:117] + "..."

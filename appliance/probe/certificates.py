@@ -1,0 +1,135 @@
+"""X.509 through the openssl command, and who is trusted: certificates, trust."""
+
+from __future__ import annotations
+
+import base64
+import re
+from functools import partial
+from typing import Any, Dict, List, Optional
+
+from .source import Source
+
+TLS_FOLDER = "/etc/appliance/tls"
+SITE_CA = "/etc/appliance/ca.crt"
+SYSTEM_COPY = "/usr/local/share/ca-certificates"
+DOCKER_CERTS = "/etc/docker/certs.d"
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+PEM_BODY = re.compile(r"-----BEGIN CERTIFICATE-----\s*(.*?)\s*-----END CERTIFICATE-----", re.DOTALL)
+
+
+def describe(source: Source, path: str, key_path: Optional[str] = None) -> Dict[str, Any]:
+    """A certificate file's public facts, and whether the key beside it belongs to it."""
+    pem = source.text(path)
+    found: Dict[str, Any] = {"path": path}
+    if pem is None:
+        found["error"] = "absent or not readable"
+    else:
+        found.update(describe_pem(source, path, pem))
+    public_key = found.pop("public_key", None)
+    if key_path is not None:
+        found["key_matches"] = _key_matches(source, key_path, public_key)
+    return found
+
+
+def describe_pem(source: Source, label: str, pem: str) -> Dict[str, Any]:
+    """The public facts of a certificate's text."""
+    text = source.command(
+        "openssl-x509-" + label.strip("/").replace("/", "-"),
+        ["openssl", "x509", "-noout", "-subject", "-issuer", "-dates", "-fingerprint", "-sha256",
+         "-ext", "subjectAltName", "-pubkey", "-nameopt", "RFC2253"],
+        feed=pem,
+        quiet=True,
+    )  # fmt: skip
+    if text is None:
+        return {"error": "not a certificate that openssl can read"}
+    fields: Dict[str, Any] = {"sans": _names(text)}
+    for line in text.splitlines():
+        key, _, value = line.partition("=")
+        if key in ("subject", "issuer"):
+            fields[key] = value.strip()
+        elif key in ("notBefore", "notAfter"):
+            fields["not_before" if key == "notBefore" else "not_after"] = _iso(value)
+        elif key.lower().endswith("fingerprint"):
+            fields["sha256"] = value.replace(":", "").lower()
+    match = re.search(r"-----BEGIN PUBLIC KEY-----.*?-----END PUBLIC KEY-----", text, re.DOTALL)
+    fields["public_key"] = match.group(0) if match else None
+    return fields
+
+
+def _names(text: str) -> List[str]:
+    """Alternative names without their kind: "api.example", "10.96.0.1"."""
+    names = re.findall(r"(?:DNS|IP Address):([^,\s]+)", text)
+    return sorted(set(names))
+
+
+def _iso(text: str) -> str:
+    """Write openssl's "May  1 10:00:00 2024 GMT" as "2024-05-01T10:00:00Z"."""
+    words = text.split()
+    if len(words) < 4 or words[0] not in MONTHS:
+        return text.strip()
+    month = MONTHS.index(words[0]) + 1
+    return "%s-%02d-%02dT%sZ" % (words[3], month, int(words[1]), words[2])
+
+
+def _key_matches(source: Source, key_path: str, public_key: Optional[str]) -> Optional[bool]:
+    """Whether the private key's public half is the certificate's; None without the key.
+
+    openssl reads the key file itself: its content never enters this process.
+    """
+    if public_key is None or not source.exists(key_path):
+        return None
+    label = "openssl-pkey-" + key_path.strip("/").replace("/", "-")
+    file = str(source.path(key_path))
+    own = source.command(label, ["openssl", "pkey", "-in", file, "-pubout"], quiet=True)
+    if own is None:
+        if not source.privileged:
+            source.note(key_path + ": permission denied")
+            return None
+        return False
+    return own.strip() == public_key.strip()
+
+
+def digest_of_file(source: Source, path: str) -> Optional[str]:
+    """The SHA-256 fingerprint of the first certificate in a PEM file."""
+    match = PEM_BODY.search(source.text(path) or "")
+    if not match:
+        return None
+    import hashlib
+
+    try:
+        return hashlib.sha256(base64.b64decode(match.group(1))).hexdigest()
+    except ValueError:
+        return None
+
+
+def certificates(source: Source) -> List[Dict[str, Any]]:
+    """The appliance's own service certificates; a key without a certificate is listed too."""
+    names = source.names(TLS_FOLDER)
+    stems = sorted({name.rsplit(".", 1)[0] for name in names if name.endswith((".crt", ".key"))})
+    found = source.together(
+        [
+            partial(
+                describe, source, "%s/%s.crt" % (TLS_FOLDER, stem), "%s/%s.key" % (TLS_FOLDER, stem)
+            )
+            for stem in stems
+        ]
+    )
+    return [entry for entry in found if entry is not None]
+
+
+def trust(source: Source) -> Dict[str, Any]:
+    """Whether the site's CA is known here: as a file, to the system, to Docker."""
+    site_ca = digest_of_file(source, SITE_CA)
+    docker = {}
+    for registry in source.names(DOCKER_CERTS):
+        docker[registry] = digest_of_file(source, "%s/%s/ca.crt" % (DOCKER_CERTS, registry))
+    return {"site_ca_sha256": site_ca, "system": _in_system(source, site_ca), "docker": docker}
+
+
+def _in_system(source: Source, site_ca: Optional[str]) -> bool:
+    """Whether the CA is one of the local ones and update-ca-certificates took it up."""
+    if site_ca is None:
+        return False
+    bundle = source.text("/etc/ssl/certs/ca-certificates.crt") or ""
+    body = PEM_BODY.search(source.text(SITE_CA) or "")
+    return body is not None and "".join(body.group(1).split()) in "".join(bundle.split())

@@ -1,0 +1,143 @@
+"""What is installed and who is installing: packages."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import struct
+from typing import Any, Dict, List, Optional
+
+from .naming import mask
+from .source import Source
+
+INTEREST = re.compile(
+    r"^(docker|containerd|runc$|chrony$|nginx|kube|cri-|conntrack$|socat$|ebtables$|ethtool$"
+    r"|iptables$|nftables$|haproxy$|keepalived$|unattended-upgrades$|nfs-common$|linux-image-"
+    r"|linux-headers-|linux-modules-|linux-generic|nvidia-|libnvidia|cuda|podman$|snapd$|ntp$"
+    r"|systemd$|openssh-server$|helm$|cloud-init$|ufw$|firewalld$)"
+)
+LOCKS = (
+    "/var/lib/dpkg/lock-frontend",
+    "/var/lib/dpkg/lock",
+    "/var/lib/apt/lists/lock",
+    "/var/cache/apt/archives/lock",
+)
+STATUS = "/var/lib/dpkg/status"
+BLACKLIST = "Unattended-Upgrade::Package-Blacklist"
+
+
+def apt_config(source: Source) -> Dict[str, List[str]]:
+    """Every apt setting with its values, as apt itself merges them."""
+    text = source.command("apt-config-dump", ["apt-config", "dump"], quiet=True)
+    values: Dict[str, List[str]] = {}
+    for line in (text or "").splitlines():
+        match = re.match(r'(\S+) "(.*)";$', line)
+        if match:
+            key = match.group(1)
+            key = key[:-2] if key.endswith("::") else key
+            values.setdefault(key, []).append(match.group(2))
+    return values
+
+
+def packages(source: Source, apt: Dict[str, List[str]]) -> Optional[Dict[str, Any]]:
+    """Package manager state: locks, interrupted work, versions, holds, sources."""
+    text = source.text(STATUS)
+    if text is None:
+        source.note("no dpkg status: not a Debian system, or not readable")
+        return None
+    installed: Dict[str, str] = {}
+    holds: List[str] = []
+    broken: List[str] = []
+    for name, status, version in _stanzas(text):
+        want, error, state = [*status.split(), "", "", ""][:3]
+        if state == "installed" and INTEREST.match(name):
+            installed[name] = version
+        if want == "hold" and state == "installed":
+            holds.append(name)
+        if error != "ok" or state not in ("installed", "config-files", "not-installed"):
+            broken.append("%s: %s" % (name, state if error == "ok" else status))
+    updates = [name for name in source.names("/var/lib/dpkg/updates") if name.isdigit()]
+    unfinished = [entry for entry in broken if not entry.endswith("triggers-pending")]
+    return {
+        "manager_lock_held_by": _lock_holder(source),
+        "dpkg_interrupted": bool(updates or unfinished),
+        "broken": broken,
+        "installed": installed,
+        "holds": sorted(holds),
+        "apt_sources": _sources(source),
+        "unattended_upgrades": _unattended(apt, installed),
+    }
+
+
+def _stanzas(text: str) -> Any:
+    """(name, status, version) of every stanza; only those three fields are looked at."""
+    for stanza in text.split("\n\n"):
+        name = status = version = ""
+        for line in stanza.split("\n"):
+            if line.startswith("Package: "):
+                name = line[9:]
+            elif line.startswith("Status: "):
+                status = line[8:]
+            elif line.startswith("Version: "):
+                version = line[9:]
+        if name and status:
+            yield name, status, version
+
+
+def _lock_holder(source: Source) -> Optional[str]:
+    """Who holds one of the package manager's locks: "pid command"."""
+    if not source.live:
+        recorded = json.loads(source.recorded("package-locks") or "{}")
+        return next((str(recorded[name]) for name in LOCKS if name in recorded), None)
+    for name in LOCKS:
+        pid = _lock_pid(source, name)
+        if pid:
+            line = source.text("/proc/%d/cmdline" % pid) or ""
+            words = line.replace("\0", " ").strip()
+            return ("%d %s" % (pid, words))[:200]
+    return None
+
+
+def _lock_pid(source: Source, name: str) -> int:
+    """Who would stop us from locking this file; asking (F_GETLK) takes no lock."""
+    try:
+        with source.path(name).open("rb") as file:
+            question = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+            answer = struct.unpack("hhqqi4x", fcntl.fcntl(file, fcntl.F_GETLK, question))
+    except FileNotFoundError:
+        return 0
+    except PermissionError:
+        source.note("package manager locks: needs root")
+        return 0
+    except OSError as error:
+        source.note("%s: %s" % (name, error.strerror))
+        return 0
+    return int(answer[4]) if answer[0] != fcntl.F_UNLCK else 0
+
+
+def _sources(source: Source) -> List[Dict[str, str]]:
+    found = []
+    for line in source.lines("/etc/apt/sources.list"):
+        found.append({"file": "/etc/apt/sources.list", "line": mask(line)})
+    folder = "/etc/apt/sources.list.d"
+    for name in source.names(folder):
+        file = folder + "/" + name
+        if name.endswith(".list"):
+            found += [{"file": file, "line": mask(line)} for line in source.lines(file)]
+        elif name.endswith(".sources"):
+            found += [
+                {"file": file, "line": mask(line)}
+                for line in source.lines(file)
+                if line.startswith(("URIs:", "Suites:", "Enabled:"))
+            ]
+    return found
+
+
+def _unattended(apt: Dict[str, List[str]], installed: Dict[str, str]) -> Dict[str, Any]:
+    periodic = apt.get("APT::Periodic::Unattended-Upgrade", ["0"])[-1]
+    return {
+        "installed": "unattended-upgrades" in installed,
+        "enabled": periodic not in ("0", ""),
+        "blacklist": [value for value in apt.get(BLACKLIST, []) if value],
+    }

@@ -1,0 +1,107 @@
+"""What runs containers: runtime."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Optional, Set
+
+from .source import Source
+
+DOCKER_SOCKET = "/run/docker.sock"
+DAEMON_JSON = "/etc/docker/daemon.json"
+# Keys of daemon.json that may carry credentials or addresses with them.
+HIDDEN_KEYS = ("log-opts", "proxies")
+
+
+def runtime(source: Source) -> Dict[str, Any]:
+    """Docker and containerd as they answer, and Docker's configuration file."""
+    docker = _daemon_json(source)
+    data_root = docker["data_root"] or "/var/lib/docker"
+    docker["data_present"] = bool(source.names(data_root))
+    if _running(source):
+        docker.update(_answers(source))
+    containerd = None
+    if source.exists("/run/containerd/containerd.sock"):
+        text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
+        words = (text or "").split()
+        containerd = {"version": words[2] if len(words) > 2 else None}
+    return {"docker": docker, "containerd": containerd or {"version": None}}
+
+
+def _running(source: Source) -> bool:
+    """Whether dockerd lives; asking its socket would start it where systemd holds the socket."""
+    if not source.live:
+        return source.recorded("docker-info") is not None
+    pid = source.word("/run/docker.pid")
+    return bool(pid) and source.exists("/proc/%s" % pid)
+
+
+def _daemon_json(source: Source) -> Dict[str, Any]:
+    found: Dict[str, Any] = {
+        "version": None,
+        "cgroup_driver": None,
+        "storage_driver": None,
+        "data_root": None,
+        "containers_running": None,
+        "containers_foreign": [],
+        "images": [],
+        "daemon_json": None,
+        "daemon_json_error": None,
+    }
+    text = source.text(DAEMON_JSON)
+    if text is None or not text.strip():
+        return found
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        found["daemon_json_error"] = str(error)
+        return found
+    if not isinstance(document, dict):
+        found["daemon_json_error"] = "not a JSON object"
+        return found
+    found["daemon_json"] = {k: v for k, v in document.items() if k not in HIDDEN_KEYS}
+    found["data_root"] = document.get("data-root")
+    return found
+
+
+def _answers(source: Source) -> Dict[str, Any]:
+    def ask(key: str, path: str) -> Any:
+        return source.unix_http(key, DOCKER_SOCKET, path)
+
+    info, containers, images = source.together(
+        [
+            lambda: ask("docker-info", "/info"),
+            lambda: ask("docker-containers", "/containers/json?all=1"),
+            lambda: ask("docker-images", "/images/json"),
+        ]
+    )
+    if not isinstance(info, dict):
+        return {}
+    return {
+        "version": info.get("ServerVersion"),
+        "cgroup_driver": info.get("CgroupDriver"),
+        "cgroup_version": info.get("CgroupVersion"),
+        "storage_driver": info.get("Driver"),
+        "data_root": info.get("DockerRootDir"),
+        "default_runtime": info.get("DefaultRuntime"),
+        "containers_running": info.get("ContainersRunning"),
+        "containers_foreign": _foreign(containers),
+        "images": _tags(images),
+    }
+
+
+def _foreign(containers: Optional[List[Dict[str, Any]]]) -> List[str]:
+    """Names of containers that the kubelet did not make."""
+    names = []
+    for container in containers or []:
+        name = (container.get("Names") or ["?"])[0].lstrip("/")
+        if not name.startswith("k8s_"):
+            names.append(name)
+    return sorted(names)
+
+
+def _tags(images: Optional[List[Dict[str, Any]]]) -> List[str]:
+    tags: Set[str] = set()
+    for image in images or []:
+        tags.update(tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>")
+    return sorted(tags)

@@ -1,0 +1,284 @@
+"""Where facts are read from: the node itself, or a recorded root folder and recorded outputs.
+
+Nothing else in the probe opens files or starts processes, so that every section can be tested on
+a recorded machine, and so that each thing that could not be read is listed with its reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
+
+T = TypeVar("T")
+
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+COMMAND_SECONDS = 5.0
+DEADLINE_SECONDS = 20.0
+
+
+class Request(NamedTuple):
+    """What the tool asks the probe to look at, beside what every node has."""
+
+    peers: Sequence[str] = ()
+    resolve: Sequence[str] = ()
+    registry: Optional[str] = None
+    artifacts: Optional[str] = None
+
+
+class Machine:
+    """What all sections of one run look at."""
+
+    def __init__(self, root: Path, outputs: Optional[Path], request: Request) -> None:
+        self.root = root
+        self.outputs = outputs
+        self.request = request
+        self.live = str(root) == "/" and outputs is None
+        self.deadline = time.monotonic() + DEADLINE_SECONDS
+        self.unreadable: List[Dict[str, str]] = []
+
+
+class Source:
+    """One section's view of the machine."""
+
+    def __init__(self, machine: Machine, section: str) -> None:
+        self.machine = machine
+        self.section = section
+        self.root = machine.root
+        self.request = machine.request
+        self.live = machine.live
+
+    def of(self, section: str) -> Source:
+        """The same machine, seen for another section."""
+        return Source(self.machine, section)
+
+    @property
+    def privileged(self) -> bool:
+        """Whether we may expect to read everything (recorded machines were read as root)."""
+        return not self.live or os.geteuid() == 0
+
+    def note(self, reason: str) -> None:
+        """List something that could not be read."""
+        entry = {"section": self.section, "reason": reason}
+        if entry not in self.machine.unreadable:
+            self.machine.unreadable.append(entry)
+
+    def seconds_left(self, wanted: float) -> float:
+        """How long something may take without passing the deadline of the whole probe."""
+        return max(0.05, min(wanted, self.machine.deadline - time.monotonic()))
+
+    # -- files -------------------------------------------------------------------------------
+
+    def path(self, name: str) -> Path:
+        """The path of a node's file under the root; absolute links stay inside the root."""
+        path = self.root / name.lstrip("/")
+        if str(self.root) == "/":
+            return path
+        for _ in range(8):
+            if not path.is_symlink():
+                break
+            target = os.readlink(str(path))  # noqa: PTH115  (Path.readlink is 3.9)
+            path = self.root / target.lstrip("/") if target[0] == "/" else path.parent / target
+        return path
+
+    def text(self, name: str) -> Optional[str]:
+        """A file's text, or None when it is absent or may not be read (then noted)."""
+        data = self.data(name)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    def data(self, name: str) -> Optional[bytes]:
+        """A file's bytes, or None when it is absent or may not be read (then noted)."""
+        try:
+            return self.path(name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except PermissionError:
+            self.note(name + ": permission denied")
+        except OSError as error:
+            # Kernel files answer EINVAL, ENODEV and the like for "there is no such value".
+            if not name.startswith(("/sys/", "/proc/")):
+                self.note("%s: %s" % (name, error.strerror))
+        return None
+
+    def word(self, name: str) -> Optional[str]:
+        """A one-value file, stripped; None when absent or empty."""
+        text = self.text(name)
+        return (text.strip() or None) if text is not None else None
+
+    def lines(self, name: str) -> List[str]:
+        """The lines of a file that are neither empty nor a comment."""
+        kept = []
+        for line in (self.text(name) or "").splitlines():
+            stripped = line.strip()
+            if stripped and not stripped.startswith("#"):
+                kept.append(stripped)
+        return kept
+
+    def document(self, name: str) -> Any:
+        """A JSON file's value; None when absent or broken (then noted)."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            self.note("%s: not JSON: %s" % (name, error))
+            return None
+
+    def exists(self, name: str) -> bool:
+        """Whether a path exists (a folder we may not enter counts as absent and is noted)."""
+        try:
+            return self.path(name).exists()
+        except PermissionError:
+            self.note(name + ": permission denied")
+            return False
+
+    def names(self, name: str) -> List[str]:
+        """The sorted names in a folder; empty when it is absent or may not be read (noted)."""
+        try:
+            return sorted(entry.name for entry in os.scandir(str(self.path(name))))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except PermissionError:
+            self.note(name + ": permission denied")
+            return []
+
+    def link(self, name: str) -> Optional[str]:
+        """The last component of where a link points, or None."""
+        try:
+            target = os.readlink(str(self.root / name.lstrip("/")))  # noqa: PTH115  (3.9)
+        except OSError:
+            return None
+        return target.rsplit("/", 1)[-1]
+
+    # -- commands ----------------------------------------------------------------------------
+
+    def recorded(self, key: str) -> Optional[str]:
+        """The recorded output of a command; None when it was not installed."""
+        if self.machine.outputs is None:
+            return None
+        try:
+            return (self.machine.outputs / key).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def command(
+        self,
+        key: str,
+        argv: Sequence[str],
+        *,
+        feed: Optional[str] = None,
+        seconds: float = COMMAND_SECONDS,
+        quiet: bool = False,
+    ) -> Optional[str]:
+        """What a command prints, or None when it is missing, fails or takes too long (noted)."""
+        if not self.live:
+            return self.recorded(key)
+        program = shutil.which(argv[0], path=SEARCH_PATH)
+        if program is None:
+            if not quiet:
+                self.note("%s: not installed" % argv[0])
+            return None
+        try:
+            done = _run([program, *argv[1:]], feed, self.seconds_left(seconds))
+        except (subprocess.TimeoutExpired, OSError) as error:
+            said = getattr(error, "strerror", None) or "no answer in time"
+            self.note("%s: %s" % (" ".join(argv[:3]), said))
+            return None
+        if done.returncode == 0:
+            return done.stdout.decode("utf-8", "replace")
+        if not quiet:
+            words = done.stderr.decode("utf-8", "replace").strip().splitlines() or [""]
+            self.note("%s: exit %d: %s" % (" ".join(argv[:3]), done.returncode, words[-1]))
+        return None
+
+    def root_command(self, key: str, argv: Sequence[str]) -> Optional[str]:
+        """What a command prints that only root may run; a command that is absent is no fault."""
+        if not self.privileged:
+            self.note("%s: needs root" % argv[0])
+            return None
+        return self.command(key, argv, quiet=True)
+
+    def json_command(self, key: str, argv: Sequence[str], **options: Any) -> Any:
+        """The JSON that a command prints, or None."""
+        text = self.command(key, argv, **options)
+        if text is None:
+            return None
+        try:
+            return json.loads(text or "null")
+        except ValueError as error:
+            self.note("%s: not JSON: %s" % (key, error))
+            return None
+
+    def unix_http(self, key: str, socket_path: str, request_path: str) -> Any:
+        """GET a JSON answer from a daemon's unix socket (quicker than starting its client)."""
+        if not self.live:
+            text = self.recorded(key)
+            return None if text is None else json.loads(text)
+        try:
+            body = _unix_get(socket_path, request_path, self.seconds_left(COMMAND_SECONDS))
+            return json.loads(body)
+        except (OSError, ValueError) as error:
+            self.note("%s%s: %s" % (socket_path, request_path, error))
+            return None
+
+    # -- several things at once --------------------------------------------------------------
+
+    def together(self, calls: Sequence[Callable[[], T]]) -> List[Optional[T]]:
+        """Run calls at the same time; None where one raised (noted) or was not done in time."""
+        results: List[Optional[T]] = [None] * len(calls)
+
+        def one(index: int) -> None:
+            try:
+                results[index] = calls[index]()
+            except Exception as error:  # a broken part must not take the document with it
+                self.note("%s: %s" % (type(error).__name__, error))
+
+        threads = [threading.Thread(target=one, args=(i,), daemon=True) for i in range(len(calls))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(self.seconds_left(20))
+        return results
+
+
+def _run(
+    argv: Sequence[str], feed: Optional[str], seconds: float
+) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        argv,
+        input=(feed or "").encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=seconds,
+        env={"PATH": SEARCH_PATH, "LC_ALL": "C", "HOME": "/nonexistent"},
+        check=False,
+    )
+
+
+def _unix_get(socket_path: str, request_path: str, seconds: float) -> bytes:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(seconds)
+        connection.connect(socket_path)
+        head = "GET %s HTTP/1.0\r\nHost: localhost\r\n\r\n" % request_path
+        connection.sendall(head.encode())
+        chunks = []
+        while True:
+            chunk = connection.recv(65536)
+            if not chunk:
+                break
+            chunks.append(chunk)
+    finally:
+        connection.close()
+    head_bytes, _, body = b"".join(chunks).partition(b"\r\n\r\n")
+    status = head_bytes.split(b" ", 2)[1:2]
+    if status != [b"200"]:
+        raise OSError("answered %s" % b" ".join(head_bytes.split(b"\r\n")[:1]).decode())
+    return body

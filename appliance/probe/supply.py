@@ -1,0 +1,126 @@
+"""What this node serves to the others: artifacts (the bundle) and the image registry."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, Dict, List, Optional, Set
+
+from .certificates import SITE_CA
+from .source import Source
+from .wire import https_status
+
+BUNDLE = "/var/lib/appliance/bundle"
+MARKER = "/var/lib/appliance/bundle.verified"
+STORAGE = "/var/lib/docker-registry"
+CONFIGURATION = "/etc/docker/registry/config.yml"
+DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
+
+
+def artifacts(source: Source) -> Dict[str, Any]:
+    """The bundle on this node, whether it was proven whole, and whether it can be fetched."""
+    manifest = source.data(BUNDLE + "/manifest.json")
+    digest = hashlib.sha256(manifest).hexdigest() if manifest is not None else None
+    marker = source.word(MARKER) or ""
+    serving = None
+    if source.request.artifacts:
+        url = "https://%s/manifest.json" % source.request.artifacts
+        serving = https_status(source, "artifacts-serving", url, ca=SITE_CA)
+    return {
+        "present": source.exists(BUNDLE),
+        "bundle_digest": digest,
+        "complete": digest is not None and digest in marker.split(),
+        "serving": serving,
+    }
+
+
+def registry(source: Source) -> Dict[str, Any]:
+    """The registry's images read from its storage, so that a stopped one can be judged too."""
+    configured = source.exists(CONFIGURATION)
+    storage = _storage(source)
+    missing: Set[str] = set()
+    images = _images(source, storage, missing)
+    serving = None
+    if source.request.registry:
+        url = "https://%s/v2/" % source.request.registry
+        serving = https_status(source, "registry-serving", url, ca=SITE_CA)
+    return {
+        "configured": configured,
+        "storage": storage,
+        "images": images,
+        "missing_blobs": sorted(missing),
+        "serving": serving,
+    }
+
+
+def _storage(source: Source) -> str:
+    for line in source.lines(CONFIGURATION):
+        if line.startswith("rootdirectory:"):
+            return line.split(":", 1)[1].strip().strip("\"'")
+    return STORAGE
+
+
+def _images(source: Source, storage: str, missing: Set[str]) -> Dict[str, str]:
+    base = storage + "/docker/registry/v2/"
+    images: Dict[str, str] = {}
+    for repository in _repositories(source, base + "repositories", ""):
+        tags = "%srepositories/%s/_manifests/tags/" % (base, repository)
+        for tag in source.names(tags):
+            digest = source.word(tags + tag + "/current/link")
+            if digest and DIGEST.match(digest):
+                images["%s:%s" % (repository, tag)] = digest
+                _check(source, base, repository, digest, missing)
+    return images
+
+
+def _repositories(source: Source, base: str, name: str) -> List[str]:
+    found: List[str] = []
+    inside = source.names(base + "/" + name if name else base)
+    if "_manifests" in inside:
+        found.append(name)
+    for child in inside:
+        if not child.startswith("_"):
+            found += _repositories(source, base, name + "/" + child if name else child)
+    return found
+
+
+def _check(source: Source, base: str, repository: str, digest: str, missing: Set[str]) -> None:
+    """Add to ``missing`` what the manifest names and the registry would not serve."""
+    content = _blob(source, base, digest)
+    if content is None:
+        missing.add(digest)
+        return
+    try:
+        manifest = json.loads(content)
+    except ValueError:
+        missing.add(digest)
+        return
+    for child in manifest.get("manifests") or []:
+        _check(source, base, repository, str(child.get("digest")), missing)
+    parts = list(manifest.get("layers") or [])
+    parts += [manifest["config"]] if isinstance(manifest.get("config"), dict) else []
+    for part in parts:
+        wanted = str(part.get("digest"))
+        link = "%srepositories/%s/_layers/sha256/%s/link" % (base, repository, wanted[7:])
+        if _size(source, base, wanted) != part.get("size") or not source.exists(link):
+            missing.add(wanted)
+
+
+def _blob_path(base: str, digest: str) -> str:
+    hexadecimal = digest.split(":", 1)[-1]
+    return "%sblobs/sha256/%s/%s/data" % (base, hexadecimal[:2], hexadecimal)
+
+
+def _blob(source: Source, base: str, digest: str) -> Optional[bytes]:
+    content = source.data(_blob_path(base, digest))
+    if content is None or "sha256:" + hashlib.sha256(content).hexdigest() != digest:
+        return None
+    return content
+
+
+def _size(source: Source, base: str, digest: str) -> Optional[int]:
+    try:
+        return source.path(_blob_path(base, digest)).stat().st_size
+    except OSError:
+        return None
