@@ -1,0 +1,141 @@
+"""Fakes of the workflows' ports: small, honest, and with a memory of what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from appliance.errors import ApplianceError
+from appliance.model.bundle import BundleManifest
+from appliance.model.cluster import ClusterState, NoCluster
+from appliance.model.desired import Desired
+from appliance.model.journal import Record
+from appliance.model.observation import Fault, Look, Play
+from appliance.model.photograph import Photograph
+from appliance.model.plan import Plan
+from appliance.model.site import Node
+from tests import samples
+
+
+class FakeRack:
+    """Nodes, cluster and Ansible in one: a play that succeeds makes its hosts converged."""
+
+    def __init__(self, wish: Desired) -> None:
+        self.wish = wish
+        self.documents = {node.name: samples.bare(node) for node in wish.site.nodes}
+        self.faults: dict[str, Fault] = {}
+        self.cluster: ClusterState = NoCluster()
+        self.plays: list[Play] = []
+        self.looks = 0
+        self.proofs: list[tuple[str, ...]] = []
+        self.proof_faults: tuple[str, ...] = ()
+        self.fail: dict[str, BaseException] = {}
+        self.without_effect: set[str] = set()
+
+    def look(self, nodes: Sequence[Node]) -> Look:
+        self.looks += 1
+        return Look(
+            {
+                node.name: Photograph(self.documents[node.name])
+                for node in nodes
+                if node.name not in self.faults
+            },
+            tuple(self.faults.values()),
+        )
+
+    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:  # noqa: ARG002
+        return self.cluster
+
+    def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+        assert image.startswith("registry.rack.test:5000/busybox@sha256:")
+        self.proofs.append(tuple(nodes))
+        return self.proof_faults
+
+    def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
+        self.plays.append(play)
+        if play.playbook in self.fail:
+            raise self.fail[play.playbook]
+        for name in play.limit:
+            on_task(name, f"{play.playbook} : Do it", True)
+        if play.playbook not in self.without_effect:
+            self._take_effect(play)
+
+    def _take_effect(self, play: Play) -> None:
+        parts: dict[str, tuple[str, ...]] = {
+            "host": ("sysctl", "sysctl_persisted", "modules", "resolver"),
+            "artifacts": ("artifacts", "trust", "packages", "clock"),
+            "runtime": ("runtime", "services"),
+            "registry": ("registry",),
+            "control_plane": ("kubernetes",),
+            "workers": ("kubernetes",),
+        }
+        for name in play.limit:
+            whole = samples.converged(self.wish.site.node(name), self.wish)
+            for part in parts.get(play.playbook, ()):
+                self.documents[name][part] = whole[part]
+        if play.playbook in ("control_plane", "network", "workers"):
+            self.cluster = samples.cluster(self.wish)
+
+
+class FakeJournal:
+    """Keeps records in memory."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def append(self, record: Record) -> None:
+        self.records.append(record)
+
+    def durations(self) -> dict[str, float]:
+        return {}
+
+
+class FakeClock:
+    """Time that only passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 1_700_000_000.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+class FakeBundle:
+    """A bundle on the control host."""
+
+    directory = "/media/bundle"
+
+    def __init__(self, manifest: BundleManifest, faults: tuple[str, ...] = ()) -> None:
+        self.manifest = manifest
+        self._faults = faults
+
+    def faults(self) -> tuple[str, ...]:
+        return self._faults
+
+
+class FakeObserver:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[Any, ...]] = []
+
+    def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:  # noqa: ARG002
+        self.said.append(("planned", [step.name for step in plan.steps]))
+
+    def step_started(self, step: str, nodes: Sequence[str]) -> None:
+        self.said.append(("started", step, list(nodes)))
+
+    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
+        self.said.append(("task", step, node, task, changed))
+
+    def verifying(self, step: str, waiting_for: str) -> None:
+        self.said.append(("verifying", step, waiting_for))
+
+    def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
+        self.said.append(("ended", step, took_seconds, error))
+
+    def note(self, text: str) -> None:
+        self.said.append(("note", text))

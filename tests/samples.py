@@ -1,0 +1,206 @@
+"""A small site and the photographs of its nodes, bare and converged, to build cases from."""
+
+from __future__ import annotations
+
+import copy
+from ipaddress import IPv4Interface
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters.content import load_release
+from appliance.model.bundle import BundleManifest
+from appliance.model.cluster import Cluster, ClusterNode, SystemPod
+from appliance.model.desired import Desired
+from appliance.model.photograph import Photograph
+from appliance.model.site import Node, Site, SiteSettings
+
+VERSION = "v1.23.5"
+BUNDLE_DIGEST = "ab" * 32
+IMAGES = {
+    name: "sha256:" + f"{index:02x}" * 32
+    for index, name in enumerate(
+        (
+            "kube-apiserver:v1.23.5",
+            "kube-controller-manager:v1.23.5",
+            "kube-scheduler:v1.23.5",
+            "kube-proxy:v1.23.5",
+            "etcd:3.5.1-0",
+            "coredns:v1.8.6",
+            "pause:3.6",
+            "flannel:v0.19.2",
+            "busybox:1.35.0",
+        )
+    )
+}
+CA = "ca" * 32
+
+
+def settings(**changes: Any) -> SiteSettings:
+    """The settings of the sample site; keys can be replaced."""
+    return SiteSettings.model_validate(
+        {
+            "appliance_release": "k8s-1.23.5-r1",
+            "operating_system": "debian-12",
+            "domain": "rack.test",
+            "registry": "registry.rack.test:5000",
+            "artifacts": "artifacts.rack.test:9443",
+            "control_plane_endpoint": {"name": "api.rack.test"},
+            **changes,
+        }
+    )
+
+
+def site(masters: int = 1, workers: int = 2, **changes: Any) -> Site:
+    """Control planes cp1.. (cp1 also serves), workers w1..; 198.18.7.0/24."""
+    nodes = []
+    for number in range(1, masters + 1):
+        groups = {"control_plane"} | ({"services"} if number == 1 else set())
+        nodes.append(_node(f"cp{number}", 10 + number, groups))
+    nodes += [_node(f"w{number}", 20 + number, {"cpu_workers"}) for number in range(1, workers + 1)]
+    return Site("rack", Path("/nowhere/rack"), settings(**changes), tuple(nodes))
+
+
+def _node(name: str, host: int, groups: set[str]) -> Node:
+    return Node(name, IPv4Interface(f"198.18.7.{host}/24"), frozenset(groups))
+
+
+def manifest() -> BundleManifest:
+    """A manifest with the sample's images."""
+    return BundleManifest.parse(
+        {
+            "schema": 1,
+            "release": "k8s-1.23.5-r1",
+            "os": "debian-12",
+            "architecture": "amd64",
+            "tool_version": "0.1.0",
+            "created": "2026-01-01T00:00:00Z",
+            "artifacts": [],
+            "images": IMAGES,
+            "packages": {"docker.io": "20.10.24", "chrony": "4.3", "nginx-light": "1.22"},
+            "package_roots": {"runtime": ["docker.io"], "time": ["chrony"]},
+            "files": [],
+        }
+    )
+
+
+def desired(of: Site | None = None, *, with_bundle: bool = True) -> Desired:
+    """The wish for a site, with or without a bundle at hand."""
+    found = manifest() if with_bundle else None
+    return Desired(
+        of or site(),
+        load_release("k8s-1.23.5-r1"),
+        found,
+        BUNDLE_DIGEST if found else None,
+    )
+
+
+def bare(node: Node) -> dict[str, Any]:
+    """What the probe says of a freshly imaged node."""
+    return {
+        "schema": 1,
+        "probe_version": "1",
+        "taken_at": 1_700_000_000.0,
+        "standin": [],
+        "unreadable": [],
+        "host": {"hostname": node.name, "product_uuid": f"uuid-{node.name}", "machine_id": node.name},
+        "os": {"id": "debian", "version_id": "12", "architecture": "x86_64"},
+        "dmi": {"vendor": "Sample", "product": "Box", "serial": f"SN-{node.name}"},
+        "sysctl": {"net.ipv4.ip_forward": "0"},
+        "sysctl_persisted": {},
+        "modules": {"loaded": [], "builtin": [], "persisted": []},
+        "swap": {"active": [], "fstab": [], "units": []},
+        "clock": {"epoch": 1_700_000_000.0, "service": "systemd-timesyncd"},
+        "resolver": {"nameservers": [], "search": [], "hosts": {}},
+        "packages": {"apt_sources": [], "installed": {}, "holds": []},
+        "services": {},
+        "runtime": {"docker": None, "containerd": None},
+        "kubernetes": {
+            "kubeadm_version": None,
+            "kubelet_version": None,
+            "kubelet_active": False,
+            "manifests": [],
+            "pki": [],
+            "kubeconfigs": [],
+            "etcd_data": {"present": False},
+            "api_healthz": None,
+        },
+        "nics": [{"name": "eth0", "addresses": [str(node.address)], "mtu": 1500}],
+        "artifacts": {"present": False, "complete": False, "serving": {"ok": False}},
+        "registry": {
+            "configured": False,
+            "images": {},
+            "missing_blobs": [],
+            "serving": {"ok": False, "error": "refused"},
+        },
+        "trust": {"site_ca_sha256": None, "docker": {}},
+    }
+
+
+def converged(node: Node, wish: Desired) -> dict[str, Any]:
+    """What the probe says of the node when everything is as it should be."""
+    found = copy.deepcopy(bare(node))
+    keys = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
+    found["sysctl"] = dict.fromkeys((*keys, "net.ipv4.ip_forward"), "1")
+    found["sysctl_persisted"] = dict(found["sysctl"])
+    found["modules"] = {"loaded": [], "builtin": ["br_netfilter", "overlay"], "persisted": []}
+    found["resolver"]["hosts"] = {a: list(n) for a, n in wish.host_names().items()}
+    found["clock"]["service"] = "chrony"
+    line = f"deb [trusted=yes] https://{wish.site.settings.artifacts}/apt ./"
+    found["packages"]["apt_sources"] = [{"file": "appliance.list", "line": line}]
+    found["artifacts"]["serving"] = {"ok": True}
+    found["registry"]["serving"] = {"ok": True}
+    found["trust"] = {"site_ca_sha256": CA, "docker": {wish.site.settings.registry: CA}}
+    found["runtime"]["docker"] = {"version": "20.10.24+dfsg1", "cgroup_driver": "systemd"}
+    found["services"] = {"docker": {"active": "active", "enabled": "enabled"}}
+    found["kubernetes"] |= {
+        "kubeadm_version": VERSION,
+        "kubelet_version": VERSION,
+        "kubelet_active": True,
+        "kubeconfigs": [{"path": "/etc/kubernetes/kubelet.conf"}],
+    }
+    if "control_plane" in node.groups:
+        found["kubernetes"] |= {
+            "manifests": ["etcd.yaml", "kube-apiserver.yaml"],
+            "pki": [{"path": "/etc/kubernetes/pki/ca.crt"}],
+            "etcd_data": {"present": True},
+            "api_healthz": {"ok": True},
+        }
+    if node.name == wish.site.services_node.name:
+        found["artifacts"] |= {"present": True, "complete": True, "bundle_digest": BUNDLE_DIGEST}
+        found["registry"] |= {"configured": True, "images": dict(IMAGES)}
+    return found
+
+
+def photographs(documents: dict[str, dict[str, Any]]) -> dict[str, Photograph]:
+    """Documents as photographs."""
+    return {name: Photograph(document) for name, document in documents.items()}
+
+
+def cluster(wish: Desired) -> Cluster:
+    """A healthy cluster of every member of the site."""
+    members = wish.site.cluster_members
+    pods = [SystemPod("kube-system", "coredns-1", "cp1", ready=True, app="kube-dns")]
+    for node in members:
+        apps = ["flannel", "kube-proxy"]
+        if "control_plane" in node.groups:
+            apps += ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
+        pods += [
+            SystemPod("kube-system", f"{app}-{node.name}", node.name, ready=True, app=app)
+            for app in apps
+        ]
+    return Cluster(
+        nodes={
+            node.name: ClusterNode(
+                node.name,
+                ready=True,
+                version=VERSION,
+                internal_ip=node.ip,
+                control_plane="control_plane" in node.groups,
+                serial=f"SN-{node.name}",
+            )
+            for node in members
+        },
+        pods=tuple(pods),
+        version=VERSION,
+        pod_network="10.244.0.0/16",
+    )

@@ -1,0 +1,205 @@
+"""The install workflow against a fake rack: order, proof, refusal, interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from appliance.errors import (
+    BundleRefused,
+    Interrupted,
+    NodeUnreachable,
+    PlaybookFailed,
+    PreflightFailed,
+    Refused,
+    StepNotProven,
+)
+from appliance.model.observation import Fault
+from appliance.model.plan import Plan
+from appliance.model.planner import Scope
+from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
+from tests import samples
+from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack
+
+ALL = ["preflight", "host", "artifacts", "runtime", "registry", "control_plane", "network", "workers"]
+
+
+@dataclass
+class Bench:
+    """One fake rack with everything an install needs."""
+
+    rack: FakeRack = field(default_factory=lambda: FakeRack(samples.desired()))
+    journal: FakeJournal = field(default_factory=FakeJournal)
+    clock: FakeClock = field(default_factory=FakeClock)
+    observer: FakeObserver = field(default_factory=FakeObserver)
+    bundle: FakeBundle | None = field(default_factory=lambda: FakeBundle(samples.manifest()))
+    confirm: Callable[[Plan], bool] = lambda plan: True  # noqa: ARG005
+    findings: tuple[object, ...] = ()
+
+    def install(self, *, scope: Scope | None = None, dry_run: bool = False) -> Installed:
+        ports = InstallPorts(
+            nodes=self.rack,
+            cluster=self.rack,
+            playbooks=self.rack,
+            journal=self.journal,
+            clock=self.clock,
+            observer=self.observer,
+            preflight=lambda *_: (),
+            bundle=self.bundle,
+            confirm=self.confirm,
+        )
+        request = InstallRequest(
+            desired=self.rack.wish,
+            run="run-1",
+            operator="ada",
+            tool_version="1",
+            scope=scope or Scope(),
+            dry_run=dry_run,
+        )
+        return install(request, ports)
+
+
+def test_a_bare_rack_is_installed_step_by_step_and_every_step_is_recorded() -> None:
+    bench = Bench()
+    done = bench.install()
+    assert list(done.steps) == ALL
+    assert [play.playbook for play in bench.rack.plays] == ALL
+    assert [record.step for record in bench.journal.records] == ALL
+    assert {record.outcome for record in bench.journal.records} == {"proven"}
+    host = bench.journal.records[1]
+    assert host.why[0].startswith("cp1: ")
+    assert host.before["w1"] != host.after["w1"]
+    assert (host.operator, host.bundle_digest) == ("ada", samples.BUNDLE_DIGEST)
+
+
+def test_a_second_run_costs_one_look_and_changes_nothing() -> None:
+    bench = Bench()
+    bench.install()
+    looks, plays, records = bench.rack.looks, len(bench.rack.plays), len(bench.journal.records)
+    done = bench.install()
+    assert done.steps == ()
+    assert done.plan.steps == ()
+    assert (bench.rack.looks, len(bench.rack.plays)) == (looks + 1, plays)
+    assert len(bench.journal.records) == records
+
+
+def test_a_dry_run_plans_and_touches_nothing() -> None:
+    bench = Bench()
+    done = bench.install(dry_run=True)
+    assert [step.name for step in done.plan.steps] == ALL
+    assert bench.rack.plays == []
+    assert bench.journal.records == []
+
+
+def test_pods_prove_the_network_on_every_ready_node() -> None:
+    bench = Bench()
+    bench.install()
+    assert bench.rack.proofs[-1] == ("cp1", "w1", "w2")
+
+
+def test_a_network_that_does_not_carry_is_not_proven() -> None:
+    bench = Bench()
+    bench.rack.proof_faults = ("w1: no answer from the pod on w2 (10.244.2.3)",)
+    with pytest.raises(StepNotProven, match="no answer from the pod on w2"):
+        bench.install()
+    assert bench.journal.records[-1].outcome == "not proven"
+
+
+def test_the_next_run_goes_on_where_a_playbook_failed() -> None:
+    bench = Bench()
+    bench.rack.fail["registry"] = PlaybookFailed("cp1: no space left on device")
+    with pytest.raises(PlaybookFailed):
+        bench.install()
+    assert bench.journal.records[-1].outcome == "failed"
+    assert bench.journal.records[-1].error == "cp1: no space left on device"
+    del bench.rack.fail["registry"]
+    assert list(bench.install().steps) == ["preflight", *ALL[4:]]
+
+
+def test_a_step_without_its_outcome_is_not_done() -> None:
+    bench = Bench()
+    bench.rack.without_effect.add("runtime")
+    with pytest.raises(StepNotProven, match="runtime ran, but cp1: Docker does not run") as caught:
+        bench.install()
+    assert "w1: Docker does not run" in caught.value.details
+    assert bench.rack.plays[-1].playbook == "runtime"
+    assert ("verifying", "runtime", "cp1: Docker does not run") in bench.observer.said
+
+
+def test_an_interrupt_is_recorded_and_named() -> None:
+    bench = Bench()
+    bench.rack.fail["host"] = KeyboardInterrupt()
+    with pytest.raises(Interrupted, match="interrupted while host"):
+        bench.install()
+    assert bench.journal.records[-1].outcome == "interrupted"
+
+
+def test_an_unreachable_node_stops_everything_before_the_first_change() -> None:
+    bench = Bench()
+    bench.rack.faults["w2"] = Fault("w2", "w2 (198.18.7.22): no SSH on port 22", "ping it")
+    with pytest.raises(NodeUnreachable, match="no SSH on port 22") as caught:
+        bench.install()
+    assert caught.value.exit_code == 4
+    assert bench.rack.plays == []
+    assert bench.journal.records == []
+
+
+def test_a_refusal_changes_nothing() -> None:
+    bench = Bench()
+    bench.install()
+    documents = {name: dict(document) for name, document in bench.rack.documents.items()}
+    node = bench.rack.wish.site.node("w2")
+    bench.rack.documents["w2"] = samples.bare(node)
+    bench.rack.documents["w2"]["dmi"] = {"serial": "SN-OTHER"}
+    before, records = dict(bench.rack.documents), len(bench.journal.records)
+    with pytest.raises(PreflightFailed, match="SN-OTHER") as caught:
+        bench.install()
+    assert caught.value.exit_code == 3
+    assert bench.rack.documents == before
+    assert len(bench.journal.records) == records
+    assert documents["w1"] == bench.rack.documents["w1"]
+
+
+@pytest.mark.parametrize(
+    ("bundle", "sentence"),
+    [
+        (None, "none was given"),
+        (FakeBundle(samples.manifest(), ("bin/kubeadm: wrong digest",)), "bin/kubeadm: wrong digest"),
+        (FakeBundle(replace(samples.manifest(), os="ubuntu-20.04")), "for ubuntu-20.04"),
+        (FakeBundle(replace(samples.manifest(), release="k8s-1.24")), "is k8s-1.24 for"),
+    ],
+)
+def test_a_bundle_that_will_not_do_is_refused_before_any_change(
+    bundle: FakeBundle | None, sentence: str
+) -> None:
+    bench = Bench(bundle=bundle)
+    with pytest.raises(BundleRefused, match=sentence) as caught:
+        bench.install()
+    assert caught.value.exit_code == 3
+    assert caught.value.hint
+    assert bench.rack.plays == []
+
+
+def test_without_a_yes_nothing_happens() -> None:
+    bench = Bench(confirm=lambda _: False)
+    with pytest.raises(Refused, match="not confirmed"):
+        bench.install()
+    assert bench.rack.plays == []
+
+
+def test_the_run_inventory_names_the_leader_and_holds_no_secret_value() -> None:
+    bench = Bench()
+    bench.install()
+    inventory = bench.rack.plays[-1].inventory["all"]
+    assert list(inventory["children"]["appliance_leader"]["hosts"]) == ["cp1"]
+    assert inventory["vars"]["site_certificate_ca_key"] == "{{ vault_site_ca_key }}"
+    assert inventory["hosts"]["w1"]["kubeadm_worker_action"] == "join"
+    assert "PRIVATE" not in str(inventory)
+
+
+def test_joining_workers_bring_the_leader_into_the_play() -> None:
+    bench = Bench()
+    bench.install()
+    assert bench.rack.plays[-1].limit == ("w1", "w2", "cp1")

@@ -1,0 +1,108 @@
+"""The planner, case by case: ``tests/data/plan/*.yml`` are the cases, this is their driver.
+
+A case starts from a ``bare`` or ``converged`` site, changes what was observed, and says what the
+plan must be. ``steps`` is complete: a step that is not named must not be planned (``preflight`` is
+implied by any other).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from appliance.model.cluster import Cluster, ClusterState, NoCluster, Unreachable
+from appliance.model.plan import Plan
+from appliance.model.planner import Scope, plan
+from appliance.model.postconditions import Observed
+from tests import samples
+
+DATA = Path(__file__).parents[2] / "data" / "plan"
+CASES = [
+    pytest.param(case, id=f"{path.stem}: {case['name']}")
+    for path in sorted(DATA.glob("*.yml"))
+    for case in yaml.safe_load(path.read_text(encoding="utf-8"))
+]
+
+
+def _put(document: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split("/")
+    for key in parents:
+        if document.get(key) is None:
+            document[key] = {}
+        document = document[key]
+    document[last] = value
+
+
+def _cluster(case: dict[str, Any], wish: samples.Desired) -> ClusterState:
+    start = case.get("cluster", "none" if case["start"] == "bare" else "healthy")
+    if start == "none":
+        return NoCluster()
+    if start == "unreachable":
+        return Unreachable("the API does not answer", case.get("traces", {"cp1": "etcd data"}))
+    found = samples.cluster(wish)
+    gone = case.get("cluster_without", [])
+    nodes = {
+        name: dataclasses.replace(node, **case.get("cluster_set", {}).get(name, {}))
+        for name, node in found.nodes.items()
+        if name not in gone
+    }
+    broken = case.get("pods_broken", {})
+    pods = tuple(
+        dataclasses.replace(pod, ready=False, reason=broken[pod.name]) if pod.name in broken else pod
+        for pod in found.pods
+        if pod.node not in gone and pod.name not in case.get("pods_without", [])
+    )
+    return Cluster(
+        nodes,
+        pods,
+        found.version,
+        case.get("pod_network", found.pod_network),
+        tuple(case.get("missing", ())),
+    )
+
+
+def _plan(case: dict[str, Any]) -> Plan:
+    site = samples.site(case.get("masters", 1), case.get("workers", 2), **case.get("settings", {}))
+    wish = samples.desired(site, with_bundle=case.get("bundle", True))
+    bare = set(case.get("bare", [node.name for node in site.nodes if case["start"] == "bare"]))
+    documents = {
+        node.name: samples.bare(node) if node.name in bare else samples.converged(node, wish)
+        for node in site.nodes
+        if node.name not in case.get("unseen", [])
+    }
+    for name, changes in case.get("set", {}).items():
+        for path, value in changes.items():
+            _put(documents[name], path, value)
+    observed = Observed(samples.photographs(documents), _cluster(case, wish))
+    scope = Scope(**{**case.get("scope", {}), "nodes": frozenset(case.get("nodes", ()))})
+    return plan(wish, observed, (), scope)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_plan_is_what_the_case_says(case: dict[str, Any]) -> None:
+    found, want = _plan(case), case["want"]
+    steps = {step.name: list(step.nodes) for step in found.steps if step.name != "preflight"}
+    said = "\n".join(f"{r.node}: {r.text}" for step in found.steps for r in step.reasons)
+    assert steps == want.get("steps", {}), said
+    assert bool(found.steps) == (bool(steps) or bool(want.get("preflight")))
+    for sentence in want.get("because", []):
+        assert sentence in said
+    refused = "\n".join(refusal.sentence() for refusal in found.refusals)
+    for sentence in want.get("refused", []):
+        assert sentence in refused
+    assert bool(found.refusals) == ("refused" in want), refused
+    if "leader" in want:
+        assert found.choice.leader == want["leader"]
+    if "actions" in want:
+        assert dict(found.choice.actions) == want["actions"]
+    if "joining" in want:
+        assert list(found.choice.joining) == want["joining"]
+    assert list(found.choice.stale) == want.get("stale", [])
+
+
+def test_the_cases_are_there() -> None:
+    assert len(CASES) >= 60
