@@ -1,0 +1,119 @@
+"""A folder of .deb files as a flat apt repository: Packages, Packages.gz and Release.
+
+The same packages give the same bytes, whatever order or time they are written in. What must not be
+here: deciding which packages belong in it (see ``apt.py``), or signing (the bundle's manifest is
+signed as a whole).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from appliance.adapters import processes
+from appliance.adapters.artifacts.apt_sources import stanza_fields
+from appliance.errors import BuildFailed
+
+
+@dataclass(frozen=True)
+class PooledPackage:
+    """One .deb of the repository, as its own control file tells it."""
+
+    name: str
+    version: str
+    architecture: str
+    path: str
+    sha256: str
+    size: int
+
+
+def write_flat_repository(
+    folder: Path,
+    *,
+    origin: str,
+    suite: str,
+    when: datetime,
+    digests: Mapping[str, str] | None = None,
+) -> tuple[PooledPackage, ...]:
+    """Index ``folder/pool/*.deb`` so that ``deb [trusted=yes] URL ./`` serves them.
+
+    Args:
+        folder: the repository; its indexes are written beside ``pool``.
+        origin: who made it, shown by ``apt-cache policy``.
+        suite: the operating system that it is for.
+        when: the Release file's date.
+        digests: sha256 by file name where it was just checked, to read each file only once.
+
+    Raises:
+        BuildFailed: a file is no package, or one package is there in the same version twice.
+    """
+    paths = sorted((folder / "pool").glob("*.deb"))
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        entries = list(pool.map(lambda path: _entry(path, digests or {}), paths))
+    entries.sort(key=lambda entry: (entry[0].name, entry[0].version))
+    packages = tuple(package for package, _ in entries)
+    _refuse_twins(packages)
+    index = "\n".join(text for _, text in entries).encode()
+    (folder / "Packages").write_bytes(index)
+    (folder / "Packages.gz").write_bytes(gzip.compress(index, mtime=0))
+    (folder / "Release").write_text(
+        _release(folder, packages, origin, suite, when), encoding="utf-8"
+    )
+    return packages
+
+
+def _entry(path: Path, digests: Mapping[str, str]) -> tuple[PooledPackage, str]:
+    control = processes.run(
+        ["dpkg-deb", "--field", path], hint="bring the .deb again: it is damaged or no package"
+    ).stdout.strip()
+    digest = digests.get(path.name)
+    if digest is None:
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    fields = stanza_fields(control)
+    package = PooledPackage(
+        name=fields["package"],
+        version=fields["version"],
+        architecture=fields["architecture"],
+        path=f"pool/{path.name}",
+        sha256=digest,
+        size=path.stat().st_size,
+    )
+    place = f"Filename: ./{package.path}\nSize: {package.size}\nSHA256: {digest}\n"
+    return package, f"{control}\n{place}"
+
+
+def _refuse_twins(packages: Sequence[PooledPackage]) -> None:
+    seen: dict[tuple[str, str, str], str] = {}
+    twins = []
+    for item in packages:
+        other = seen.setdefault((item.name, item.version, item.architecture), item.path)
+        if other != item.path:
+            twins.append(f"{item.name} {item.version}: {other} and {item.path}")
+    if twins:
+        raise BuildFailed("the package pool holds the same package twice", details=twins)
+
+
+def _release(
+    folder: Path, packages: Sequence[PooledPackage], origin: str, suite: str, when: datetime
+) -> str:
+    architectures = sorted({item.architecture for item in packages} - {"all"})
+    lines = [
+        f"Origin: {origin}",
+        f"Label: {origin}",
+        f"Suite: {suite}",
+        f"Codename: {suite}",
+        f"Date: {when.astimezone(UTC):%a, %d %b %Y %H:%M:%S} UTC",
+        f"Architectures: {' '.join(architectures)}",
+        "SHA256:",
+    ]
+    for name in ("Packages", "Packages.gz"):
+        content = (folder / name).read_bytes()
+        lines.append(f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}")
+    return "\n".join(lines) + "\n"
