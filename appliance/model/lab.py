@@ -1,0 +1,231 @@
+"""The rehearsal twin as data: names, addresses, stand-ins and how podman starts a node.
+
+What must not be here: podman, files, the clock. What the machine offers comes in as arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, Literal
+
+from appliance.errors import ConfigError, LabError
+
+CgroupLayout = Literal["v1", "hybrid", "v2"]
+
+# 198.18.0.0/16 is the lower half of the benchmarking range: nothing real is ever addressed.
+# Pods and services take 198.19.0.0/16.
+LAB_RANGE = IPv4Network("198.18.0.0/16")
+POD_CIDR = "198.19.0.0/17"
+SERVICE_CIDR = "198.19.128.0/17"
+FIRST_CONTROL_PLANE, FIRST_WORKER = 11, 21
+HARDWARE = "lab/container"
+NODE_USER = "appliance"
+
+# Files whose presence tells the layouts apart.
+V2_MARKER = "/sys/fs/cgroup/cgroup.controllers"
+HYBRID_MARKER = "/sys/fs/cgroup/unified/cgroup.controllers"
+
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+_UUIDS = uuid.UUID("7f1c0c54-6a0e-4a53-9d0f-5eedc0ffee00")
+
+_COMMON_OPTIONS = (
+    "--privileged",
+    "--env=container=podman",
+    "--stop-signal=RTMIN+3",
+    "--stop-timeout=60",
+    "--cgroupns=private",
+    # Hosts without CAP_SYS_RESOURCE refuse podman's own, higher limits.
+    "--ulimit=nofile=20000:20000",
+    "--ulimit=nproc=4096:4096",
+    "--no-hosts",
+)
+
+
+def cgroup_layout(present: Collection[str]) -> CgroupLayout:
+    """Tell the layout from which of the marker files exist."""
+    if V2_MARKER in present:
+        return "v2"
+    return "hybrid" if HYBRID_MARKER in present else "v1"
+
+
+def node_options(layout: CgroupLayout) -> tuple[str, ...]:
+    """Choose the options with which podman starts a node on this kind of host.
+
+    On v1 and hybrid hosts ``--systemd=always`` would mount the host's whole ``name=systemd``
+    hierarchy into every node, so that all nodes share one ``kubepods.slice``; there the private
+    namespace alone is right, and the file systems systemd wants are given by hand. On v2 the
+    private namespace covers the one hierarchy, and podman's own systemd mode mounts it writable.
+    """
+    if layout == "v2":
+        return ("--systemd=always", *_COMMON_OPTIONS)
+    return ("--systemd=false", "--tmpfs=/run:mode=755", "--tmpfs=/tmp", *_COMMON_OPTIONS)
+
+
+def options_for_markers(present: Collection[str]) -> list[str]:
+    """The two above in one, as the playbooks' filter needs it."""
+    return list(node_options(cgroup_layout(present)))
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """Something in the lab that plays a part we cannot have there."""
+
+    part: str
+    played_by: str
+    not_proven: str
+
+
+STAND_INS = (
+    StandIn(
+        "operating system",
+        "Debian 12 in place of Ubuntu 20.04",
+        "Ubuntu's own packages, systemd 245, netplan",
+    ),
+    StandIn(
+        "machine",
+        "a privileged container under podman: kernel, clock, swap and sysctls are the host's",
+        "boot, kernel modules, setting the clock, turning swap off",
+    ),
+    StandIn(
+        "DMI, DIMMs, GPUs on PCI, boot id",
+        "fact files under /etc/appliance-lab/facts, marked standin in every photograph",
+        "reading them from real firmware",
+    ),
+    StandIn(
+        "capability SYS_RESOURCE",
+        "/usr/local/sbin/runc in each node, on hosts that lack it",
+        "negative oom_score_adj of system pods",
+    ),
+    StandIn(
+        "network",
+        "one internal bridge; the default gateway is an address nobody has",
+        "bonding, VLANs, link speed, MTU above 1500",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class LabNode:
+    """One node to be: its name, its address, and whether it is a control plane."""
+
+    name: str
+    address: IPv4Address
+    control_plane: bool
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab: a name, its own /24 and its nodes."""
+
+    name: str
+    subnet: IPv4Network
+    nodes: tuple[LabNode, ...]
+
+    @property
+    def domain(self) -> str:
+        """The DNS domain of this lab's names; ``.test`` is reserved, so it is never real."""
+        return f"{self.name}.test"
+
+    @property
+    def services(self) -> LabNode:
+        """The node that also serves the bundle and the registry."""
+        return self.nodes[0]
+
+
+def plan_lab(name: str, subnet: IPv4Network, *, control_planes: int, workers: int) -> Lab:
+    """Lay out a lab, or refuse with every fault of the request."""
+    faults = []
+    if not _NAME.fullmatch(name):
+        faults.append(f"--name {name!r}: use 1 to 20 of a-z, 0-9 and '-', starting with a letter")
+    if control_planes not in (1, 3):
+        faults.append(f"--control-planes {control_planes}: 1 or 3 (etcd needs an odd number)")
+    if not 0 <= workers <= 20:
+        faults.append(f"--workers {workers}: 0 to 20")
+    if faults:
+        raise ConfigError(f"the lab {name!r} cannot be laid out as asked", details=faults)
+    first = subnet.network_address
+    nodes = [
+        LabNode(f"{name}-cp{i + 1}", first + FIRST_CONTROL_PLANE + i, control_plane=True)
+        for i in range(control_planes)
+    ] + [
+        LabNode(f"{name}-w{i + 1}", first + FIRST_WORKER + i, control_plane=False)
+        for i in range(workers)
+    ]
+    return Lab(name, subnet, tuple(nodes))
+
+
+def choose_subnet(name: str, taken: Collection[IPv4Network]) -> IPv4Network:
+    """Choose a free /24; the same name gets the same one wherever that is possible."""
+    start = int.from_bytes(hashlib.sha256(name.encode()).digest()[:2], "big") % 254
+    for offset in range(254):
+        third = 1 + (start + offset) % 254
+        candidate = IPv4Network((int(LAB_RANGE.network_address) + third * 256, 24))
+        if not any(candidate.overlaps(network) for network in taken):
+            return candidate
+    raise LabError(
+        f"every network of {LAB_RANGE} is taken on this machine",
+        hint="podman network ls; appliance lab down --name <one you no longer need>",
+    )
+
+
+def node_facts(name: str, *, serial: str | None = None) -> dict[str, dict[str, Any]]:
+    """What a container cannot have of its own: identity and DIMMs, each value saying STANDIN.
+
+    A function of the name (or of ``serial``): a node that is recreated is the same machine again.
+    """
+    serial = serial or f"STANDIN-{name}"
+    return {
+        "dmi": {
+            "vendor": "STANDIN",
+            "product": "STANDIN lab container",
+            "serial": serial,
+            "board": "STANDIN",
+            "bios_version": "STANDIN",
+            "bios_date": "STANDIN",
+            "chassis_serial": f"{serial}-chassis",
+        },
+        "host": {
+            "product_uuid": str(uuid.uuid5(_UUIDS, serial)),
+            "boot_id": "set at every start",
+        },
+        "memory": {
+            "dimm_slots": 2,
+            "dimms": [
+                {
+                    "locator": f"STANDIN_{slot}",
+                    "size_bytes": 4 * 1024**3,
+                    "speed_mts": 2400,
+                    "manufacturer": "STANDIN",
+                    "part": "STANDIN",
+                    "serial": f"{serial}-{slot}",
+                }
+                for slot in ("A1", "B1")
+            ],
+        },
+    }
+
+
+def role_variables(
+    lab: Lab, *, public_key: str, known_hosts: str, facts: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The variables with which role ``lab_node`` makes this lab."""
+    given = facts or {}
+    return {
+        "lab_node_lab": lab.name,
+        "lab_node_subnet": str(lab.subnet),
+        "lab_node_public_key_path": public_key,
+        "lab_node_known_hosts_path": known_hosts,
+        "lab_node_nodes": [
+            {
+                "name": node.name,
+                "address": str(node.address),
+                "facts": {**node_facts(node.name), **given.get(node.name, {})},
+            }
+            for node in lab.nodes
+        ],
+    }

@@ -1,0 +1,169 @@
+#!/usr/bin/python
+"""Ansible module: the nodes of one lab, all at once."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: lab_nodes
+short_description: Create or remove the nodes of one lab
+description:
+  - Creates what is missing, starts what was stopped, heals what was left half made, in parallel.
+  - Removes containers, volumes, network and control groups, and puts the host's sysctls back after the last lab.
+options:
+  lab: {description: "Name of the lab.", type: str, required: true}
+  state: {description: "What shall be.", type: str, choices: [present, absent], default: present}
+  image: {description: "Image of a node.", type: str}
+  subnet: {description: "The lab's own /24.", type: str}
+  nodes: {description: "Nodes: name, address, facts, volumes.", type: list, elements: dict, default: []}
+  volumes: {description: "Paths on volumes of their own in every node.", type: list, elements: path, default: []}
+  run_options: {description: "How podman starts a node here.", type: list, elements: str, default: []}
+  user: {description: "Who logs in.", type: str, default: appliance}
+  public_key: {description: "Key that may log in.", type: str}
+  only: {description: "When absent: only these nodes.", type: list, elements: str, default: []}
+  wait_seconds: {description: "How long a node may take to boot.", type: int, default: 90}
+author: ["appliance"]
+"""
+
+EXAMPLES = r"""
+- name: Have no nodes
+  lab_nodes: {lab: lab, state: absent}
+"""
+
+RETURN = r"""
+host_keys: {description: "Host key by node.", type: dict, returned: when present}
+actions: {description: "What was done, one line each.", type: list, returned: success}
+sysctls: {description: "What was changed on this machine.", type: list, returned: success}
+"""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible.module_utils import lab_host  # isort: skip
+from ansible.module_utils.lab_commands import LABEL, STATE_DIR  # isort: skip
+from ansible.module_utils.lab_commands import CommandFailed, lines, locked, podman, succeeds  # isort: skip
+from ansible.module_utils.lab_container import LabNode, network_name, node_volumes  # isort: skip
+
+
+def in_parallel(work, items):
+    """Do the same for all at once; the first failure is raised after all have ended."""
+    if not items:
+        return []
+    with ThreadPoolExecutor(max_workers=min(8, len(items))) as pool:
+        return [future.result() for future in [pool.submit(work, item) for item in items]]
+
+
+def ensure_network(params, check_mode):
+    """Have the lab's internal network; refuse when its name carries another range."""
+    name = network_name(params["lab"])
+    if succeeds("network", "exists", name):
+        found = lines("network", "inspect", name, "--format", "{{range .Subnets}}{{.Subnet}}{{end}}")
+        if found != [params["subnet"]]:
+            raise CommandFailed(
+                ["podman", "network", "inspect", name],
+                1,
+                "it has {0}, expected {1}; take the lab down first".format(found, params["subnet"]),
+            )
+        return []
+    if not check_mode:
+        gateway = params["subnet"].rsplit(".", 1)[0] + ".1"
+        # A gateway, so that this machine has an address there; internal, so that nothing leaves.
+        podman(
+            "network", "create", "--internal", "--disable-dns", "--subnet", params["subnet"],
+            "--gateway", gateway, "--label", LABEL + "=" + params["lab"], name,
+        )  # fmt: skip
+    return ["network {0} {1} created".format(name, params["subnet"])]
+
+
+def present(module):
+    """Bring every node to run, booted, with its identity."""
+    params = module.params
+    with locked(os.path.join(STATE_DIR, "lock")):
+        sysctls = lab_host.prepare(module.check_mode)
+        actions = ensure_network(params, module.check_mode)
+    nodes = [LabNode(node, params) for node in params["nodes"]]
+    if module.check_mode:
+        actions += [node.planned() for node in nodes if node.state() != "running"]
+        module.exit_json(changed=bool(actions or sysctls), actions=actions, sysctls=sysctls)
+    # Containers are created one after the other: podman 4.3 can mix up addresses otherwise.
+    for node in nodes:
+        actions += node.ensure_running()
+    deadline = time.time() + params["wait_seconds"]
+    for done in in_parallel(lambda node: node.settle(deadline), nodes):
+        actions += done
+    module.exit_json(
+        changed=bool(actions or sysctls),
+        actions=actions,
+        sysctls=sysctls,
+        host_keys={node.name: node.host_key for node in nodes},
+    )
+
+
+def remove_container(identity):
+    """Remove one container at once, whatever state it was left in."""
+    if succeeds("container", "exists", identity):
+        podman("rm", "--force", "--time", "0", "--volumes", identity)
+    return identity
+
+
+def absent(module):
+    """Leave nothing of this lab behind; images and the cache stay."""
+    params = module.params
+    mine = "label={0}={1}".format(LABEL, params["lab"])
+    chosen = set(params["only"])
+    containers = lines("ps", "--all", "--no-trunc", "--filter", mine, "--format", "{{.ID}} {{.Names}}")
+    containers = [line.split() for line in containers]
+    containers = [pair for pair in containers if not chosen or pair[1] in chosen]
+    volumes = node_volumes(params["lab"], chosen)
+    name = network_name(params["lab"])
+    network = [] if chosen or not succeeds("network", "exists", name) else [name]
+    actions = ["container {0} removed".format(pair[1]) for pair in containers]
+    actions += ["volume {0} removed".format(volume) for volume in volumes]
+    actions += ["network {0} removed".format(one) for one in network]
+    if module.check_mode:
+        module.exit_json(changed=bool(actions), actions=actions, sysctls=[])
+    in_parallel(lambda pair: remove_container(pair[0]), containers)
+    if volumes:
+        podman("volume", "rm", "--force", *volumes)
+    lab_host.remove_control_groups([pair[0] for pair in containers])
+    with locked(os.path.join(STATE_DIR, "lock")):
+        for one in network:
+            podman("network", "rm", "--force", one)
+        sysctls = [] if chosen else lab_host.restore(params["lab"])
+    module.exit_json(changed=bool(actions or sysctls), actions=actions, sysctls=sysctls)
+
+
+def main():
+    """Bring the lab to the state asked for."""
+    module = AnsibleModule(
+        argument_spec={
+            "lab": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "image": {"type": "str"},
+            "subnet": {"type": "str"},
+            "nodes": {"type": "list", "elements": "dict", "default": []},
+            "volumes": {"type": "list", "elements": "path", "default": []},
+            "run_options": {"type": "list", "elements": "str", "default": []},
+            "user": {"type": "str", "default": "appliance"},
+            "public_key": {"type": "str", "no_log": False},
+            "only": {"type": "list", "elements": "str", "default": []},
+            "wait_seconds": {"type": "int", "default": 90},
+        },
+        required_if=[("state", "present", ["image", "subnet", "public_key"])],
+        supports_check_mode=True,
+    )
+    try:
+        (present if module.params["state"] == "present" else absent)(module)
+    except (CommandFailed, OSError) as problem:
+        module.fail_json(
+            msg="Lab {0} could not be made {1}: {2}".format(
+                module.params["lab"], module.params["state"], problem
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Run podman and the image builder for the modules of role lab_node."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+
+LABEL = "appliance-lab"
+STATE_DIR = "/run/appliance-lab"
+
+
+class CommandFailed(Exception):
+    """A command ended with another code than 0."""
+
+    def __init__(self, argv, code, output):
+        super().__init__(
+            "{0} ended with {1}: {2}".format(" ".join(argv[:4]), code, output.strip()[-1500:])
+        )
+        self.output = output
+
+
+def run(argv, data=None, timeout=300):
+    """Run a command and return its standard output."""
+    done = subprocess.run(
+        argv,
+        input=data,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=timeout,
+        check=False,
+        universal_newlines=True,
+    )
+    if done.returncode != 0:
+        raise CommandFailed(argv, done.returncode, done.stderr or done.stdout)
+    return done.stdout
+
+
+def podman(*argv, **options):
+    """Run one podman command."""
+    return run(["podman", *argv], **options)
+
+
+def succeeds(*argv):
+    """Say whether a podman query ends with 0."""
+    try:
+        podman(*argv)
+    except CommandFailed:
+        return False
+    return True
+
+
+def lines(*argv):
+    """Return the non-empty lines that a podman query prints."""
+    return [line.strip() for line in podman(*argv).splitlines() if line.strip()]
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Hold an exclusive lock for as long as the block lasts; it ends with the process, too."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
