@@ -126,7 +126,7 @@ def _host_port(value: object) -> str:
     text = _text(value, "registry.appliance.example:5000")
     if _SCHEME.match(text):
         raise wrong(
-            f"{text!r} has a scheme; image names cannot hold one",
+            f"{text!r} has a scheme, which an image name cannot hold",
             f"write {_SCHEME.sub('', text)!r}",
         )
     try:

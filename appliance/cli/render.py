@@ -1,0 +1,44 @@
+"""Results on stdout: tables for people, JSON for programs. Nothing else is written there."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON; its keys are a contract."""
+    click.echo(json.dumps(value, indent=2, sort_keys=False, ensure_ascii=False, default=str))
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
+) -> None:
+    """Print rows below their headings; empty cells are shown as a dash.
+
+    A terminal gets columns that fit its width; a pipe or a file gets lines of any length, so that
+    nothing is cut off.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, box=None, pad_edge=False, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    width = None if sys.stdout.isatty() else 10_000
+    console = Console(file=(text := io.StringIO()), width=width, highlight=False)
+    console.print(table)
+    for line in text.getvalue().splitlines():
+        click.echo(line.rstrip())
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None or value == "" else str(value)

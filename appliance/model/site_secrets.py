@@ -1,0 +1,52 @@
+"""Secrets in files that are not encrypted: found by the name of a key or the look of a value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from appliance.model.site_faults import Document, SiteFault, Where, dotted
+
+_NAME = re.compile(
+    r"(^|_)(pass|passwd|password|passphrase|secret|token|credentials?|(api|access|ca)_?key)(_|$)"
+)
+_FILE = re.compile(r"_(file|path|dir|url|seconds|enabled)$")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_VAULT = "group_vars/all/vault.yml"
+
+
+def secrets_in(document: Document) -> Iterator[tuple[Where, SiteFault]]:
+    """Find what looks like a secret: its place and the fault."""
+    yield from _walk(document, (), document.data)
+
+
+def _walk(document: Document, where: Where, value: Any) -> Iterator[tuple[Where, SiteFault]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            here = (*where, key)
+            if _is_secret_name(key) and _is_filled(inner):
+                yield here, _fault(document, here, f"{dotted(here)!r} looks like a secret")
+            else:
+                yield from _walk(document, here, inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _walk(document, (*where, index), inner)
+    elif isinstance(value, str) and _PEM.search(value):
+        yield where, _fault(document, where, f"{dotted(where)!r} holds a private key")
+
+
+def _is_secret_name(key: str) -> bool:
+    snake = _CAMEL.sub("_", key).lower().replace("-", "_")
+    return _NAME.search(snake) is not None and _FILE.search(snake) is None
+
+
+def _is_filled(value: Any) -> bool:
+    return isinstance(value, str | int | list) and not isinstance(value, bool) and value != ""
+
+
+def _fault(document: Document, where: Where, problem: str) -> SiteFault:
+    return document.fault(
+        where, f"{problem}, in a file that is not encrypted", f"move it to {_VAULT}"
+    )
