@@ -97,6 +97,9 @@ STABILITY: Mapping[str, Stability] = {
     "packages.manager_lock_held_by": _volatile("a process that ends by itself"),
     "packages.broken": _stable("half-installed packages stay until somebody mends them"),
     "runtime": _stable("versions, settings and images"),
+    "runtime.docker.images": _volatile("the kubelet pulls what a pod needs, and clears it away"),
+    "runtime.docker.data_containers": _volatile("pods come and go"),
+    "runtime.containerd.namespaces": _volatile("containers come and go"),
     "runtime.docker.containers_running": _volatile("pods come and go"),
     "runtime.docker.containers_foreign": _stable("containers that Kubernetes did not start"),
     "kubernetes": _stable("membership, certificates and configuration"),
@@ -117,9 +120,14 @@ STABILITY: Mapping[str, Stability] = {
 
 @dataclass(frozen=True)
 class Photograph:
-    """One probe document."""
+    """One probe document.
+
+    Attributes:
+        received_at: the control host's clock (UTC epoch) when the document arrived, if known.
+    """
 
     document: Mapping[str, Any]
+    received_at: float | None = None
 
     def __post_init__(self) -> None:
         schema = self.document.get("schema") if isinstance(self.document, Mapping) else None

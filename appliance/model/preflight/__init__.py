@@ -1,0 +1,115 @@
+"""Is every node fit for what is asked? Pure checks over photographs, before anything is changed.
+
+A check is a small function in :data:`CHECKS`: it sees one node (and, through it, the others) and
+yields findings that name the fact seen, the fact expected and the next command. What must not be
+here: reading a node (that is the probe), or checks that need packets between nodes, such as the
+path MTU (those are the role ``preflight``'s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from appliance.model.preflight import capacity, identity, naming, network, software
+from appliance.model.preflight.finding import Check, Finding, Severity, Subject
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.hardware import HardwareModel
+    from appliance.model.photograph import Photograph
+    from appliance.model.postconditions import Observed
+
+__all__ = ["CHECKS", "Finding", "Severity", "Subject", "preflight"]
+
+CHECKS: tuple[Check, ...] = (
+    identity.operating_system,
+    identity.architecture,
+    identity.init,
+    identity.hostname,
+    identity.duplicate_hostname,
+    identity.duplicate_product_uuid,
+    identity.duplicate_serial,
+    identity.duplicate_machine_id,
+    identity.duplicate_mac,
+    identity.expected_mac,
+    identity.passport,
+    identity.other_cluster,
+    identity.moved,
+    identity.expired_certificates,
+    network.address,
+    network.address_in_use,
+    network.virtual_address_in_use,
+    network.interface,
+    network.default_route,
+    network.mtu,
+    network.ranges,
+    network.ports,
+    network.firewall,
+    network.foreign_rules,
+    network.lan,
+    naming.clock,
+    naming.time_sync,
+    naming.search_domains,
+    naming.dns_servers,
+    naming.names,
+    naming.proxy,
+    capacity.cpus,
+    capacity.memory,
+    capacity.disk,
+    capacity.nearly_full,
+    capacity.inodes,
+    capacity.read_only,
+    software.package_lock,
+    software.broken_packages,
+    software.package_conflicts,
+    software.foreign_containers,
+    software.docker_storage,
+    software.docker_version,
+    software.docker_settings,
+    software.foreign_containerd,
+    software.cgroups,
+    software.kernel,
+    software.python,
+    software.leftovers,
+    software.foreign_cni,
+    software.kubelet_version,
+    software.swap,
+    software.updates,
+    software.nouveau,
+    software.failed_units,
+)
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+def preflight(
+    desired: Desired,
+    photographs: Mapping[str, Photograph],
+    observed: Observed,
+    *,
+    accepted: Mapping[str, str] | None = None,
+    models: Mapping[str, HardwareModel] | None = None,
+) -> tuple[Finding, ...]:
+    """Run every check on every photographed node of the site.
+
+    Args:
+        desired: site, release and bundle.
+        photographs: node name -> photograph.
+        observed: the same, with the cluster's state.
+        accepted: node name -> DMI serial accepted for it, beyond what the cluster's own Node
+            objects say (the planner refuses those).
+        models: hardware models that host_vars name.
+
+    Returns:
+        The findings, errors first, then in the order of the site and of :data:`CHECKS`.
+    """
+    found: list[Finding] = []
+    for node in desired.site.nodes:
+        photo = photographs.get(node.name)
+        if photo is None:
+            continue
+        others = {name: other for name, other in photographs.items() if name != node.name}
+        subject = Subject(node, photo, desired, observed, others, accepted or {}, models or {})
+        for check in CHECKS:
+            found.extend(check(subject))
+    return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))

@@ -1,0 +1,139 @@
+"""What a check says, and what it may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from appliance.model.cluster import Cluster
+from appliance.model.groups import CONTROL_PLANE
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.hardware import HardwareModel
+    from appliance.model.photograph import Photograph
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+
+Severity = Literal["error", "warning", "info"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be (error, warning) or that is good to know (info).
+
+    Attributes:
+        node: the node's name.
+        check: the check's name.
+        severity: an error refuses the install before anything is changed.
+        seen: the fact, as the photograph has it.
+        expected: what would be right.
+        hint: the next command.
+    """
+
+    node: str
+    check: str
+    severity: Severity
+    seen: str
+    expected: str
+    hint: str
+
+    def sentence(self) -> str:
+        """The finding in one line."""
+        return f"{self.node}: {self.check}: found {self.seen}, expected {self.expected}"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One node as a check sees it: its photograph, and everything else that was seen.
+
+    Attributes:
+        others: the photographs of the other nodes.
+        accepted: node name -> DMI serial that was accepted for it.
+        models: hardware models by their name, ``vendor/model``.
+    """
+
+    node: Node
+    photo: Photograph
+    desired: Desired
+    observed: Observed
+    others: Mapping[str, Photograph] = field(default_factory=dict)
+    accepted: Mapping[str, str] = field(default_factory=dict)
+    models: Mapping[str, HardwareModel] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site:
+        """The site asked for."""
+        return self.desired.site
+
+    @property
+    def in_control_plane(self) -> bool:
+        """Whether this node is to run the control plane."""
+        return CONTROL_PLANE in self.node.groups
+
+    @property
+    def serves(self) -> bool:
+        """Whether this node holds the bundle and the registry."""
+        return self.site.services_node.name == self.node.name
+
+    @property
+    def endpoint_url(self) -> str:
+        """The address every kubeconfig of this appliance names."""
+        endpoint = self.site.settings.control_plane_endpoint
+        return f"https://{endpoint.name}:{endpoint.port}"
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The API servers that the node's kubeconfigs name."""
+        configs = self.photo.items("kubernetes.kubeconfigs")
+        return tuple(sorted({str(c["server"]) for c in configs if c.get("server")}))
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the node already carries a part of this appliance's cluster."""
+        cluster = self.observed.cluster
+        if isinstance(cluster, Cluster) and self.node.name in cluster.nodes:
+            return True
+        own = {self.endpoint_url, *self._own_addresses()}
+        return any(server in own for server in self.servers)
+
+    def _own_addresses(self) -> Iterator[str]:
+        """How kubeadm names this node's own API server in controller kubeconfigs."""
+        for node in self.site.control_plane:
+            yield f"https://{node.ip}:6443"
+
+    @property
+    def macs(self) -> frozenset[str]:
+        """Every hardware address of the node."""
+        nics = self.photo.items("nics")
+        return frozenset(str(nic["mac"]).lower() for nic in nics if nic.get("mac"))
+
+    def ssh(self, command: str) -> str:
+        """A command to run on this node."""
+        user = self.site.settings.connection.user
+        return f"ssh {user}@{self.node.ip} {command}"
+
+    def error(self, check: str, seen: object, expected: object, hint: str) -> Finding:
+        """A finding that refuses the install."""
+        return Finding(self.node.name, check, "error", str(seen), str(expected), hint)
+
+    def warning(self, check: str, seen: object, expected: object, hint: str) -> Finding:
+        """A finding that stops nothing."""
+        return Finding(self.node.name, check, "warning", str(seen), str(expected), hint)
+
+    def info(self, check: str, seen: object, expected: object, hint: str) -> Finding:
+        """Something that the install will put right by itself."""
+        return Finding(self.node.name, check, "info", str(seen), str(expected), hint)
+
+
+Check = Callable[[Subject], Iterator[Finding]]
+
+
+def size(count: float) -> str:
+    """A size for people: "12.5 GiB"."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

@@ -1,0 +1,211 @@
+"""Is this the machine that the site means, and is it one of a kind?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from appliance.model.preflight.finding import Finding, Subject
+
+if TYPE_CHECKING:
+    from appliance.model.photograph import Photograph
+
+APISERVER_CERTIFICATE = "/etc/kubernetes/pki/apiserver.crt"
+NO_MAC = {"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"}
+
+
+def operating_system(subject: Subject) -> Iterator[Finding]:
+    """The release was tested on this operating system alone."""
+    seen, expected = subject.photo.operating_system, subject.site.settings.operating_system
+    if seen != expected:
+        yield subject.error(
+            "operating_system",
+            seen,
+            f"{expected}, as the site says",
+            f"install {expected} on {subject.node.name}, or set operating_system in site.yml to "
+            "one that the release knows",
+        )
+
+
+def architecture(subject: Subject) -> Iterator[Finding]:
+    """The bundle's binaries run on one architecture."""
+    manifest = subject.desired.manifest
+    expected = manifest.architecture if manifest else "amd64"
+    seen = subject.photo.at("os.architecture")
+    if seen != expected:
+        yield subject.error(
+            "architecture",
+            seen,
+            f"{expected}, for which the bundle was built",
+            f"take {subject.node.name} out of hosts.yml, or use a machine of {expected}",
+        )
+
+
+def init(subject: Subject) -> Iterator[Finding]:
+    """Services are systemd units."""
+    seen = subject.photo.at("os.init")
+    if seen != "systemd":
+        yield subject.error(
+            "init",
+            f"{seen} as process 1",
+            "systemd",
+            subject.ssh("ps -p 1"),
+        )
+
+
+def hostname(subject: Subject) -> Iterator[Finding]:
+    """A node's Kubernetes name is its hostname; they must not drift apart."""
+    if subject.photo.hostname != subject.node.name:
+        yield subject.error(
+            "hostname",
+            f"the hostname {subject.photo.hostname}",
+            f"{subject.node.name}, its name in hosts.yml",
+            subject.ssh(f"sudo hostnamectl set-hostname {subject.node.name}"),
+        )
+
+
+def _same(subject: Subject, value: Callable[[Photograph], object | None]) -> Iterator[str]:
+    own = value(subject.photo)
+    if own:
+        for name, photo in subject.others.items():
+            if value(photo) == own:
+                yield name
+
+
+def duplicate_hostname(subject: Subject) -> Iterator[Finding]:
+    """Two machines of one name would fight for one Node object."""
+    for other in _same(subject, lambda photo: photo.hostname):
+        yield subject.error(
+            "duplicate_hostname",
+            f"the hostname {subject.photo.hostname}, which {other} has too",
+            "a hostname of its own",
+            subject.ssh(f"sudo hostnamectl set-hostname {subject.node.name}"),
+        )
+
+
+def duplicate_product_uuid(subject: Subject) -> Iterator[Finding]:
+    """Kubernetes tells machines apart by this."""
+    for other in _same(subject, lambda photo: photo.at("host.product_uuid")):
+        yield subject.error(
+            "duplicate_product_uuid",
+            f"product_uuid {subject.photo.at('host.product_uuid')}, which {other} has too",
+            "a product_uuid of its own",
+            f"are {subject.node.name} and {other} one machine under two addresses? Otherwise "
+            "correct the system UUID with the vendor's tool; look: "
+            + subject.ssh("sudo cat /sys/class/dmi/id/product_uuid"),
+        )
+
+
+def duplicate_serial(subject: Subject) -> Iterator[Finding]:
+    """One machine must not stand under two names."""
+    for other in _same(subject, lambda photo: photo.serial):
+        yield subject.error(
+            "duplicate_serial",
+            f"DMI serial {subject.photo.serial}, which {other} has too",
+            "a machine of its own",
+            f"compare the addresses of {subject.node.name} and {other} in host_vars/",
+        )
+
+
+def duplicate_machine_id(subject: Subject) -> Iterator[Finding]:
+    """Cloned disks share it; DHCP, the journal and the kubelet expect it to be unique."""
+    for other in _same(subject, lambda photo: photo.at("host.machine_id")):
+        yield subject.error(
+            "duplicate_machine_id",
+            f"machine-id {subject.photo.at('host.machine_id')}, which {other} has too",
+            "a machine-id of its own (was the disk cloned?)",
+            subject.ssh("'sudo rm /etc/machine-id && sudo systemd-machine-id-setup'")
+            + ", then reboot",
+        )
+
+
+def duplicate_mac(subject: Subject) -> Iterator[Finding]:
+    """Two machines with one MAC lose each other's packets; flannel mixes them up."""
+    for name, photo in subject.others.items():
+        theirs = {str(nic.get("mac")).lower() for nic in photo.items("nics")}
+        for mac in sorted((subject.macs & theirs) - NO_MAC):
+            yield subject.error(
+                "duplicate_mac",
+                f"MAC {mac}, which {name} has too",
+                "hardware addresses of its own",
+                subject.ssh("ip -br link"),
+            )
+
+
+def expected_mac(subject: Subject) -> Iterator[Finding]:
+    """host_vars may pin the machine by its MAC."""
+    mac = subject.node.mac
+    if mac and mac.lower() not in subject.macs:
+        yield subject.error(
+            "expected_mac",
+            f"the MACs {', '.join(sorted(subject.macs)) or 'none'}",
+            f"{mac}, as host_vars/{subject.node.name}.yml says",
+            f"is {subject.node.ip} another machine? Correct mac or address in "
+            f"host_vars/{subject.node.name}.yml",
+        )
+
+
+def passport(subject: Subject) -> Iterator[Finding]:
+    """A node name belongs to the machine that was accepted under it; the same serial may return."""
+    known = subject.accepted.get(subject.node.name)
+    seen = subject.photo.serial
+    if known and seen and seen != known:
+        yield subject.error(
+            "passport",
+            f"DMI serial {seen}",
+            f"{known}, which was accepted under this name",
+            "put the right machine there, or remove the old one first: "
+            f"appliance node remove {subject.node.name}",
+        )
+
+
+def other_cluster(subject: Subject) -> Iterator[Finding]:
+    """A node that serves another cluster is not ours to take."""
+    if subject.servers and not subject.is_ours:
+        yield subject.error(
+            "other_cluster",
+            f"a member of another cluster ({', '.join(subject.servers)})",
+            f"a free machine, or a member of {subject.endpoint_url}",
+            "if that cluster is really given up: " + subject.ssh("sudo kubeadm reset -f"),
+        )
+
+
+def moved(subject: Subject) -> Iterator[Finding]:
+    """Addresses are final at install: certificates and etcd name them."""
+    if not (subject.in_control_plane and subject.is_ours):
+        return
+    sans = next(
+        (
+            entry.get("sans") or []
+            for entry in subject.photo.items("kubernetes.pki")
+            if entry.get("path") == APISERVER_CERTIFICATE
+        ),
+        None,
+    )
+    if sans is not None and subject.node.ip not in sans:
+        old = [name for name in sans if name.replace(".", "").isdigit()]
+        yield subject.error(
+            "moved",
+            f"an API server certificate for {', '.join(old) or 'no address'}: this appliance was "
+            "moved",
+            f"{subject.node.ip}, the node's address",
+            f"give {subject.node.name} its old address again, on the machine and in "
+            f"host_vars/{subject.node.name}.yml; addresses are final at install",
+        )
+
+
+def expired_certificates(subject: Subject) -> Iterator[Finding]:
+    """An expired certificate stops the API server; the install does not renew."""
+    now = subject.photo.epoch
+    if now is None or not subject.is_ours:
+        return
+    for entry in subject.photo.items("kubernetes.pki"):
+        end = entry.get("not_after")
+        if end and datetime.fromisoformat(end).timestamp() < now:
+            yield subject.error(
+                "expired_certificates",
+                f"{entry['path']} expired on {end[:10]}",
+                "valid certificates",
+                subject.ssh("sudo kubeadm certs renew all"),
+            )
