@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from appliance.adapters import processes
 from appliance.adapters.artifacts.apt_sources import AptTarget, as_deb822, stanza_fields
+from appliance.adapters.artifacts.reachability import unanswered
 from appliance.errors import BuildFailed
 
 PATIENCE_SECONDS = 8
@@ -26,6 +27,10 @@ _UPDATE_LIMIT_SECONDS = 600
 _DOWNLOAD_LIMIT_SECONDS = 3600
 _PRINTED_URI = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+)")
 _EXACT = re.compile(r"^\s*(?P<name>[a-z0-9][a-z0-9+.-]*)(?::\w+)?\s*\(=\s*(?P<version>\S+)\)\s*$")
+_NOT_GOING = re.compile(
+    r"Depends: (?P<name>[a-z0-9][a-z0-9+.-]*).* but it is not going to be installed"
+)
+_DEEPEST_EXPLANATION = 12
 _NOT_REACHED = re.compile(
     r"Could not (connect|resolve|wait)|Unable to connect|Connection (refused|timed out|failed)"
     r"|Temporary failure|timed out|Cannot initiate|Network is unreachable|No route to host",
@@ -69,6 +74,7 @@ class IsolatedApt:
         Raises:
             BuildFailed: an archive can not be reached, or its signature does not hold.
         """
+        self._refuse_silence()
         done = self._apt("apt-get", "update", timeout=_UPDATE_LIMIT_SECONDS)
         faults = _lines(done.output, ("E:", "W: Failed", "W: GPG", "W: Some index", "W: An error"))
         if done.ok and not faults:
@@ -87,6 +93,18 @@ class IsolatedApt:
             details=_unique(reasons),
             hint="check the archive's address and the key that signs it",
         )
+
+    def _refuse_silence(self) -> None:
+        if any("proxy" in option.lower() for option in self._target.options):
+            return
+        silent = unanswered(self._archives(), patience_seconds=self._patience)
+        if silent:
+            raise BuildFailed(
+                f"the package archive of {self._target.name} can not be reached: "
+                + ", ".join(silent),
+                details=[f"{uri}: {reason}" for uri, reason in silent.items()],
+                hint="build where the archive can be reached; what is cached is kept",
+            )
 
     def resolve(
         self, roots: Sequence[str], *, essential: bool = True
@@ -107,7 +125,7 @@ class IsolatedApt:
         if not done.ok:
             raise BuildFailed(
                 f"the packages of {self._target.name} do not fit together: {' '.join(roots)}",
-                details=_complaint(done.output),
+                details=self._explain(wanted),
                 hint="correct the package list of the release",
             )
         printed = [
@@ -204,6 +222,22 @@ class IsolatedApt:
                 )
             )
         return tuple(sorted(found, key=lambda item: (item.name, item.version)))
+
+    def _explain(self, wanted: Sequence[str]) -> list[str]:
+        """What is wrong, down to the package at the bottom of it.
+
+        apt blames only what was asked for ("app needs library, which will not be installed");
+        asking for what it names as well makes it say why.
+        """
+        asked = list(wanted)
+        said: list[str] = []
+        for _ in range(_DEEPEST_EXPLANATION):
+            said = _complaint(self._apt("apt-get", "install", "--simulate", *asked).output)
+            deeper = {match["name"] for line in said if (match := _NOT_GOING.search(line))}
+            if deeper <= set(asked):
+                break
+            asked += sorted(deeper - set(asked))
+        return said
 
     def _pin(self, roots: Sequence[str]) -> None:
         """Hold roots with a version, and what these need in exactly one version, to it.

@@ -51,7 +51,8 @@ def write_flat_repository(
         digests: sha256 by file name where it was just checked, to read each file only once.
 
     Raises:
-        BuildFailed: a file is no package, or one package is there in the same version twice.
+        BuildFailed: one package is there in the same version twice.
+        CommandFailed: a file is no package.
     """
     paths = sorted((folder / "pool").glob("*.deb"))
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:

@@ -1,0 +1,103 @@
+"""The lab's packages from a Debian 12 machine's own archive: complete, and installable offline."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.artifacts.apt import IsolatedApt, ResolvedPackage
+from appliance.adapters.artifacts.apt_repository import write_flat_repository
+from appliance.adapters.artifacts.apt_sources import host_target, read_os_release
+from tests.package_archive import ARCHITECTURE, Archive
+from tests.prerequisites import require
+
+ROOTS = [
+    "docker.io",
+    "docker-registry",
+    "chrony",
+    "nginx-light",
+    "conntrack",
+    "socat",
+    "ebtables",
+    "ethtool",
+    "iptables",
+    "haproxy",
+    "keepalived",
+    "nfs-common",
+    "busybox-static",
+    "iproute2",
+    "ipset",
+    "kmod",
+]
+
+
+@pytest.fixture(scope="module")
+def real_pool(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ResolvedPackage]]:
+    """The lab's packages from this machine's own archive, as a flat repository."""
+    release = read_os_release()
+    if (release.get("ID"), release.get("VERSION_ID")) != ("debian", "12"):
+        pytest.skip("the lab's packages come from a Debian 12 machine's own sources")
+    folder = tmp_path_factory.mktemp("real")
+    apt = IsolatedApt(folder / "isolated", host_target("debian-12", ARCHITECTURE))
+    apt.update()
+    packages = apt.resolve(ROOTS)
+    apt.download(packages, folder / "apt/pool")
+    digests = {item.filename: item.sha256 for item in packages}
+    write_flat_repository(
+        folder / "apt", origin="test", suite="debian-12", when=datetime.now(UTC), digests=digests
+    )
+    return folder / "apt", list(packages)
+
+
+@pytest.mark.bundle
+def test_the_labs_packages_are_complete_from_their_pool_alone(
+    real_pool: tuple[Path, list[ResolvedPackage]], archive: Archive, root: Path
+) -> None:
+    folder, packages = real_pool
+    assert {item.name for item in packages} >= {*ROOTS, "libc6", "dpkg", "containerd", "runc"}
+    (archive.folder / "pool").rmdir()
+    for name in ("Packages", "Packages.gz", "Release", "pool"):
+        (archive.folder / name).symlink_to(folder / name)
+    archive.sign()
+    apt = IsolatedApt(root, archive.target())
+    apt.update()
+    assert [(item.name, item.version) for item in apt.resolve(ROOTS)] == [
+        (item.name, item.version) for item in packages
+    ]
+
+
+@pytest.mark.bundle
+@pytest.mark.slow
+def test_the_labs_packages_install_into_an_empty_debian_without_a_network(
+    real_pool: tuple[Path, list[ResolvedPackage]], tmp_path: Path
+) -> None:
+    require("mmdebstrap", "unshare")
+    folder, _ = real_pool
+    done = subprocess.run(
+        [
+            "unshare", "--net", "mmdebstrap", "--variant=essential", f"--include={','.join(ROOTS)}",
+            "bookworm", tmp_path / "root.tar", f"deb [trusted=yes] copy:{folder} ./",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    status = subprocess.run(
+        [
+            "tar",
+            "--extract",
+            "--to-stdout",
+            "--file",
+            tmp_path / "root.tar",
+            "./var/lib/dpkg/status",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    for name in ROOTS:
+        assert f"Package: {name}\nStatus: install ok installed\n" in status
