@@ -1,0 +1,169 @@
+#!/usr/bin/python
+"""Ansible module: a manifest on a control-plane node is what the cluster has, and it runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kube_manifest
+short_description: Apply a manifest when it differs, and wait until it runs
+description:
+  - Compares with C(kubectl diff) on the server side, applies only when something differs, so that
+    C(changed) is true exactly when the cluster was changed.
+  - Then waits for the workloads named, and when one does not come up says which of its pods are
+    not ready and why.
+options:
+  path: {description: The manifest on this node, type: path, required: true}
+  field_manager: {description: Owner of the fields, type: str, default: appliance}
+  workloads:
+    description: What must be rolled out, as namespace/kind/name.
+    type: list
+    elements: str
+    default: []
+  timeout_seconds: {description: How long the workloads are waited for, type: int, default: 180}
+  kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
+  kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
+  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Apply the network
+  kube_manifest:
+    path: /etc/kubernetes/appliance/flannel.yaml
+    workloads: [kube-flannel/daemonset/kube-flannel-ds]
+"""
+
+RETURN = r"""
+differences: {description: What kubectl diff printed, type: str, returned: always}
+"""
+
+
+def options(want):
+    """Return the options that diff and apply share."""
+    return [
+        "--server-side",
+        "--force-conflicts",
+        "--field-manager=" + want["field_manager"],
+        "--filename=" + want["path"],
+    ]
+
+
+def differences(kubectl, want):
+    """Return what differs from the manifest, or an empty string.
+
+    The server cannot compare an object whose namespace does not exist, so absence is read first.
+    """
+    wanted = len(re.findall(r"^kind:", Path(want["path"]).read_text(), re.MULTILINE))
+    found = kubectl.names("--filename=" + want["path"])
+    if len(found) < wanted:
+        return "%d of %d objects do not exist" % (wanted - len(found), wanted)
+    rc, printed = kubectl.call(["diff", *options(want)], success_codes=(0, 1))
+    return printed or "kubectl diff ended with 1" if rc else ""
+
+
+def pod_reasons(pod):
+    """Return why one pod is not ready, or an empty list."""
+    reasons = []
+    status = pod.get("status", {})
+    containers = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
+    for container in containers:
+        waiting = container.get("state", {}).get("waiting")
+        if waiting:
+            words = "%s %s" % (waiting.get("reason", ""), waiting.get("message", ""))
+            reasons.append("%s: %s" % (container["name"], words.strip()))
+    if not containers:
+        reasons = [
+            entry.get("message", "")
+            for entry in status.get("conditions", [])
+            if entry.get("status") == "False" and entry.get("message")
+        ]
+    return reasons or ["phase %s" % status.get("phase", "unknown")]
+
+
+def is_ready(pod):
+    """Return whether a pod is Ready."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+
+
+def reasons(kubectl, namespace, kind, name):
+    """Return one sentence for every pod of a workload that is not ready."""
+    workload = kubectl.get("--namespace=" + namespace, kind, name)
+    if workload is None:
+        return ["%s/%s does not exist" % (kind, name)]
+    labels = workload["spec"]["selector"].get("matchLabels", {})
+    selector = ",".join("%s=%s" % pair for pair in sorted(labels.items()))
+    pods = kubectl.get("--namespace=" + namespace, "pods", "--selector=" + selector)
+    told = []
+    for pod in (pods or {}).get("items", []):
+        if not is_ready(pod):
+            where = pod["spec"].get("nodeName", "no node")
+            why = "; ".join(pod_reasons(pod))
+            told.append("%s on %s: %s" % (pod["metadata"]["name"], where, why))
+    return told or ["no pod of it exists, look at: kubectl -n %s describe %s" % (namespace, kind)]
+
+
+def wait(kubectl, want):
+    """Wait for the workloads; return what is wrong, or None."""
+    until = time.monotonic() + want["timeout_seconds"]
+    for workload in want["workloads"]:
+        namespace, kind, name = workload.split("/")
+        left = max(1, int(until - time.monotonic()))
+        rc, _ = kubectl.call(
+            [
+                "rollout",
+                "status",
+                "--namespace=" + namespace,
+                "%s/%s" % (kind, name),
+                "--timeout=%ds" % left,
+            ],
+            success_codes=(0, 1),
+            seconds=0,
+        )
+        if rc != 0:
+            why = " | ".join(reasons(kubectl, namespace, kind, name))
+            return "%s is not rolled out after %d s: %s" % (
+                workload,
+                want["timeout_seconds"],
+                why,
+            )
+    return None
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=dict(
+            ARGUMENTS,
+            path={"type": "path", "required": True},
+            field_manager={"type": "str", "default": "appliance"},
+            workloads={"type": "list", "elements": "str", "default": []},
+            timeout_seconds={"type": "int", "default": 180},
+        ),
+        supports_check_mode=True,
+    )
+    want = module.params
+    kubectl = Kubectl.of(module)
+    if module.check_mode and not (kubectl.is_possible() and Path(want["path"]).exists()):
+        module.exit_json(changed=True, differences="there is no cluster or manifest yet")
+    try:
+        different = differences(kubectl, want)
+        if different and not module.check_mode:
+            kubectl.call(["apply", *options(want)])
+        fault = None if module.check_mode else wait(kubectl, want)
+    except (KubectlError, OSError) as error:
+        module.fail_json(msg=str(error))
+    if fault:
+        module.fail_json(msg=fault, differences=different)
+    module.exit_json(changed=bool(different), differences=different)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+#!/usr/bin/python
+"""Ansible module: one Node object, as the API has it; run on a control-plane node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+
+from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError, condition
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kube_node
+short_description: Read, annotate or remove one Node object
+description:
+  - Returns whether the Node exists and is Ready; sets the annotations and labels asked for;
+    waits for Ready when asked; removes the object with C(state=absent).
+  - Never creates a Node, that is the kubelet's work. Without an admin.conf on this host the Node
+    does not exist (a cluster that is still to be made).
+options:
+  name: {description: Name of the Node, type: str, required: true}
+  state:
+    description: C(read) changes nothing and accepts an absent Node; C(present) fails without it.
+    type: str
+    choices: [read, present, absent]
+    default: read
+  annotations: {description: Annotations it must carry, type: dict, default: {}}
+  labels: {description: Labels it must carry, type: dict, default: {}}
+  ready_seconds:
+    description: How long Ready is waited for; 0 does not wait. Only with C(state=present).
+    type: int
+    default: 0
+  ca_path: {description: The cluster's CA, type: path, default: /etc/kubernetes/pki/ca.crt}
+  kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
+  kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
+  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Write the accepted serial on the Node
+  kube_node:
+    name: rack-w1
+    state: present
+    annotations: {appliance.dev/dmi-serial: QTFCQ52900123}
+  delegate_to: rack-cp1
+"""
+
+RETURN = r"""
+exists: {description: Whether the Node exists now, type: bool, returned: always}
+ready: {description: Status of its Ready condition is True, type: bool, returned: always}
+reason: {description: Message of its Ready condition, type: str, returned: always}
+labels: {description: Its labels, type: dict, returned: always}
+annotations: {description: Its annotations, type: dict, returned: always}
+ca_hash: {description: "sha256 of the cluster's CA file, or empty", type: str, returned: always}
+"""
+
+
+def ca_hash(path):
+    """Return the sha256 of the cluster's CA file, or an empty string."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def missing(node, want):
+    """Return the metadata patch that brings the Node to what is wanted; empty when nothing is."""
+    patch = {}
+    for kind in ("annotations", "labels"):
+        have = node["metadata"].get(kind) or {}
+        different = {key: str(v) for key, v in want[kind].items() if have.get(key) != str(v)}
+        if different:
+            patch[kind] = different
+    return patch
+
+
+def told(node, **more):
+    """Return what the module reports about a Node."""
+    if node is None:
+        return dict(exists=False, ready=False, reason="", labels={}, annotations={}, **more)
+    status, message = condition(node)
+    metadata = node["metadata"]
+    return dict(
+        exists=True,
+        ready=status == "True",
+        reason=message,
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        **more,
+    )
+
+
+def wait_ready(kubectl, name, seconds):
+    """Return the Node once it is Ready, or as it is when time is over."""
+    until = time.monotonic() + seconds
+    while True:
+        node = kubectl.get("node", name)
+        if node is None or condition(node)[0] == "True" or time.monotonic() >= until:
+            return node
+        time.sleep(0.5)
+
+
+def remove(kubectl, node, want, check_mode):
+    """Remove the Node object and report."""
+    if node is not None and not check_mode:
+        kubectl.call(["delete", "node", want["name"], "--ignore-not-found", "--wait=true"])
+    return told(None, changed=node is not None)
+
+
+def bring(kubectl, node, want, check_mode):
+    """Set what is missing on the Node, wait when asked, and report."""
+    patch = missing(node, want)
+    if patch and not check_mode:
+        body = json.dumps({"metadata": patch})
+        kubectl.call(["patch", "node", want["name"], "--type=merge", "--patch=" + body])
+        node = kubectl.get("node", want["name"])
+    if want["ready_seconds"] and not check_mode:
+        node = wait_ready(kubectl, want["name"], want["ready_seconds"])
+    return told(node, changed=bool(patch))
+
+
+def fault(want, report):
+    """Return what is wrong with the outcome, or None."""
+    if not report["exists"]:
+        return (
+            "Node %s does not exist: its kubelet never registered, look at its journal"
+            % (want["name"])
+        )
+    if want["ready_seconds"] and not report["ready"]:
+        return "Node %s is not Ready after %d s: %s" % (
+            want["name"],
+            want["ready_seconds"],
+            report["reason"] or "no reason given",
+        )
+    return None
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=dict(
+            ARGUMENTS,
+            name={"type": "str", "required": True},
+            state={"type": "str", "choices": ["read", "present", "absent"], "default": "read"},
+            annotations={"type": "dict", "default": {}},
+            labels={"type": "dict", "default": {}},
+            ready_seconds={"type": "int", "default": 0},
+            ca_path={"type": "path", "default": "/etc/kubernetes/pki/ca.crt"},
+        ),
+        supports_check_mode=True,
+    )
+    want = module.params
+    kubectl, ca = Kubectl.of(module), ca_hash(want["ca_path"])
+    if not kubectl.is_possible() and (want["state"] == "read" or module.check_mode):
+        module.exit_json(ca_hash=ca, **told(None, changed=False))
+    try:
+        node = kubectl.get("node", want["name"])
+        if want["state"] == "absent":
+            module.exit_json(ca_hash=ca, **remove(kubectl, node, want, module.check_mode))
+        if want["state"] == "read" or (node is None and module.check_mode):
+            module.exit_json(ca_hash=ca, **told(node, changed=False))
+        report = told(None) if node is None else bring(kubectl, node, want, module.check_mode)
+    except KubectlError as error:
+        module.fail_json(msg=str(error))
+    wrong = None if module.check_mode else fault(want, report)
+    if wrong:
+        module.fail_json(msg=wrong, **report)
+    module.exit_json(ca_hash=ca, **report)
+
+
+if __name__ == "__main__":
+    main()

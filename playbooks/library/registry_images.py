@@ -1,0 +1,119 @@
+#!/usr/bin/python
+"""Ansible module: images of the site's registry, present on this node by digest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: registry_images
+short_description: Pull images by digest and name them by tag
+description:
+  - An image counts as present when Docker has C(registry/name:tag) with exactly that digest, so an
+    image that was built or tagged here by hand is replaced by the registry's.
+  - What is missing is pulled in parallel, by digest, and then tagged.
+options:
+  registry: {description: NAME:PORT of the registry, type: str, required: true}
+  images:
+    description: What to have.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name: {description: name:tag without a registry, type: str, required: true}
+      digest: {description: Digest of its manifest, type: str, required: true}
+  at_once: {description: How many are pulled at a time, type: int, default: 3}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Have the pause image before kubeadm asks for it
+  registry_images:
+    registry: registry.rack.example:5000
+    images:
+      - {name: "pause:3.6", digest: "sha256:0123..."}
+"""
+
+RETURN = r"""
+pulled: {description: The images that were pulled, type: list, elements: str, returned: always}
+"""
+
+
+def docker(*arguments):
+    """Return (rc, stdout, stderr) of one docker command; safe in a thread."""
+    argv = ["docker", *arguments]
+    try:
+        # run_command is not made for threads; the arguments are ours.
+        done = subprocess.run(  # noqa: S603
+            argv, capture_output=True, universal_newlines=True, check=False
+        )
+    except OSError as error:
+        return 127, "", str(error)
+    return done.returncode, done.stdout, done.stderr
+
+
+def present():
+    """Return the (repository, tag, digest) of every image here, and what went wrong."""
+    rc, out, err = docker("image", "ls", "--digests", "--no-trunc", "--format", "{{json .}}")
+    if rc != 0:
+        return set(), (err or out).strip()
+    rows = [json.loads(line) for line in out.splitlines() if line.strip()]
+    return {(row["Repository"], row["Tag"], row["Digest"]) for row in rows}, None
+
+
+def pull(registry, image):
+    """Pull one image and tag it; return what went wrong, or None."""
+    repository, _, tag = image["name"].rpartition(":")
+    source = "%s/%s@%s" % (registry, repository, image["digest"])
+    for arguments in (
+        ["pull", "--quiet", source],
+        ["tag", source, "%s/%s:%s" % (registry, repository, tag)],
+    ):
+        rc, out, err = docker(*arguments)
+        if rc != 0:
+            return "%s: %s" % (image["name"], (err or out).strip() or "ended with %d" % rc)
+    return None
+
+
+def main():
+    """Run the module."""
+    image = {
+        "name": {"type": "str", "required": True},
+        "digest": {"type": "str", "required": True},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "registry": {"type": "str", "required": True},
+            "images": {"type": "list", "elements": "dict", "required": True, "options": image},
+            "at_once": {"type": "int", "default": 3},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    here, fault = (set(), None) if not want["images"] else present()
+    if fault and not module.check_mode:
+        module.fail_json(msg="docker does not answer: %s" % fault)
+    wrong = []
+    for entry in want["images"]:
+        repository, _, tag = entry["name"].rpartition(":")
+        if ("%s/%s" % (want["registry"], repository), tag, entry["digest"]) not in here:
+            wrong.append(entry)
+    names = [entry["name"] for entry in wrong]
+    if module.check_mode or not wrong:
+        module.exit_json(changed=bool(wrong), pulled=names)
+    with ThreadPoolExecutor(max_workers=want["at_once"]) as pool:
+        pulls = pool.map(lambda e: pull(want["registry"], e), wrong)
+        faults = [fault for fault in pulls if fault]
+    if faults:
+        module.fail_json(
+            msg="not pulled from %s: %s" % (want["registry"], "; ".join(faults)), pulled=[]
+        )
+    module.exit_json(changed=True, pulled=names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Talk to the cluster with kubectl on a control-plane node, patiently.
+
+An API server is away for seconds while an etcd member joins or a static pod restarts. A call that
+fails while the server is not ready is asked again; one that fails while it is ready is an error.
+The difference is read from the server's own readiness, never from the words of an error.
+
+Python 3.8, standard library. What must not be here: what a caller wants with an object.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+KUBECONFIG = "/etc/kubernetes/admin.conf"
+PROGRAM = "/usr/local/bin/kubectl"
+CALL_SECONDS = 15
+
+ARGUMENTS = {
+    "kubeconfig": {"type": "path", "default": KUBECONFIG},
+    "kubectl": {"type": "path", "default": PROGRAM},
+    "patience_seconds": {"type": "int", "default": 60},
+}
+
+
+class KubectlError(Exception):
+    """The API server answered with an error, or did not answer at all."""
+
+
+class Kubectl:
+    """kubectl with one kubeconfig.
+
+    Args:
+        run: callable(argv) -> (rc, stdout, stderr).
+        kubeconfig: whose rights are used.
+        program: path of kubectl.
+        patience_seconds: how long an API server that is not ready is waited for.
+    """
+
+    clock = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self, run, kubeconfig=KUBECONFIG, program=PROGRAM, patience_seconds=60):
+        self._run = run
+        self._kubeconfig = kubeconfig
+        self._program = program
+        self._patience = patience_seconds
+
+    @classmethod
+    def of(cls, module):
+        """Return the one that a module's parameters (ARGUMENTS) describe."""
+        want = module.params
+        return cls(
+            module.run_command, want["kubeconfig"], want["kubectl"], want["patience_seconds"]
+        )
+
+    def is_possible(self):
+        """Return whether this node can ask at all: a kubeconfig and the program are here."""
+        return Path(self._kubeconfig).exists() and Path(self._program).exists()
+
+    def is_ready(self):
+        """Return whether the API server says that it is ready."""
+        return self._call(["get", "--raw", "/readyz"])[0] == 0
+
+    def call(self, arguments, success_codes=(0,), seconds=CALL_SECONDS):
+        """Return (rc, stdout) of a call that may be repeated."""
+        until = self.clock() + self._patience
+        while True:
+            rc, out, err = self._call(arguments, seconds)
+            if rc in success_codes:
+                return rc, out
+            ready = self.is_ready()
+            if ready or self.clock() >= until:
+                raise KubectlError(
+                    "kubectl %s: %s%s"
+                    % (
+                        " ".join(arguments),
+                        (err or out).strip() or "ended with %d" % rc,
+                        "" if ready else " (the API server is not ready)",
+                    )
+                )
+            self.sleep(1)
+
+    def get(self, *arguments):
+        """Return the object asked for, or None when it does not exist."""
+        _, out = self.call(["get", "--ignore-not-found", "-o", "json", *arguments])
+        return json.loads(out) if out.strip() else None
+
+    def names(self, *arguments):
+        """Return which of the objects asked for exist, as kind/name."""
+        _, out = self.call(["get", "--ignore-not-found", "-o", "name", *arguments])
+        return out.split()
+
+    def _call(self, arguments, seconds=CALL_SECONDS):
+        argv = [
+            self._program,
+            "--kubeconfig=" + self._kubeconfig,
+            "--request-timeout=%ds" % seconds,
+        ]
+        return self._run(argv + arguments)
+
+
+def condition(node, kind="Ready"):
+    """Return (status, message) of one condition of a Node, or ("Unknown", why)."""
+    for entry in node.get("status", {}).get("conditions", []):
+        if entry.get("type") == kind:
+            return entry.get("status", "Unknown"), entry.get("message", "")
+    return "Unknown", "the node never reported"

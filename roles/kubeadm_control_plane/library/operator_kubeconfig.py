@@ -1,0 +1,120 @@
+#!/usr/bin/python
+"""Ansible module: a login user has the cluster's kubeconfig, unless the file there is their own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: operator_kubeconfig
+short_description: Give a login user the kubeconfig of this control plane
+description:
+  - Copies admin.conf to C(~/.kube/config) of the user, mode 0600, and remembers its digest.
+  - A file that is there and is not the one this module wrote belongs to the user. It is left alone,
+    with a warning, and never merged.
+options:
+  user: {description: The login user, type: str, required: true}
+  source: {description: What is copied, type: path, default: /etc/kubernetes/admin.conf}
+  stamps_dir: {description: Where digests are remembered, type: path,
+    default: /var/lib/appliance/kubeconfigs}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Give the login user a kubeconfig
+  operator_kubeconfig:
+    user: ubuntu
+"""
+
+RETURN = r"""
+path: {description: Where it is, type: str, returned: always}
+"""
+
+
+def digest(data):
+    """Return the sha256 of some bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def content(path):
+    """Return what a file holds, or None."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def is_theirs(found, wanted, stamp):
+    """Return whether a file was put there by somebody else."""
+    if found is None or found == wanted:
+        return False
+    remembered = content(stamp)
+    return remembered is None or remembered.decode().strip() != digest(found)
+
+
+def is_right(path, wanted, account):
+    """Return whether the file is what it should be."""
+    if content(path) != wanted:
+        return False
+    status = path.stat()
+    return status.st_mode & 0o7777 == 0o600 and status.st_uid == account.pw_uid
+
+
+def write(path, data, account):
+    """Replace the file atomically; the folder is the user's own."""
+    if not path.parent.exists():
+        path.parent.mkdir(mode=0o700)
+        os.chown(str(path.parent), account.pw_uid, account.pw_gid)
+    new = path.with_name(".config.new")
+    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+    os.chown(str(new), account.pw_uid, account.pw_gid)
+    new.chmod(0o600)
+    new.replace(path)
+
+
+def remember(stamp, data):
+    """Note the digest of what was written."""
+    stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stamp.write_text(digest(data) + "\n")
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "user": {"type": "str", "required": True},
+            "source": {"type": "path", "default": "/etc/kubernetes/admin.conf"},
+            "stamps_dir": {"type": "path", "default": "/var/lib/appliance/kubeconfigs"},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    try:
+        account = pwd.getpwnam(want["user"])
+    except KeyError:
+        module.fail_json(msg="there is no user %s on this node" % want["user"])
+    path = Path(account.pw_dir) / ".kube" / "config"
+    stamp = Path(want["stamps_dir"]) / (want["user"] + ".sha256")
+    wanted, found = content(Path(want["source"])), content(path)
+    if wanted is None and not module.check_mode:
+        module.fail_json(msg="%s does not exist: kubeadm did not finish here" % want["source"])
+    if wanted is not None and is_theirs(found, wanted, stamp):
+        module.warn("%s is not ours and was left as it is; ours is %s" % (path, want["source"]))
+        module.exit_json(changed=False, path=str(path))
+    if wanted is not None and is_right(path, wanted, account):
+        module.exit_json(changed=False, path=str(path))
+    if not module.check_mode:
+        write(path, wanted, account)
+        remember(stamp, wanted)
+    module.exit_json(changed=True, path=str(path))
+
+
+if __name__ == "__main__":
+    main()
