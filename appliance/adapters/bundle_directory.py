@@ -1,0 +1,95 @@
+"""A bundle on the control host: its manifest, its digest, and whether every byte is right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+
+from appliance.errors import BundleRefused
+from appliance.model.bundle import MANIFEST, SIGNATURE, BundledFile, BundleManifest
+
+_CHUNK = 1 << 20
+
+
+class BundleDirectory:
+    """A directory that ``bundle build`` made.
+
+    Raises:
+        BundleRefused: there is no readable manifest in it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory.resolve()
+        path = self._path / MANIFEST
+        try:
+            self._raw = path.read_bytes()
+            self.manifest = BundleManifest.parse(json.loads(self._raw))
+        except FileNotFoundError:
+            raise BundleRefused(
+                f"{self._path} is not a bundle: it has no {MANIFEST}",
+                hint="a build that was interrupted goes on: appliance bundle build "
+                f"--release RELEASE --os OS {self._path}",
+            ) from None
+        except (OSError, ValueError) as error:
+            raise BundleRefused(
+                f"{path} is not readable: {error}", hint="build the bundle again"
+            ) from error
+
+    @property
+    def directory(self) -> str:
+        """Its absolute path."""
+        return str(self._path)
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of ``manifest.json``, hex: the bundle digest."""
+        return hashlib.sha256(self._raw).hexdigest()
+
+    def faults(self) -> tuple[str, ...]:
+        """One sentence per file that is missing, extra, or not what the manifest says."""
+        wanted = {item.path: item for item in self.manifest.files}
+        there = {
+            str(path.relative_to(self._path))
+            for path in self._path.rglob("*")
+            if path.is_file() or path.is_symlink()
+        } - {MANIFEST, SIGNATURE}
+        with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+            wrong = [fault for fault in pool.map(self._fault, wanted.values()) if fault]
+        extra = [f"{path}: is not in the manifest" for path in sorted(there - set(wanted))]
+        return (*wrong, *extra, *self._missing_images(wanted))
+
+    def _fault(self, item: BundledFile) -> str | None:
+        path = self._path / item.path
+        try:
+            size = path.stat().st_size
+            if size != item.size:
+                return f"{item.path}: {size} bytes, expected {item.size}"
+            digest = file_sha256(path)
+        except FileNotFoundError:
+            return f"{item.path}: missing"
+        except OSError as error:
+            return f"{item.path}: not readable: {error.strerror}"
+        if digest != item.sha256:
+            return f"{item.path}: sha256 {digest[:12]}…, expected {item.sha256[:12]}…"
+        return None
+
+    def _missing_images(self, wanted: dict[str, BundledFile]) -> list[str]:
+        """Images whose manifest is not among the files at all: a manifest that was edited."""
+        return [
+            f"image {name}: its manifest blob {digest} is not part of the bundle"
+            for name, digest in self.manifest.images.items()
+            if f"images/blobs/sha256/{digest.removeprefix('sha256:')}" not in wanted
+        ]
+
+
+def file_sha256(path: Path) -> str:
+    """Hex sha256 of a file, read in pieces; hashing releases the interpreter lock."""
+    found = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        while piece := stream.read(_CHUNK):
+            found.update(piece)
+    return found.hexdigest()

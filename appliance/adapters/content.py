@@ -1,0 +1,54 @@
+"""The content this installation carries: releases, playbooks, roles, hardware, the example site.
+
+One rule: ``<package>/_content`` if present (a wheel), else the repository root.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+import appliance
+from appliance.errors import ConfigError
+from appliance.model.release import Release
+
+_PACKAGE = Path(appliance.__file__).parent
+RELEASES = _PACKAGE / "releases"
+
+
+def find_content_root() -> Path:
+    """The folder that holds ``playbooks``, ``roles``, ``hardware`` and ``inventories``."""
+    inside = _PACKAGE / "_content"
+    return inside if inside.is_dir() else _PACKAGE.parent
+
+
+def list_releases() -> tuple[str, ...]:
+    """The names of the releases this installation knows, sorted."""
+    return tuple(sorted(path.stem for path in RELEASES.glob("*.yml")))
+
+
+@cache
+def load_release(name: str) -> Release:
+    """Read a release by its name.
+
+    Raises:
+        ConfigError: there is none of that name, or its file is broken.
+    """
+    path = RELEASES / f"{name}.yml"
+    if not path.is_file():
+        raise ConfigError(
+            f"there is no release {name}",
+            hint=f"this installation knows: {', '.join(list_releases()) or 'none'}",
+        )
+    try:
+        return Release.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise ConfigError(
+            f"{path} does not describe a release",
+            details=[
+                f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+            ],
+        ) from error
