@@ -95,8 +95,8 @@ def _after_apt(source: Source) -> Dict[str, Section]:
 
 
 def _after_nics(source: Source) -> Dict[str, Section]:
-    found = network.nics(source.of("nics"))
-    return {"nics": lambda _: found, "cni": lambda s: kubernetes.cni(s, found)}
+    own, virtual = network.split(network.interfaces(source.of("nics")))
+    return {"nics": lambda _: own, "cni": lambda s: kubernetes.cni(s, virtual)}
 
 
 GROUPS: Dict[str, Callable[[Source], Dict[str, Section]]] = {

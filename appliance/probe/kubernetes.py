@@ -191,14 +191,8 @@ def _health(source: Source) -> Optional[Dict[str, Any]]:
     return https_status(source, "api-healthz", HEALTH_URL, ca=PKI + "/ca.crt")
 
 
-def cni(source: Source, nics: Optional[List[Dict[str, Any]]]) -> Dict[str, Any]:
+def cni(source: Source, interfaces: Dict[str, Any]) -> Dict[str, Any]:
     """The pod network's files and interfaces, and what an earlier cluster left."""
-    links = {nic["name"]: nic for nic in nics or []}
-    interfaces = {
-        name: {key: links[name].get(key) for key in ("mtu", "state", "addresses", "mac")}
-        for name in ("cni0", "flannel.1", "docker0", "kube-ipvs0", "weave", "tunl0", "vxlan.calico")
-        if name in links
-    }
     subnet = None
     for line in source.lines(SUBNET_FILE):
         if line.startswith("FLANNEL_SUBNET="):

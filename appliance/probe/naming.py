@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Optional
 
 from .source import Source
 
+DNS_SECONDS = 2.0
 PROXY_NAMES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 OUR_CHAINS = re.compile(
     r"^(KUBE-|DOCKER|FLANNEL|CNI-|LIBVIRT_)|^cali|^(f2b-)?ufw6?-", re.IGNORECASE
@@ -29,7 +30,8 @@ def resolver(source: Source) -> Dict[str, Any]:
     hosts: Dict[str, List[str]] = {}
     for line in source.lines("/etc/hosts"):
         words = line.split("#")[0].split()
-        hosts.setdefault(words[0], []).extend(words[1:])
+        known = hosts.setdefault(words[0], [])
+        known.extend(name for name in words[1:] if name not in known)
     return {
         "nameservers": nameservers,
         "upstream": upstream,
@@ -38,6 +40,7 @@ def resolver(source: Source) -> Dict[str, Any]:
         "options": options,
         "hosts": hosts,
         "resolves": _resolves(source),
+        "wildcard": _wildcard(source, search),
     }
 
 
@@ -58,7 +61,9 @@ def _resolv_conf(source: Source, name: str) -> Any:
 
 def _resolves(source: Source) -> Dict[str, List[str]]:
     names = list(source.request.resolve)
-    answers = source.together([partial(_addresses, source, name) for name in names])
+    answers = source.together([partial(_addresses, source, name) for name in names], DNS_SECONDS)
+    if None in answers:
+        source.note("names: DNS did not answer in time")
     return {name: answer or [] for name, answer in zip(names, answers)}  # noqa: B905  (3.8)
 
 
@@ -70,6 +75,18 @@ def _addresses(source: Source, name: str) -> List[str]:
     except OSError:
         return []
     return sorted({str(answer[4][0]) for answer in answers})
+
+
+def _wildcard(source: Source, search: List[str]) -> List[str]:
+    """Search domains in which a name that cannot exist resolves."""
+    domains = [domain.strip(".") for domain in search if domain.strip(".")]
+    names = ["no-such-host-%d.%s" % (int(_now(source)), domain) for domain in domains]
+    if not source.live:
+        names = ["no-such-host." + domain for domain in domains]
+    answers = source.together([partial(_addresses, source, name) for name in names], DNS_SECONDS)
+    if None in answers:
+        source.note("wildcard search domains: DNS did not answer in time")
+    return [domain for domain, answer in zip(domains, answers) if answer]  # noqa: B905  (3.8)
 
 
 def clock(source: Source, services: Dict[str, Any]) -> Dict[str, Any]:

@@ -13,12 +13,38 @@ from .source import Source
 
 # A pod's end of a cable; they come and go with pods.
 POD_INTERFACES = ("veth", "cali", "lxc")
+# Made by a container runtime or a pod network; they are listed in the section cni.
+VIRTUAL_INTERFACES = (
+    "docker0", "cni0", "flannel.1", "kube-ipvs0", "kube-bridge", "weave", "tunl0",
+    "vxlan.calico", "cilium_host", "podman0",
+)  # fmt: skip
 ARP_SECONDS = 0.25
 ARP = 0x0806
 STATES = {"0A": "tcp", "07": "udp"}
 
 
-def nics(source: Source) -> Optional[List[Dict[str, Any]]]:
+def split(
+    links: Optional[List[Dict[str, Any]]],
+) -> Tuple[Optional[List[Dict[str, Any]]], Dict[str, Any]]:
+    """The machine's own interfaces, and those that containers brought, by name."""
+    if links is None:
+        return None, {}
+    own = [link for link in links if not _is_virtual(link["name"])]
+    keys = ("mtu", "state", "addresses", "mac")
+    virtual = {
+        link["name"]: {key: link[key] for key in keys}
+        for link in links
+        if _is_virtual(link["name"])
+    }
+    return own, virtual
+
+
+def _is_virtual(name: str) -> bool:
+    # Docker names the bridges of its own networks br-<12 hexadecimal digits>.
+    return name in VIRTUAL_INTERFACES or (name.startswith("br-") and len(name) == 15)
+
+
+def interfaces(source: Source) -> Optional[List[Dict[str, Any]]]:
     """Network interfaces with addresses, without loopback and without the pods' own."""
     document = source.json_command("ip-address", ["ip", "-j", "-d", "address"])
     if document is None:

@@ -8,6 +8,9 @@ from typing import Any, Dict, List, Optional, Set
 from .source import Source
 
 DOCKER_SOCKET = "/run/docker.sock"
+# A folder for each namespace that has running containers: moby is Docker's.
+CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+STORAGE_DRIVERS = ("overlay2", "overlay", "aufs", "devicemapper", "btrfs", "zfs", "vfs")
 DAEMON_JSON = "/etc/docker/daemon.json"
 # Keys of daemon.json that may carry credentials or addresses with them.
 HIDDEN_KEYS = ("log-opts", "proxies")
@@ -17,15 +20,19 @@ def runtime(source: Source) -> Dict[str, Any]:
     """Docker and containerd as they answer, and Docker's configuration file."""
     docker = _daemon_json(source)
     data_root = docker["data_root"] or "/var/lib/docker"
-    docker["data_present"] = bool(source.names(data_root))
+    inside = source.names(data_root)
+    docker["data_present"] = bool(inside)
+    docker["data_drivers"] = [name for name in inside if name in STORAGE_DRIVERS]
+    docker["data_containers"] = len(source.names(data_root + "/containers"))
     if _running(source):
         docker.update(_answers(source))
-    containerd = None
+    version = None
     if source.exists("/run/containerd/containerd.sock"):
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
         words = (text or "").split()
-        containerd = {"version": words[2] if len(words) > 2 else None}
-    return {"docker": docker, "containerd": containerd or {"version": None}}
+        version = words[2] if len(words) > 2 else None
+    containerd = {"version": version, "namespaces": source.names(CONTAINERD_TASKS)}
+    return {"docker": docker, "containerd": containerd}
 
 
 def _running(source: Source) -> bool:

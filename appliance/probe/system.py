@@ -54,7 +54,7 @@ def _fqdn(source: Source, hostname: Optional[str]) -> Optional[str]:
     """The qualified name as /etc/hosts gives it (asking DNS could hang)."""
     for line in source.lines("/etc/hosts"):
         names = line.split("#")[0].split()[1:]
-        qualified = [name for name in names if "." in name]
+        qualified = [name for name in names if name.startswith("%s." % hostname)]
         if hostname in names and qualified:
             return qualified[0]
     return hostname
