@@ -102,7 +102,11 @@ def bare(node: Node) -> dict[str, Any]:
         "taken_at": 1_700_000_000.0,
         "standin": [],
         "unreadable": [],
-        "host": {"hostname": node.name, "product_uuid": f"uuid-{node.name}", "machine_id": node.name},
+        "host": {
+            "hostname": node.name,
+            "product_uuid": f"uuid-{node.name}",
+            "machine_id": node.name,
+        },
         "os": {"id": "debian", "version_id": "12", "architecture": "x86_64"},
         "dmi": {"vendor": "Sample", "product": "Box", "serial": f"SN-{node.name}"},
         "sysctl": {"net.ipv4.ip_forward": "0"},

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from appliance.adapters.content import find_content_root
+from appliance.adapters.content import find_content_root, find_package_parent
 from appliance.errors import Interrupted, PlaybookFailed
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ class AnsiblePlaybooks:
             "ANSIBLE_CONFIG": str(self._playbooks / "ansible.cfg"),
             "ANSIBLE_LOG_PATH": str(log),
             "ANSIBLE_HOME": str(self._site / ".appliance" / "ansible"),
+            "PYTHONPATH": str(find_package_parent()),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
             MARK: str(self._site),
         }

@@ -25,6 +25,11 @@ def find_content_root() -> Path:
     return inside if inside.is_dir() else _PACKAGE.parent
 
 
+def find_package_parent() -> Path:
+    """The folder to put on PYTHONPATH so that Ansible's filters can import this package."""
+    return _PACKAGE.parent
+
+
 def list_releases() -> tuple[str, ...]:
     """The names of the releases this installation knows, sorted."""
     return tuple(sorted(path.stem for path in RELEASES.glob("*.yml")))

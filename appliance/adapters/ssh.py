@@ -7,6 +7,7 @@ are kept for the life of the object; one object serves one command.
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import socket
 import socketserver
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     import paramiko
 
     from appliance.model.site import Node, Site
+
+# paramiko logs tracebacks of connections that fail; they become sentences here.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+logging.getLogger("paramiko").propagate = False
 
 CONNECT_SECONDS = 8
 PROBE_SECONDS = 40

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,16 +86,23 @@ class Connected:
         self, desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
     ) -> Sequence[Finding]:
         """The pure checks of the model, with the hardware catalogue of this installation."""
-        from appliance.adapters.content import load_hardware
+        from appliance.adapters.hardware_files import load_hardware
         from appliance.model.preflight import preflight
 
-        return preflight(desired, photographs, observed.cluster, load_hardware(), time.time())
+        return preflight(desired, photographs, observed, models=load_hardware())
+
+    @cached_property
+    def wish(self) -> Desired:
+        """What is asked for; without a bundle at hand, the one in the site's custody counts."""
+        from appliance.adapters.custody import read_custody
+
+        return self.desired if self.bundle else read_custody(self.desired, self.nodes)
 
     def survey(self, scope: Scope) -> Survey:
         """One look at everything, and the plan that follows."""
         from appliance.workflows.survey import survey
 
-        return survey(self.desired, self.nodes, self.cluster, self.preflight, scope)
+        return survey(self.wish, self.nodes, self.cluster, self.preflight, scope)
 
     def look(self) -> tuple[Observed, Look, Plan]:
         """One look at everything, nodes that do not answer included."""
@@ -102,8 +110,8 @@ class Connected:
         from appliance.workflows.survey import observe
 
         observed, look = observe(self.site, self.nodes, self.cluster)
-        findings = self.preflight(self.desired, observed.photographs, observed)
-        return observed, look, plan(self.desired, observed, findings)
+        findings = self.preflight(self.wish, observed.photographs, observed)
+        return observed, look, plan(self.wish, observed, findings)
 
     def install(
         self,
@@ -121,7 +129,7 @@ class Connected:
         from appliance.workflows.install import InstallPorts, InstallRequest, install
 
         request = InstallRequest(
-            desired=self.desired,
+            desired=self.wish,
             run=new_run_id(),
             operator=os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown",
             tool_version=__version__,

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         Playbooks,
     )
 
-NEEDS_BUNDLE = frozenset({"artifacts"})
 PROVED_BY_PODS = frozenset({"network", "workers"})
 POLL_SECONDS = 1.0
 
@@ -128,15 +127,23 @@ def refuse(plan: Plan) -> None:
 
 
 def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) -> None:
-    if not any(step.name in NEEDS_BUNDLE for step in plan.steps):
-        return
+    """Check the bundle when the services node must be given it, or when there is no other.
+
+    Raises:
+        BundleRefused: none at hand, another release or OS, or not whole.
+    """
+    services = request.desired.site.services_node.name
+    hand_over = plan.step("artifacts")
+    needed = hand_over is not None and services in hand_over.nodes
     release, site = request.desired.release.name, request.desired.site.settings
     build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
     if ports.bundle is None:
-        raise BundleRefused(
-            f"{plan.choice.leader}: the nodes need the bundle of {release}, and none was given",
-            hint=f"appliance install --bundle DIR (made by: {build})",
-        )
+        if needed or request.desired.manifest is None:
+            raise BundleRefused(
+                f"{services}: the site needs the bundle of {release}, and none was given",
+                hint=f"appliance install --bundle DIR (made by: {build})",
+            )
+        return
     manifest = ports.bundle.manifest
     if (manifest.release, manifest.os) != (release, site.operating_system):
         raise BundleRefused(
@@ -144,6 +151,8 @@ def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) ->
             f"the site asks for {release} for {site.operating_system}",
             hint=f"give the right one, or build it: {build}",
         )
+    if not needed:
+        return
     ports.observer.note("checking every byte of the bundle")
     faults = ports.bundle.faults()
     if faults:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from appliance.errors import ApplianceError
+    from appliance.model.authority import Authority
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterState
     from appliance.model.journal import Record
@@ -103,3 +106,30 @@ class Observer(Protocol):
 
     def note(self, text: str) -> None:
         """Something an operator should know."""
+
+
+class SiteFolder(Protocol):
+    """The directory of a site that is to be written."""
+
+    def existing(self, files: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``files`` that are there already."""
+
+    def faults(self, files: Mapping[str, str]) -> tuple[str, ...]:
+        """What a check says of these files, before any is written."""
+
+    def write(self, files: Mapping[str, str]) -> tuple[Path, ...]:
+        """Write the files, none over another; returns their paths."""
+
+
+class Authorities(Protocol):
+    """Makes certificate authorities."""
+
+    def make(self, name: str) -> Authority:
+        """A new self-signed one."""
+
+
+class Vault(Protocol):
+    """Encrypts what is secret; knows its password."""
+
+    def encrypt(self, text: str) -> str:
+        """The content of a vault file."""

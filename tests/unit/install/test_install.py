@@ -23,7 +23,16 @@ from appliance.workflows.install import Installed, InstallPorts, InstallRequest,
 from tests import samples
 from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack
 
-ALL = ["preflight", "host", "artifacts", "runtime", "registry", "control_plane", "network", "workers"]
+ALL = [
+    "preflight",
+    "host",
+    "artifacts",
+    "runtime",
+    "registry",
+    "control_plane",
+    "network",
+    "workers",
+]
 
 
 @dataclass
@@ -166,7 +175,10 @@ def test_a_refusal_changes_nothing() -> None:
     ("bundle", "sentence"),
     [
         (None, "none was given"),
-        (FakeBundle(samples.manifest(), ("bin/kubeadm: wrong digest",)), "bin/kubeadm: wrong digest"),
+        (
+            FakeBundle(samples.manifest(), ("bin/kubeadm: wrong digest",)),
+            "bin/kubeadm: wrong digest",
+        ),
         (FakeBundle(replace(samples.manifest(), os="ubuntu-20.04")), "for ubuntu-20.04"),
         (FakeBundle(replace(samples.manifest(), release="k8s-1.24")), "is k8s-1.24 for"),
     ],

@@ -52,7 +52,9 @@ def _cluster(case: dict[str, Any], wish: samples.Desired) -> ClusterState:
     }
     broken = case.get("pods_broken", {})
     pods = tuple(
-        dataclasses.replace(pod, ready=False, reason=broken[pod.name]) if pod.name in broken else pod
+        dataclasses.replace(pod, ready=False, reason=broken[pod.name])
+        if pod.name in broken
+        else pod
         for pod in found.pods
         if pod.node not in gone and pod.name not in case.get("pods_without", [])
     )
