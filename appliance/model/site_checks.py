@@ -113,13 +113,18 @@ def control_plane_counts(draft: Draft, _known: KnownContent) -> Iterator[SiteFau
         yield hosts.document.fault(
             place, f"{count} control-plane nodes have never been tested", "write 1 or 3"
         )
-    elif count == 3 and draft.sound(("control_plane_endpoint", "balancer")):
-        if draft.value is not None and draft.value.control_plane_endpoint.balancer == "none":
-            yield draft.fault(
-                ("control_plane_endpoint", "balancer"),
-                "3 control-plane nodes need something that leads the endpoint to a living one",
-                "write balancer: keepalived, or site when the site has its own",
-            )
+    elif count == 3 and _balancer(draft) == "none":
+        yield draft.fault(
+            ("control_plane_endpoint", "balancer"),
+            "3 control-plane nodes need something that leads the endpoint to a living one",
+            "write balancer: keepalived, or site when the site has its own",
+        )
+
+
+def _balancer(draft: Draft) -> str | None:
+    if draft.value is None or not draft.sound(("control_plane_endpoint", "balancer")):
+        return None
+    return draft.value.control_plane_endpoint.balancer
 
 
 def every_node_has_variables(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:

@@ -186,18 +186,20 @@ def _kind_of(value: Any) -> str:
     return "list" if isinstance(value, list) else type(value).__name__
 
 
+def model_of(model: type[BaseModel], key: str) -> type[BaseModel] | None:
+    """Find the model of what a key holds; None when that is not a part with keys of its own."""
+    info = model.model_fields.get(key)
+    candidates = (info.annotation, *get_args(info.annotation)) if info else ()
+    inner = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+    return inner[0] if inner else None
+
+
 def _model_at(model: type[BaseModel], where: Where) -> type[BaseModel] | None:
     """Find the model that judges the keys inside ``where``."""
+    found: type[BaseModel] | None = model
     for part in where:
-        info = model.model_fields.get(str(part))
-        if info is None:
-            return None
-        candidates = (info.annotation, *get_args(info.annotation))
-        inner = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
-        if not inner:
-            return None
-        model = inner[0]
-    return model
+        found = model_of(found, str(part)) if found else None
+    return found
 
 
 def _meaning(model: type[BaseModel], where: Where) -> str:

@@ -202,14 +202,14 @@ def endpoint_fits(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
                 f"balancer: {balancer} needs a virtual_address",
                 "write virtual_address: the free address that the endpoint's name stands for",
             )
-        lans = draft.lans()
-        if balancer == "keepalived" and virtual is not None and draft.sound(_LAN) and lans:
-            if not any(virtual in lan for lan in lans):
-                yield draft.fault(
-                    place,
-                    f"{virtual} is in no LAN of the nodes, so keepalived cannot carry it",
-                    f"write a free address in {lans[0]}",
-                )
+        carried = balancer == "keepalived" and virtual is not None and draft.sound(_LAN)
+        lans = draft.lans() if carried else ()
+        if lans and virtual is not None and not any(virtual in lan for lan in lans):
+            yield draft.fault(
+                place,
+                f"{virtual} is in no LAN of the nodes, so keepalived cannot carry it",
+                f"write a free address in {lans[0]}",
+            )
     yield from _endpoint_port(draft, balancer, endpoint.port)
 
 

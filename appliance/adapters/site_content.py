@@ -1,0 +1,55 @@
+"""What the installed content offers a site to choose from: releases, hardware, roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from appliance.adapters.content import find_content_root, list_releases, load_release
+from appliance.adapters.hardware_files import hardware_names
+from appliance.model.site_draft import KnownContent
+
+
+def known_content() -> KnownContent:
+    """Read the choices; roles only when one is asked for."""
+    return KnownContent(
+        releases={
+            name: frozenset(load_release(name).operating_systems) for name in list_releases()
+        },
+        hardware=frozenset(hardware_names()),
+        roles=_Roles(find_content_root() / "roles"),
+    )
+
+
+class _Roles(Mapping[str, frozenset[str]]):
+    """Role -> its public variables, read when looked up."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __iter__(self) -> Iterator[str]:
+        for path in sorted(self._directory.iterdir()) if self._directory.is_dir() else ():
+            if (path / "tasks").is_dir():
+                yield path.name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __getitem__(self, role: str) -> frozenset[str]:
+        if role not in set(self):
+            raise KeyError(role)
+        names: set[str] = set(_mapping(self._directory / role / "defaults" / "main.yml"))
+        specs = _mapping(self._directory / role / "meta" / "argument_specs.yml")
+        for spec in specs.get("argument_specs", {}).values():
+            names.update(spec.get("options", {}))
+        return frozenset(names)
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {}

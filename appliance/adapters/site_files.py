@@ -1,0 +1,276 @@
+"""A site's directory: read whole, checked whole, before anything is touched.
+
+What must not be here: what a value means (``appliance.model.site_checks``), and reading secrets
+(``appliance.adapters.vault``); of the vault only that it is encrypted is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from appliance.adapters.site_content import known_content
+from appliance.adapters.yaml_lines import read_yaml
+from appliance.errors import ConfigError
+from appliance.model.site import NodeSettings, Site, SiteSettings
+from appliance.model.site_checks import site_faults, site_warnings
+from appliance.model.site_draft import (
+    NODE_PLACEHOLDERS,
+    SETTINGS_PLACEHOLDERS,
+    Draft,
+    KnownContent,
+    NodeDraft,
+)
+from appliance.model.site_faults import Document, SiteFault, check_document
+from appliance.model.site_hosts import read_hosts
+from appliance.model.site_secrets import secrets_in
+
+HOSTS: Final = "hosts.yml"
+SETTINGS: Final = "group_vars/all/site.yml"
+VAULT: Final = "group_vars/all/vault.yml"
+
+_HARMLESS: Final = {".md", ".txt", ".rst", ".orig", ".bak", ".swp", ".crt", ".pem", ".pub"}
+_KNOWN: Final = {HOSTS, "group_vars", "host_vars", "known_hosts"}
+_VAULT_HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
+
+
+@dataclass(frozen=True)
+class SiteCheck:
+    """What came of checking a directory: the site when it has no fault, and what was found."""
+
+    site: Site | None
+    documents: tuple[Document, ...]
+    faults: tuple[SiteFault, ...]
+    warnings: tuple[SiteFault, ...]
+
+
+def load_site(directory: Path, *, known: KnownContent | None = None) -> Site:
+    """Read a site, or refuse it with every fault at once.
+
+    Args:
+        directory: where its files lie.
+        known: releases, hardware and roles to check against; those installed when None.
+
+    Raises:
+        ConfigError: one detail for each fault, ``file:line: what is wrong; what would be right``.
+    """
+    check = check_site(directory, known=known)
+    if check.site is None:
+        count = len(check.faults)
+        raise ConfigError(
+            f"the site {directory} has {count} fault{'s' if count != 1 else ''}; "
+            "nothing was changed",
+            details=[str(fault) for fault in check.faults],
+            hint=f"correct them, then run: appliance site check --site {directory}",
+        )
+    return check.site
+
+
+def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteCheck:
+    """Read a site and find everything that is wrong with it.
+
+    Raises:
+        ConfigError: there is no such directory.
+    """
+    if not directory.is_dir():
+        raise ConfigError(
+            f"there is no site at {directory}",
+            hint=f"make one with: appliance site init {directory}",
+        )
+    known = known or known_content()
+    reader = _Reader(directory)
+    draft = reader.draft()
+    faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader, draft)]
+    faults.extend(_authority_faults(directory, draft))
+    faults = list(dict.fromkeys(_shown(directory, fault) for fault in faults))
+    order = {document.file: index for index, document in enumerate(reader.documents)}
+    faults.sort(key=lambda fault: (order.get(_inside(directory, fault), len(order)), fault.line))
+    warnings = [*site_warnings(draft, known), *_key_warnings(directory, draft)]
+    shown = tuple(_shown(directory, fault) for fault in warnings)
+    site = None
+    if not faults:
+        site = _resolved(draft.finished(directory, tuple(str(fault) for fault in shown)))
+    return SiteCheck(site, tuple(reader.documents), tuple(faults), shown)
+
+
+def _shown(directory: Path, fault: SiteFault) -> SiteFault:
+    return replace(fault, file=str(directory / fault.file))
+
+
+def _inside(directory: Path, fault: SiteFault) -> str:
+    return str(Path(fault.file).relative_to(directory))
+
+
+class _Reader:
+    """Reads the files of one directory and collects what is wrong with each by itself."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.faults: list[SiteFault] = []
+        self.documents: list[Document] = []
+
+    def draft(self) -> Draft:
+        """Read everything."""
+        self._strays()
+        hosts, faults = read_hosts(self._document(HOSTS, "name the nodes there, group by group"))
+        self.faults.extend(faults)
+        document = self._document(SETTINGS, "write the site's settings there")
+        settings = check_document(document, SiteSettings, SETTINGS_PLACEHOLDERS)
+        self.faults.extend(settings.faults)
+        nodes = {}
+        for file in self._files("host_vars"):
+            if not file.endswith(".yml"):
+                self._stray(file, "write host_vars/<node>.yml, one file for each node")
+                continue
+            node = self._document(file, "")
+            checked = check_document(node, NodeSettings, NODE_PLACEHOLDERS)
+            self.faults.extend(checked.faults)
+            nodes[Path(file).stem] = NodeDraft(node, checked)
+        return Draft(hosts, document, settings, nodes)
+
+    def read(self, file: str) -> bytes | None:
+        """Read a file; None (and a fault, unless it is absent) when that cannot be done."""
+        try:
+            return (self.directory / file).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.faults.append(
+                SiteFault(
+                    file,
+                    1,
+                    f"the file cannot be read: {error.strerror}",
+                    "make it a plain file that you may read",
+                )
+            )
+            return b""
+
+    def _document(self, file: str, remedy: str) -> Document:
+        unread = Document(file, {}, {}, frozenset({()}))
+        before = len(self.faults)
+        content = self.read(file)
+        if content is None:
+            self.faults.append(SiteFault(file, 1, "the file is missing", remedy))
+        if content is None or len(self.faults) > before:
+            self.documents.append(unread)
+            return unread
+        document, faults = read_yaml(content, file)
+        self.faults.extend(faults)
+        secrets = dict(secrets_in(document))
+        self.faults.extend(secrets.values())
+        document = replace(document, broken=document.broken | set(secrets))
+        self.documents.append(document)
+        return document
+
+    def _files(self, folder: str) -> Iterator[str]:
+        try:
+            entries = sorted((self.directory / folder).iterdir())
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.faults.append(
+                SiteFault(
+                    folder,
+                    1,
+                    f"the folder cannot be read: {error.strerror}",
+                    "make it a plain folder that you may read",
+                )
+            )
+            return
+        for entry in entries:
+            if not entry.name.startswith(".") and entry.suffix not in _HARMLESS:
+                yield f"{folder}/{entry.name}" if folder else entry.name
+
+    def _stray(self, file: str, remedy: str) -> None:
+        self.faults.append(
+            SiteFault(file, 1, "Ansible would read this file, and it is not checked", remedy)
+        )
+
+    def _strays(self) -> None:
+        for file in self._files(""):
+            if file not in _KNOWN and not file.endswith("~"):
+                remedy = "write the inventory as hosts.yml, and move this file out of the site"
+                self._stray(file, remedy)
+        for file in self._files("group_vars"):
+            if file != "group_vars/all":
+                self._stray(file, f"write what holds for all nodes into {SETTINGS}")
+        for file in self._files("group_vars/all"):
+            if file not in (SETTINGS, VAULT):
+                self._stray(file, f"write settings into {SETTINGS} and secrets into {VAULT}")
+
+
+def _vault_faults(reader: _Reader, draft: Draft) -> Iterator[SiteFault]:
+    before = len(reader.faults)
+    content = reader.read(VAULT)
+    if len(reader.faults) > before:
+        yield reader.faults[-1]
+        return
+    if content is None:
+        brings = draft.value.certificates.organisation_ca if draft.value else None
+        if draft.sound(("certificates",)) and brings is None:
+            yield SiteFault(
+                VAULT,
+                1,
+                "the file is missing, and with it the site's CA",
+                "make it with: appliance site init, or name certificates.organisation_ca",
+            )
+        return
+    lines = content.split(b"\n")
+    if not content.strip():
+        yield SiteFault(VAULT, 1, "the file is empty", "encrypt it with: ansible-vault edit")
+    elif not _VAULT_HEADER.fullmatch(lines[0].rstrip(b"\r")):
+        yield SiteFault(
+            VAULT,
+            1,
+            "the file is not encrypted: every secret in it is readable",
+            f"encrypt it with: ansible-vault encrypt {VAULT}",
+        )
+    else:
+        for number, line in enumerate(lines[1:], 2):
+            if re.fullmatch(rb"[0-9a-f]*", line.strip()) is None:
+                yield SiteFault(
+                    VAULT, number, "the encrypted text is damaged", "take it from a backup"
+                )
+                return
+
+
+def _path(directory: Path, text: str) -> Path:
+    """A path of the settings: from the home or the site's directory."""
+    path = Path(text).expanduser() if text.startswith("~") else Path(text)
+    return path if path.is_absolute() else (directory / path).resolve()
+
+
+def _authority_faults(directory: Path, draft: Draft) -> Iterator[SiteFault]:
+    brings = draft.value.certificates.organisation_ca if draft.value else None
+    if brings is not None and not _path(directory, brings).is_file():
+        yield draft.fault(
+            ("certificates", "organisation_ca"),
+            f"there is no file {_path(directory, brings)}",
+            "put the organisation's CA certificate there, or write null for a CA of the site's own",
+        )
+
+
+def _key_warnings(directory: Path, draft: Draft) -> Iterator[SiteFault]:
+    key = draft.value.connection.private_key if draft.value else None
+    if key is not None and not _path(directory, key).is_file():
+        yield draft.fault(
+            ("connection", "private_key"),
+            f"there is no file {_path(directory, key)} on this machine",
+            "put the key there before an install, or write null to use the SSH agent",
+        )
+
+
+def _resolved(site: Site) -> Site:
+    """Make the paths in the settings absolute, so that nobody depends on the current directory."""
+    settings = site.settings
+    update: dict[str, object] = {}
+    if settings.connection.private_key is not None:
+        key = str(_path(site.directory, settings.connection.private_key))
+        update["connection"] = settings.connection.model_copy(update={"private_key": key})
+    if settings.certificates.organisation_ca is not None:
+        path = str(_path(site.directory, settings.certificates.organisation_ca))
+        update["certificates"] = settings.certificates.model_copy(update={"organisation_ca": path})
+    return replace(site, settings=settings.model_copy(update=update)) if update else site

@@ -1,0 +1,154 @@
+"""The site's vault: one encrypted file, read and written through the ansible-vault command.
+
+The password comes from a file (given, named by the environment, or kept in the site's state), else
+from a prompt. Neither password nor plain text is ever an argument of a program, and plain text is
+never written to a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from appliance.adapters.content import find_content_root
+from appliance.adapters.processes import run
+from appliance.errors import CommandFailed, ConfigError, Refused
+
+if TYPE_CHECKING:
+    from appliance.model.site import Site
+
+ENVIRONMENT: Final = "ANSIBLE_VAULT_PASSWORD_FILE"
+KEPT: Final = Path(".appliance", "vault-password")
+_HINT: Final = (
+    f"give --vault-password-file FILE, set {ENVIRONMENT}, or put the password into {KEPT} (0600)"
+)
+
+
+def password_file(site: Site, given: Path | None = None) -> Path | None:
+    """Find the file that holds the vault's password; None when there is none."""
+    return find_password_file(site.directory, given)
+
+
+def find_password_file(directory: Path, given: Path | None = None) -> Path | None:
+    """Find the password file of a site by its directory.
+
+    Raises:
+        Refused: the file that was named does not exist.
+    """
+    named = given or (Path(os.environ[ENVIRONMENT]) if os.environ.get(ENVIRONMENT) else None)
+    if named is not None:
+        named = named.expanduser()
+        if not named.is_file():
+            raise Refused(f"there is no vault password file {named}", hint=_HINT)
+        return named.resolve()
+    kept = directory / KEPT
+    return kept.resolve() if kept.is_file() else None
+
+
+@contextlib.contextmanager
+def password_source(
+    directory: Path, given: Path | None = None, ask: Callable[[], str] | None = None
+) -> Iterator[Path]:
+    """Yield a file with the password: the one there is, else one that lives as long as this.
+
+    Args:
+        directory: the site's.
+        given: the file the operator named.
+        ask: prompts for the password when there is no file; None where nobody can answer.
+
+    Raises:
+        Refused: there is no password to be had.
+    """
+    found = find_password_file(directory, given)
+    if found is not None:
+        yield found
+        return
+    if ask is None:
+        raise Refused("the vault's password is not known", hint=_HINT)
+    with tempfile.TemporaryDirectory(prefix="appliance-") as private:
+        path = Path(private) / "vault-password"
+        _write_private(path, ask())
+        yield path
+
+
+def new_password(directory: Path) -> Path:
+    """Keep a new random password in the site's state; the one that is there, if there is one."""
+    path = directory / KEPT
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _write_private(path, secrets.token_urlsafe(32))
+    return path.resolve()
+
+
+class AnsibleVault:
+    """Encrypts and opens vault files with one password.
+
+    Args:
+        password: the file that holds it, or what finds or makes that file when it is needed.
+    """
+
+    def __init__(self, password: Path | Callable[[], Path]) -> None:
+        self._source = password
+
+    @functools.cached_property
+    def _password(self) -> Path:
+        return self._source if isinstance(self._source, Path) else self._source()
+
+    def encrypt(self, text: str) -> str:
+        """Return the text as the content of a vault file."""
+        return self._run("encrypt", "--output", "-", "-", stdin=text)
+
+    def read(self, file: Path) -> Mapping[str, str]:
+        """Open a vault file.
+
+        Raises:
+            ConfigError: the password is not the vault's, or the file holds no mapping.
+        """
+        try:
+            text = self._run("view", str(file))
+        except CommandFailed as error:
+            raise ConfigError(
+                f"{file} does not open with the password in {self._password}",
+                hint=_HINT,
+                details=error.details[1:],
+            ) from error
+        try:
+            data = yaml.safe_load(text)
+        except yaml.YAMLError:
+            # Not chained: the parser's message would quote a line of the secrets.
+            data = None
+        if not isinstance(data, dict):
+            raise ConfigError(
+                f"{file} holds no mapping of names to secrets",
+                hint=f"edit it with: ansible-vault edit {file}",
+            ) from None
+        return {str(key): str(value) for key, value in data.items()}
+
+    def _run(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
+        # The one of this installation; another in PATH may be another version.
+        beside = Path(sys.executable).parent / "ansible-vault"
+        program = str(beside) if beside.exists() else "ansible-vault"
+        argv = [program, verb, "--vault-password-file", str(self._password), *arguments]
+        # An operator's own settings would bring in further passwords and make it ask which.
+        environment = {
+            ENVIRONMENT: "",
+            "ANSIBLE_CONFIG": str(find_content_root() / "playbooks" / "ansible.cfg"),
+            "ANSIBLE_VAULT_IDENTITY_LIST": "",
+            "ANSIBLE_VAULT_ENCRYPT_IDENTITY": "",
+        }
+        return run(argv, stdin=stdin, env=environment, timeout=60).stdout
+
+
+def _write_private(path: Path, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text + "\n")

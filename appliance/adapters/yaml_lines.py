@@ -1,0 +1,261 @@
+"""YAML text to plain data with the line of every key, for files that people write.
+
+Only plain literals: Jinja, tags, INI and host ranges are refused, each with its line, so that
+what was checked is what Ansible will read. What must not be here: knowing what a key means.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import yaml
+
+from appliance.model.site_faults import Document, SiteFault, Where, dotted
+
+_PLAIN_TAGS: Final = {
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")
+}
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_STR: Final = "tag:yaml.org,2002:str"
+_JINJA: Final = re.compile(r"\{\{|\{%|\{#")
+_INI_SECTION: Final = re.compile(r"\[[A-Za-z_][\w.-]*(:(children|vars))?\]\s*(#.*)?")
+_TAB_INDENT: Final = re.compile(r" *\t\s*\S")
+_MOST_NODES: Final = 50_000
+
+
+def read_yaml(content: bytes, file: str) -> tuple[Document, tuple[SiteFault, ...]]:
+    """Read one file; what cannot be read is refused and named as broken in the document.
+
+    Args:
+        content: the bytes of the file.
+        file: how faults name it.
+    """
+    text, fault = _decode(content, file)
+    root: yaml.Node | None = None
+    if fault is None:
+        fault = _not_yaml(text, file)
+    if fault is None:
+        root, fault = _compose(text, file)
+    if fault is not None or root is None:
+        return Document(file, {}, {}, frozenset({()})), (fault,) if fault else ()
+    reader = _Reader(file)
+    if not isinstance(root, yaml.MappingNode):
+        stray = SiteFault(
+            file, 1, "the file is not a mapping", "write lines of the form key: value"
+        )
+        return Document(file, {}, {}, frozenset({()})), (stray,)
+    data = reader.mapping(root, ())
+    document = Document(file, data, reader.lines, frozenset(reader.broken))
+    return document, tuple(reader.faults)
+
+
+def _decode(content: bytes, file: str) -> tuple[str, SiteFault | None]:
+    try:
+        return content.decode("utf-8-sig"), None
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        return "", SiteFault(
+            file,
+            line,
+            f"the byte 0x{content[error.start]:02x} is not UTF-8 text",
+            "save the file as UTF-8",
+        )
+
+
+def _not_yaml(text: str, file: str) -> SiteFault | None:
+    content = [
+        (number, line.strip())
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#") and line.strip() != "---"
+    ]
+    if not content:
+        return SiteFault(file, 1, "the file is empty", "write its keys, or delete it")
+    number, first = content[0]
+    if _INI_SECTION.fullmatch(first) or first.startswith(";"):
+        return SiteFault(
+            file, number, f"{first!r} is INI, not YAML", "write it as YAML: all: children: ..."
+        )
+    return None
+
+
+def _compose(text: str, file: str) -> tuple[yaml.Node | None, SiteFault | None]:
+    try:
+        roots = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        return None, _syntax_fault(error, text, file)
+    if len(roots) > 1:
+        second = roots[1].start_mark.line + 1
+        return None, SiteFault(
+            file, second, "a second YAML document begins", "keep one document in the file"
+        )
+    root = roots[0] if roots else None
+    if root is None:
+        return None, SiteFault(file, 1, "the file is empty", "write its keys, or delete it")
+    return root, None
+
+
+def _syntax_fault(error: yaml.YAMLError, text: str, file: str) -> SiteFault:
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        # A reader error: a control character; it knows a position, not a line.
+        position = getattr(error, "position", 0)
+        line = text.count("\n", 0, position) + 1
+        return SiteFault(file, line, "a control character", "delete it, or put it in quotes as \\x")
+    line = error.problem_mark.line
+    lines = text.splitlines()
+    for number in (line, line - 1):
+        if 0 <= number < len(lines) and _TAB_INDENT.match(lines[number]):
+            return SiteFault(
+                file, number + 1, "the line is indented with a tab", "indent it with spaces"
+            )
+    problem = (error.problem or "it cannot be read").replace("\n", " ")
+    shown = lines[line].strip() if line < len(lines) else "the end of the file"
+    if "alias" in problem:
+        return SiteFault(file, line + 1, problem, "write the anchor (&name) before its use (*name)")
+    return SiteFault(
+        file,
+        line + 1,
+        f"YAML syntax: {problem}, at {shown!r}",
+        "check the indentation, the colons, and that quotes and brackets are closed here and above",
+    )
+
+
+class _Reader:
+    """Turns composed nodes into data and keeps lines, faults and places it gave up on."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.lines: dict[Where, int] = {}
+        self.faults: list[SiteFault] = []
+        self.broken: set[Where] = set()
+        self._open: set[int] = set()
+        self._count = 0
+        self._constructor = yaml.SafeLoader("")
+
+    def mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
+        """Read a mapping; merged keys (``<<``) come first and are overridden."""
+        data: dict[str, Any] = {}
+        own: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                self._merge(value_node, where, data, own)
+                continue
+            key = self._key(key_node, where)
+            if key is None:
+                continue
+            line = key_node.start_mark.line + 1
+            here = (*where, key)
+            if key in own:
+                self._refuse(
+                    here,
+                    line,
+                    f"the key {dotted(here)!r} is written twice, first on line {own[key]}",
+                    "keep one of the two",
+                    give_up=False,
+                )
+                continue
+            own[key] = line
+            self.lines[here] = line
+            data[key] = self._value(value_node, here, line)
+        return data
+
+    def _merge(
+        self, node: yaml.Node, where: Where, data: dict[str, Any], own: dict[str, int]
+    ) -> None:
+        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        for source in sources:
+            if not isinstance(source, yaml.MappingNode):
+                line = node.start_mark.line + 1
+                self._refuse(where, line, "<< merges what is not a mapping", "name a mapping")
+                continue
+            merged = self._value(source, where, source.start_mark.line + 1)
+            for key, value in (merged or {}).items():
+                if key not in data and key not in own:
+                    data[key] = value
+
+    def _key(self, node: yaml.Node, where: Where) -> str | None:
+        line = node.start_mark.line + 1
+        if isinstance(node, yaml.MappingNode) and node.flow_style:
+            self._refuse(
+                where, line, "Jinja ({{ ... }}) is not read here", "write the value itself"
+            )
+            return None
+        if not isinstance(node, yaml.ScalarNode):
+            self._refuse(
+                where, line, "a key that is not text", "write a plain name before the colon"
+            )
+            return None
+        if _JINJA.search(node.value):
+            self._refuse(where, line, "Jinja is not read here", "write the key itself")
+            return None
+        if node.tag != _STR:
+            self._refuse(
+                where,
+                line,
+                f"the key {node.value!r} is read as a {node.tag.rsplit(':', 1)[-1]}, not as text",
+                f"put it in quotes: {node.value!r}",
+                give_up=False,
+            )
+            return None
+        return str(node.value)
+
+    def _value(self, node: yaml.Node, where: Where, line: int) -> Any:
+        self._count += 1
+        if id(node) in self._open:
+            return self._refuse(where, line, "an anchor contains itself", "write the value out")
+        if self._count > _MOST_NODES:
+            if self._count == _MOST_NODES + 1:
+                self._refuse(where, line, "anchors unfold to far too much", "write the values out")
+            return None
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, where)
+        self._open.add(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode) and node.tag.endswith(":map"):
+                return self.mapping(node, where)
+            if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
+                return self._sequence(node, where)
+        finally:
+            self._open.discard(id(node))
+        return self._tagged(node, where)
+
+    def _sequence(self, node: yaml.SequenceNode, where: Where) -> list[Any]:
+        items = []
+        for index, item in enumerate(node.value):
+            here = (*where, index)
+            self.lines[here] = item.start_mark.line + 1
+            items.append(self._value(item, here, self.lines[here]))
+        return items
+
+    def _scalar(self, node: yaml.ScalarNode, where: Where) -> Any:
+        if node.tag not in _PLAIN_TAGS:
+            return self._tagged(node, where)
+        line = node.start_mark.line + 1
+        if node.tag == _STR and (found := _JINJA.search(node.value)):
+            line += node.value[: found.start()].count("\n") + (node.style in ("|", ">"))
+            return self._refuse(
+                where,
+                line,
+                f"{dotted(where)!r} holds Jinja, which is not read here",
+                "write the value itself",
+            )
+        try:
+            return self._constructor.construct_object(node)
+        except (ValueError, yaml.YAMLError):
+            return self._refuse(
+                where, line, f"{node.value!r} cannot be read", "put it in quotes if it is text"
+            )
+
+    def _tagged(self, node: yaml.Node, where: Where) -> None:
+        line = node.start_mark.line + 1
+        remedy = "write a plain value"
+        if node.tag in ("!vault", "!vault-encrypted"):
+            remedy = "keep secrets in group_vars/all/vault.yml, which is encrypted as a whole"
+        self._refuse(where, line, f"the tag {node.tag} is not read here", remedy)
+
+    def _refuse(
+        self, where: Where, line: int, problem: str, remedy: str, *, give_up: bool = True
+    ) -> None:
+        self.faults.append(SiteFault(self.file, line, problem, remedy))
+        if give_up:
+            self.broken.add(where)

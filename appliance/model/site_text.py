@@ -1,0 +1,119 @@
+"""A site written out: commented YAML made from the typed model, so the comments are never stale.
+
+A key that was given is written; one that was not stands as a comment with its default, to be
+uncommented. What must not be here: writing files, and secrets.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+from pydantic import BaseModel
+
+from appliance.model.groups import GROUPS
+from appliance.model.site import NodeSettings, SiteSettings
+from appliance.model.site_faults import model_of
+
+SCHEMA: Final = ".appliance/site.schema.json"
+_WIDTH: Final = 98
+
+_SITE_HEAD: Final = """\
+---
+# yaml-language-server: $schema=../../.appliance/site.schema.json
+#
+# What this appliance is. Plain values only: no Jinja, no secrets (those are in vault.yml).
+# Lines that begin with "# key:" show a default; uncomment one to change it.
+# After an edit: appliance site check
+"""
+_HOSTS_HEAD: Final = """\
+---
+# Which node plays which part. Only groups and names here; what holds for one node is in
+# host_vars/<node>.yml, what holds for all in group_vars/all/site.yml.
+"""
+_NODE_HEAD: Final = "---\n"
+
+
+def site_text(settings: Mapping[str, Any]) -> str:
+    """Write group_vars/all/site.yml."""
+    return _SITE_HEAD + "".join(_keys(SiteSettings, settings, 0))
+
+
+def node_text(values: Mapping[str, Any]) -> str:
+    """Write host_vars/<node>.yml."""
+    return _NODE_HEAD + "".join(_keys(NodeSettings, values, 0))
+
+
+def hosts_text(groups: Mapping[str, Sequence[str]]) -> str:
+    """Write hosts.yml: every group, the empty ones too, each with what it is for."""
+    lines = [_HOSTS_HEAD, "all:\n  children:\n"]
+    for group, purpose in {**GROUPS, **{name: "" for name in groups if name not in GROUPS}}.items():
+        names = groups.get(group, ())
+        lines.append(f"    # {purpose}\n    {group}:\n")
+        lines.append("      hosts:\n" if names else "      hosts: {}\n")
+        lines.extend(f"        {name}: {{}}\n" for name in names)
+    return "".join(lines)
+
+
+def _keys(model: type[BaseModel], values: Mapping[str, Any], depth: int) -> list[str]:
+    indent = "  " * depth
+    lines: list[str] = []
+    for name, info in model.model_fields.items():
+        inner = model_of(model, name)
+        if depth == 0:
+            lines.append("\n")
+        lines.extend(_comment(info.description or _about(inner), indent))
+        given = values.get(name)
+        if inner is not None and isinstance(given, Mapping):
+            lines.append(f"{indent}{name}:\n")
+            lines.extend(_keys(inner, given, depth + 1))
+        elif name in values:
+            lines.extend(_dump(name, given, indent))
+        else:
+            default = info.get_default(call_default_factory=True)
+            lines.extend(_commented_default(name, default, inner, indent))
+    for name in values:
+        if name not in model.model_fields:
+            lines.extend(_dump(name, values[name], indent))
+    return lines
+
+
+def _commented_default(
+    name: str, default: Any, inner: type[BaseModel] | None, indent: str
+) -> list[str]:
+    value = default
+    if isinstance(default, BaseModel):
+        value = default.model_dump(mode="json")
+    elif inner is not None and default is None:
+        keys = ", ".join(f"{key}: ..." for key in inner.model_fields)
+        return [f"{indent}# {name}: {{{keys}}}\n"]
+    elif default is not None and not isinstance(default, bool | int | str | dict | list):
+        value = list(default) if isinstance(default, tuple) else str(default)
+    return [f"{indent}# {line[len(indent) :]}" for line in _dump(name, value, indent)]
+
+
+def _about(inner: type[BaseModel] | None) -> str:
+    return (inner.__doc__ or "").strip().splitlines()[0] if inner else ""
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    wrapped = textwrap.wrap(text.replace("\n", " "), _WIDTH - len(indent) - 2)
+    return [f"{indent}# {line}\n" for line in wrapped]
+
+
+def _dump(name: str, value: Any, indent: str) -> list[str]:
+    plain = _plain(value)
+    # None: lists and innermost mappings on one line; a bare value needs the block style.
+    flow = None if isinstance(plain, dict | list) else False
+    text = yaml.safe_dump({name: plain}, sort_keys=False, default_flow_style=flow, width=_WIDTH)
+    return [f"{indent}{line}\n" for line in text.splitlines()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(inner) for inner in value]
+    return value
