@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ def machine(case: dict[str, Any], folder: Path) -> tuple[Path, Path]:
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        os.symlink(target, path)
+        path.symlink_to(target)
     return root, outputs
 
 

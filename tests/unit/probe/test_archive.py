@@ -1,0 +1,139 @@
+"""The probe as it is shipped: one file, any Python from 3.8, this machine."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import appliance.probe
+from appliance.adapters.probe_archive import probe_archive, probe_digest
+from appliance.model.photograph import Photograph
+from tests.unit.probe import recorded
+
+SOURCES = Path(appliance.probe.__file__).parent
+
+
+def _python_3_8() -> str | None:
+    """A real Python 3.8, or None: a shim that only says where one would be does not count."""
+    pyenv = sorted(Path.home().glob(".pyenv/versions/3.8.*/bin/python3.8"))
+    for candidate in (shutil.which("python3.8"), *map(str, pyenv)):
+        if candidate and not subprocess.run([candidate, "-c", ""], check=False).returncode:
+            return candidate
+    return None
+
+
+def _pythons() -> list[Any]:
+    """This Python, and a real 3.8 where there is one."""
+    old = _python_3_8()
+    missing = pytest.mark.skipif(old is None, reason="no Python 3.8 here")
+    return [
+        pytest.param(sys.executable, id="this"),
+        pytest.param(str(old), id="3.8", marks=missing),
+    ]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "probe.pyz"
+    path.write_bytes(probe_archive())
+    return path
+
+
+def _run(python: str, archive: Path, *arguments: str, **options: Any) -> dict[str, Any]:
+    done = subprocess.run(
+        [python, str(archive), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("python", _pythons())
+def test_a_recorded_machine_reads_the_same_with_every_python(
+    python: str, archive: Path, tmp_path: Path
+) -> None:
+    root, outputs = recorded.machine({"machine": "docker-debian-12"}, tmp_path / "m")
+    found = _run(python, archive, "--root", str(root), "--outputs", str(outputs))
+    wanted = json.loads(json.dumps(recorded.look(root, outputs)))
+    assert {**found, "took_seconds": 0} == {**wanted, "took_seconds": 0}
+
+
+@pytest.mark.parametrize("python", _pythons())
+def test_this_machine_is_photographed_whole(python: str, archive: Path) -> None:
+    found = _run(python, archive, "--facts", "/nonexistent", "--resolve", "localhost")
+    photograph = Photograph(found)
+    assert photograph.hostname
+    assert found["cpu"]["threads"] >= 1
+    assert found["filesystems"]
+    assert found["standin"] == []
+    assert found["resolver"]["resolves"]["localhost"] == ["127.0.0.1"]
+    complaints = {entry["section"] for entry in found["unreadable"]}
+    empty = {name for name, value in found.items() if value is None and name != "hypervisor"}
+    assert empty <= complaints
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_without_rights_it_works_and_says_what_it_could_not_read() -> None:
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None:
+        pytest.skip("no Python that everybody may run")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        archive = folder / "probe.pyz"
+        archive.write_bytes(probe_archive())
+        found = _run(python, archive, cwd="/", user=65534, group=65534, extra_groups=[])
+    complaints = {(entry["section"], entry["reason"]) for entry in found["unreadable"]}
+    assert ("listening", "processes of listening sockets: needs root") in complaints
+    assert found["host"]["hostname"]
+
+
+def test_the_same_sources_give_the_same_bytes() -> None:
+    first = probe_archive()
+    probe_archive.cache_clear()
+    assert probe_archive() == first
+    assert len(probe_digest()) == 64
+
+
+def test_the_archive_holds_the_package_and_nothing_else() -> None:
+    names = zipfile.ZipFile(BytesIO(probe_archive())).namelist()
+    expected = {f"appliance_probe/{path.name}" for path in SOURCES.glob("*.py")}
+    assert set(names) == {"__main__.py", *expected}
+
+
+def test_vermin_finds_nothing_newer_than_python_3_8() -> None:
+    vermin = Path(sys.executable).parent / "vermin"
+    done = subprocess.run(
+        [str(vermin), "-t=3.8-", "--no-tips", "--violations", str(SOURCES)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_probe_imports_itself_and_the_standard_library_alone() -> None:
+    for path in SOURCES.glob("*.py"):
+        for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in item.names] if isinstance(item, ast.Import) else []
+            if isinstance(item, ast.ImportFrom) and item.level == 0:
+                names = [item.module or ""]
+            for name in names:
+                assert name.split(".")[0] in sys.stdlib_module_names, (path.name, name)
