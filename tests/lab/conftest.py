@@ -1,0 +1,129 @@
+"""One lab for all end-to-end tests: bare nodes, one bundle, the real command line.
+
+``APPLIANCE_TEST_KEEP=1`` leaves the lab up for a look afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RELEASE, OS = "k8s-1.23.5-r1", "debian-12"
+
+
+def appliance(*words: str, timeout: float = 900, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a user would; output is captured."""
+    return subprocess.run(
+        [sys.executable, "-m", "appliance", *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        **more,
+    )
+
+
+def succeed(*words: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    """Run a command that must end with 0; its output is the assertion's message."""
+    done = appliance(*words, timeout=timeout)
+    assert done.returncode == 0, (
+        f"{' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    )
+    return done
+
+
+@dataclass(frozen=True)
+class LabSite:
+    """A lab's site directory and what tests ask of it."""
+
+    name: str
+    directory: Path
+    bundle: Path
+
+    def node(self, short: str) -> str:
+        """The full name of ``cp1`` or ``w1``."""
+        return f"{self.name}-{short}"
+
+    def shell(self, short: str, command: str, *, check: bool = True) -> str:
+        """Run a shell command as root inside a node, past SSH."""
+        done = subprocess.run(
+            ["podman", "exec", self.node(short), "sh", "-c", command],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, f"{command}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def install_words(self) -> list[str]:
+        """The words of the one command that always heals."""
+        return ["install", "--site", str(self.directory), "--bundle", str(self.bundle), "--yes"]
+
+    def install(self, *more: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+        """Run it to its end, whatever that is."""
+        return appliance(*self.install_words(), *more, timeout=timeout)
+
+    def status(self) -> dict[str, Any]:
+        """``appliance status`` as data."""
+        done = succeed("status", "--site", str(self.directory), "--output", "json")
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def records(self) -> list[dict[str, Any]]:
+        """``appliance history`` as data."""
+        done = succeed("history", "--site", str(self.directory), "--output", "json")
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+
+def wait_for(what: str, probe: Callable[[], bool], seconds: float = 300) -> None:
+    """Poll until ``probe`` is true; fail with ``what`` when time runs out."""
+    deadline = time.monotonic() + seconds
+    while not probe():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for: {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="session")
+def bundle_directory() -> Path:
+    """The bundle, built (or taken from the cache) by the real command."""
+    from appliance.cli.lab_parts import default_bundle
+
+    directory = default_bundle(RELEASE)
+    succeed("bundle", "build", "--release", RELEASE, "--os", OS, str(directory), timeout=3600)
+    return directory
+
+
+def bring_up(name: str, tmp: Path, *words: str) -> Path:
+    """``lab up --bare`` and return the site's directory."""
+    site = tmp / name
+    succeed(
+        "lab", "up", "--name", name, "--site", str(site), "--bare", "--yes", *words, timeout=1800
+    )
+    return site
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[LabSite]:
+    """One control plane and two workers, bare."""
+    if os.geteuid() != 0:
+        pytest.fail("the lab needs root: run pytest as root, or leave it out with -m 'not lab'")
+    assert shutil.which("podman") or shutil.which("apt-get"), "no podman and no way to get it"
+    name = "e2e"
+    succeed("lab", "down", "--name", name, "--yes")
+    site = bring_up(name, tmp_path_factory.mktemp("labs"))
+    yield LabSite(name, site, bundle_directory)
+    if not os.environ.get("APPLIANCE_TEST_KEEP"):
+        succeed("lab", "down", "--name", name, "--yes")

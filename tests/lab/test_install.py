@@ -1,0 +1,150 @@
+"""End to end: three bare nodes, kills in the middle, and the same command until all is proven.
+
+The tests of this file tell one story and run in its order; each begins where the one before ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.lab.conftest import LabSite, wait_for
+
+pytestmark = pytest.mark.lab
+
+
+def _kill_when(lab: LabSite, what: str, there: Callable[[], bool]) -> None:
+    """Start an install, and SIGKILL its control process at the moment ``there`` is true."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "appliance", *lab.install_words()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        wait_for(what, lambda: there() or process.poll() is not None, 600)
+        assert process.poll() is None, f"ended before {what}: {process.communicate()[0]}"
+    finally:
+        os.kill(process.pid, signal.SIGKILL) if process.poll() is None else None
+        process.wait()
+
+
+def _alive(lab: LabSite, short: str, pattern: str) -> bool:
+    return bool(lab.shell(short, f"pgrep -f -- '{pattern}' || true").strip())
+
+
+def _api_up(lab: LabSite) -> bool:
+    python = (
+        "import ssl,urllib.request as u;"
+        "print(u.urlopen('https://127.0.0.1:6443/healthz',timeout=2,"
+        "context=ssl._create_unverified_context()).status)"
+    )
+    return lab.shell("cp1", f'python3 -c "{python}" 2>/dev/null || true').strip() == "200"
+
+
+def test_bare_nodes_need_every_step(lab: LabSite) -> None:
+    unmet = {item["step"] for item in lab.status()["unmet"]}
+    assert unmet == {
+        *("host", "artifacts", "runtime", "registry"),
+        *("control_plane", "network", "workers"),
+    }
+
+
+def test_a_kill_while_packages_are_installed_is_survived(lab: LabSite) -> None:
+    _kill_when(lab, "dpkg at work on w1", lambda: _alive(lab, "w1", "^/usr/bin/dpkg"))
+    assert lab.records()[-1]["outcome"] == "proven", "a killed step must leave no record"
+
+
+def test_a_kill_in_the_middle_of_kubeadm_init_is_survived(lab: LabSite) -> None:
+    def in_the_middle() -> bool:
+        return _alive(lab, "cp1", "kubeadm init") and bool(
+            lab.shell("cp1", "ls /etc/kubernetes/pki/ca.crt 2>/dev/null || true").strip()
+        )
+
+    _kill_when(lab, "kubeadm init after its CA, before the API", in_the_middle)
+    assert not _api_up(lab), "the API was up already: the kill came too late to prove anything"
+    # What the control process started must not outlive it into the next run, either.
+    lab.shell("cp1", "pkill -KILL -f 'kubeadm init' || true")
+    assert not _alive(lab, "cp1", "kubeadm init")
+
+
+def test_a_kill_while_workers_join_is_survived(lab: LabSite) -> None:
+    _kill_when(lab, "kubeadm join on a worker", lambda: _alive(lab, "w1", "kubeadm join"))
+
+
+def test_the_same_command_ends_with_three_ready_nodes(lab: LabSite) -> None:
+    done = lab.install()
+    assert done.returncode == 0, done.stderr
+    status = lab.status()
+    assert [node["status"] for node in status["nodes"]] == ["Ready"] * 3, done.stderr
+    assert status["unmet"] == []
+    assert status["standins"], "a lab must say what only plays a part"
+
+
+def test_a_second_run_changes_nothing_and_says_so(lab: LabSite) -> None:
+    records = len(lab.records())
+    began = time.monotonic()
+    done = lab.install()
+    took = time.monotonic() - began
+    assert done.returncode == 0, done.stderr
+    assert "nothing to do" in done.stdout
+    assert len(lab.records()) == records
+    print(f"second run: {took:.1f} s")  # noqa: T201 - a figure for the log
+
+
+def test_status_and_history_read_well(lab: LabSite) -> None:
+    records = lab.records()
+    assert {record["outcome"] for record in records} <= {"proven", "failed", "not proven"}
+    assert all(record["why"] and record["bundle_digest"] for record in records)
+    last = records[-1]
+    assert last["step"] == "workers"
+    assert last["before"] != last["after"]
+
+
+def test_deleting_the_state_changes_no_plan(lab: LabSite) -> None:
+    state = lab.directory / ".appliance"
+    kept = state.rename(state.with_name("kept"))
+    try:
+        (state / "ssh").mkdir(parents=True)
+        for item in kept.glob("ssh/*"):
+            (state / "ssh" / item.name).write_bytes(item.read_bytes())
+            (state / "ssh" / item.name).chmod(0o600)
+        done = lab.install("--dry-run")
+        assert "nothing to do" in done.stdout, done.stdout + done.stderr
+    finally:
+        subprocess.run(["rm", "-rf", str(state)], check=True)
+        kept.rename(state)
+
+
+def _replay(lab: LabSite, *more: str) -> dict[str, dict[str, int]]:
+    """Run the plain command that the last run's log prints for the workers; the play recap."""
+    runs = sorted((lab.directory / ".appliance" / "runs").iterdir())
+    commands = (runs[-1] / "commands.log").read_text().splitlines()
+    done = subprocess.run(
+        ["sh", "-c", f"{commands[-1]} {' '.join(more)}"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    recap = done.stdout.rpartition("PLAY RECAP")[2].splitlines()[1:]
+    rows = (line.split(":", 1) for line in recap if ":" in line)
+    return {
+        host.strip(): {k: int(v) for k, v in (item.split("=") for item in counts.split())}
+        for host, counts in rows
+    }
+
+
+def test_the_logged_ansible_command_converges_and_changes_nothing(lab: LabSite) -> None:
+    recap = _replay(lab)
+    assert len(recap) >= 2
+    assert {counts["changed"] for counts in recap.values()} == {0}, json.dumps(recap)
