@@ -28,10 +28,11 @@ options:
     description: The only apt source list that is read.
     type: path
     default: /etc/apt/sources.list.d/appliance.list
-  hold:
-    description: Whether the packages are put on hold.
-    type: bool
-    default: true
+  hold_patterns:
+    description: Further installed packages to hold; what is named in O(packages) always is.
+    type: list
+    elements: str
+    default: []
   start_services:
     description: Whether the packages may start their services while they are installed.
     type: bool
@@ -75,7 +76,7 @@ def observe(module):
     return packages.PlannedRun(
         packages.observe(module.run_command),
         wanted,
-        wanted if module.params["hold"] else [],
+        [*wanted, *module.params["hold_patterns"]],
         packages.updates_pending(),
     )
 
@@ -139,7 +140,7 @@ def main():
         argument_spec={
             "packages": {"type": "dict", "required": True},
             "source_list": {"type": "path", "default": "/etc/apt/sources.list.d/appliance.list"},
-            "hold": {"type": "bool", "default": True},
+            "hold_patterns": {"type": "list", "elements": "str", "default": []},
             "start_services": {"type": "bool", "default": False},
             "replaces": {"type": "list", "elements": "str", "default": []},
             "allow_downgrade": {"type": "bool", "default": False},

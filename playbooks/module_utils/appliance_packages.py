@@ -9,6 +9,7 @@ Python 3.8, standard library. What must not be here: which packages a role wants
 from __future__ import annotations
 
 import fcntl
+import fnmatch
 import os
 import re
 import struct
@@ -96,7 +97,7 @@ class Observed:
 class PlannedRun:
     """What differs, as the module reports it."""
 
-    def __init__(self, observed, wanted, hold, interrupted):
+    def __init__(self, observed, wanted, hold_patterns, interrupted):
         self.missing = {
             name: version
             for name, version in sorted(wanted.items())
@@ -104,8 +105,11 @@ class PlannedRun:
         }
         self.half = observed.half
         self.interrupted = bool(interrupted or observed.half)
-        self.to_hold = sorted(set(hold) - observed.held)
-        self.to_release = sorted(set(self.missing) & observed.held)
+        self.to_hold = sorted(
+            name
+            for name in {*observed.versions, *wanted} - observed.held
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in hold_patterns)
+        )
 
     @property
     def needs_dpkg(self):
