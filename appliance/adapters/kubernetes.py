@@ -7,7 +7,7 @@ inside functions: it takes a second, and ``--help`` must not pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,16 @@ class KubernetesApi:
                 reasons.append(f"{node.name}: {error}")
         return Unreachable("; ".join(reasons), traces)
 
+    def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+        """Test the pod network with real pods; one sentence per fault.
+
+        Raises:
+            ClusterError: the API refused what the test needs.
+        """
+        from appliance.adapters.network_proof import prove_network
+
+        return prove_network(self, nodes, image)
+
     @contextmanager
     def client(self, node: Node) -> Iterator[Any]:
         """An API client that talks to ``node``'s own API server.
@@ -92,7 +102,7 @@ class KubernetesApi:
             for cluster in config["clusters"]:
                 cluster["cluster"]["server"] = f"https://127.0.0.1:{port}"
                 cluster["cluster"]["tls-server-name"] = "kubernetes"
-            client = new_client_from_config_dict(config)
+            client = new_client_from_config_dict(config)  # type: ignore[no-untyped-call]
             client.configuration.retries = False
             client.configuration.proxy = None
             client.rest_client.pool_manager.connection_pool_kw["retries"] = False
@@ -114,9 +124,7 @@ class KubernetesApi:
         for node in self._site.control_plane:
             try:
                 with self.client(node) as client:
-                    _call(
-                        lambda client=client: VersionApi(client).get_code(_request_timeout=TIMEOUT)
-                    )
+                    _call(VersionApi(client).get_code)
                     yield client
                     return
             except _NotReadable as error:
@@ -131,12 +139,12 @@ class _NotReadable(Exception):
     """The API of one node could not be read; the text says why."""
 
 
-def _call(function: Callable[[], Any]) -> Any:
+def _call(function: Callable[..., Any], *arguments: object) -> Any:
     from kubernetes.client import ApiException
     from urllib3.exceptions import HTTPError
 
     try:
-        return function()
+        return function(*arguments, _request_timeout=TIMEOUT)
     except ApiException as error:
         raise _NotReadable(f"the API answered {error.status} {error.reason}") from error
     except (HTTPError, OSError) as error:
@@ -147,24 +155,16 @@ def _read(client: Any) -> Cluster:
     from kubernetes.client import CoreV1Api, VersionApi
 
     core = CoreV1Api(client)
-    version = _call(lambda: VersionApi(client).get_code(_request_timeout=TIMEOUT)).git_version
-    nodes = _call(lambda: core.list_node(_request_timeout=TIMEOUT)).items
+    version = _call(VersionApi(client).get_code).git_version
+    nodes = _call(core.list_node).items
     pods: list[SystemPod] = []
     for namespace in SYSTEM_NAMESPACES:
-        found = _call(
-            lambda namespace=namespace: core.list_namespaced_pod(
-                namespace, _request_timeout=TIMEOUT
-            )
-        )
+        found = _call(core.list_namespaced_pod, namespace)
         pods.extend(_pod(pod) for pod in found.items)
     maps = {
         (item.metadata.namespace, item.metadata.name): item.data or {}
         for namespace in SYSTEM_NAMESPACES
-        for item in _call(
-            lambda namespace=namespace: core.list_namespaced_config_map(
-                namespace, _request_timeout=TIMEOUT
-            )
-        ).items
+        for item in _call(core.list_namespaced_config_map, namespace).items
     }
     apps = {pod.app for pod in pods}
     missing = [
