@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from appliance.model.preflight import capacity, identity, naming, network, software
 from appliance.model.preflight.finding import Check, Finding, Severity, Subject
+from appliance.model.preflight.questions import probe_arguments
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
-    from appliance.model.hardware import HardwareModel
+    from appliance.model.hardware import HardwareModel, RoleMinimum
     from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
 
-__all__ = ["CHECKS", "Finding", "Severity", "Subject", "preflight"]
+__all__ = ["CHECKS", "Finding", "Severity", "Subject", "preflight", "probe_arguments"]
 
 CHECKS: tuple[Check, ...] = (
     identity.operating_system,
@@ -54,6 +55,8 @@ CHECKS: tuple[Check, ...] = (
     naming.dns_servers,
     naming.names,
     naming.proxy,
+    capacity.hardware,
+    capacity.role_minima,
     capacity.cpus,
     capacity.memory,
     capacity.disk,
@@ -82,13 +85,14 @@ CHECKS: tuple[Check, ...] = (
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
-def preflight(
+def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most are optional)
     desired: Desired,
     photographs: Mapping[str, Photograph],
     observed: Observed,
     *,
     accepted: Mapping[str, str] | None = None,
     models: Mapping[str, HardwareModel] | None = None,
+    minima: Mapping[str, RoleMinimum] | None = None,
 ) -> tuple[Finding, ...]:
     """Run every check on every photographed node of the site.
 
@@ -98,7 +102,8 @@ def preflight(
         observed: the same, with the cluster's state.
         accepted: node name -> DMI serial accepted for it, beyond what the cluster's own Node
             objects say (the planner refuses those).
-        models: hardware models that host_vars name.
+        models: hardware models by name; host_vars say which one a node is.
+        minima: group of the inventory -> the least that a node of it needs.
 
     Returns:
         The findings, errors first, then in the order of the site and of :data:`CHECKS`.
@@ -109,7 +114,16 @@ def preflight(
         if photo is None:
             continue
         others = {name: other for name, other in photographs.items() if name != node.name}
-        subject = Subject(node, photo, desired, observed, others, accepted or {}, models or {})
+        subject = Subject(
+            node,
+            photo,
+            desired,
+            observed,
+            others,
+            accepted or {},
+            models or {},
+            minima or {},
+        )
         for check in CHECKS:
             found.extend(check(subject))
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))

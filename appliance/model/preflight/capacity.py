@@ -1,4 +1,4 @@
-"""Is there enough of everything: processors, memory, disk?"""
+"""Is it the hardware it should be, and is there enough of it: processors, memory, disk?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from appliance.model.groups import CONTROL_PLANE
+from appliance.model.hardware import below_minimum, match
 from appliance.model.preflight.finding import Finding, Subject, size
 
 if TYPE_CHECKING:
@@ -23,6 +25,41 @@ MARGIN_BYTES = GIB // 2
 # The kubelet evicts pods below these shares of free space, unless the site says otherwise.
 EVICTION_PERCENT = 15
 INODES_PERCENT = 5
+
+
+def hardware(subject: Subject) -> Iterator[Finding]:
+    """The machine is the model that host_vars say."""
+    model = subject.models.get(subject.node.hardware or "")
+    if model is None:
+        return
+    for found in match(model, subject.photo):
+        yield Finding(
+            subject.node.name,
+            f"hardware_{found.check}",
+            found.severity,
+            found.seen,
+            found.expected,
+            f"appliance hardware show {subject.node.hardware}, and correct hardware in "
+            f"host_vars/{subject.node.name}.yml if it is another model",
+        )
+
+
+def role_minima(subject: Subject) -> Iterator[Finding]:
+    """The machine has what its roles need, beyond what the installer itself insists on."""
+    model = subject.models.get(subject.node.hardware or "")
+    if model is not None and model.standin:
+        return
+    for group in sorted(subject.node.groups - {CONTROL_PLANE}):
+        minimum = subject.minima.get(group)
+        for found in below_minimum(group, minimum, subject.photo) if minimum else ():
+            yield Finding(
+                subject.node.name,
+                f"minimum_{found.check}",
+                found.severity,
+                found.seen,
+                found.expected,
+                f"use a larger machine, or take {subject.node.name} out of {group} in hosts.yml",
+            )
 
 
 def cpus(subject: Subject) -> Iterator[Finding]:

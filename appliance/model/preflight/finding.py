@@ -11,7 +11,7 @@ from appliance.model.groups import CONTROL_PLANE
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
-    from appliance.model.hardware import HardwareModel
+    from appliance.model.hardware import HardwareModel, RoleMinimum
     from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node, Site
@@ -52,6 +52,7 @@ class Subject:
         others: the photographs of the other nodes.
         accepted: node name -> DMI serial that was accepted for it.
         models: hardware models by their name, ``vendor/model``.
+        minima: group of the inventory -> the least that a node of it needs.
     """
 
     node: Node
@@ -61,6 +62,7 @@ class Subject:
     others: Mapping[str, Photograph] = field(default_factory=dict)
     accepted: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, HardwareModel] = field(default_factory=dict)
+    minima: Mapping[str, RoleMinimum] = field(default_factory=dict)
 
     @property
     def site(self) -> Site:

@@ -226,16 +226,18 @@ def leftovers(subject: Subject) -> Iterator[Finding]:
 
 
 def foreign_cni(subject: Subject) -> Iterator[Finding]:
-    """The kubelet takes the first network that it finds by name."""
+    """The kubelet takes the network whose file name comes first."""
     files = [name for name in subject.photo.at("cni.conf") or () if name != OUR_NETWORK]
     files = [name for name in files if name.endswith((".conf", ".conflist", ".json"))]
-    if files and subject.node.in_cluster:
-        yield subject.error(
-            "foreign_cni",
-            f"/etc/cni/net.d/{files[0]}",
-            "no pod network but flannel's",
-            subject.ssh(f"sudo rm /etc/cni/net.d/{files[0]}"),
-        )
+    if not files or not subject.node.in_cluster:
+        return
+    finding = subject.error if files[0] < OUR_NETWORK else subject.warning
+    yield finding(
+        "foreign_cni",
+        f"the pod network /etc/cni/net.d/{files[0]}",
+        "none but flannel's",
+        subject.ssh(f"sudo rm /etc/cni/net.d/{files[0]}"),
+    )
 
 
 def kubelet_version(subject: Subject) -> Iterator[Finding]:

@@ -1,0 +1,28 @@
+"""What the probe is asked beside what every node has, so that the checks have their evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+
+# Where a rehearsal puts facts that its machines cannot have of their own; elsewhere it is absent.
+FACTS = "/etc/appliance-lab/facts"
+
+
+def probe_arguments(desired: Desired) -> tuple[str, ...]:
+    """Return the probe's options: whom to look for, which names to resolve, what to ask over TLS."""
+    settings = desired.site.settings
+    endpoint = settings.control_plane_endpoint
+    peers = [node.ip for node in desired.site.nodes]
+    if endpoint.virtual_address is not None:
+        peers.append(str(endpoint.virtual_address))
+    names = (desired.site.registry_name, desired.site.artifacts_name, endpoint.name)
+    return (
+        *("--facts", FACTS),
+        *("--registry", settings.registry),
+        *("--artifacts", settings.artifacts),
+        *("--peers", ",".join(peers)),
+        *("--resolve", ",".join(dict.fromkeys(names))),
+    )
