@@ -14,14 +14,27 @@ from appliance.model.site_draft import KnownContent
 
 
 def known_content() -> KnownContent:
-    """Read the choices; roles only when one is asked for."""
+    """Offer the choices; a release or a role is read when it is asked for."""
     return KnownContent(
-        releases={
-            name: frozenset(load_release(name).operating_systems) for name in list_releases()
-        },
+        releases=_Releases(),
         hardware=frozenset(hardware_names()),
         roles=_Roles(find_content_root() / "roles"),
     )
+
+
+class _Releases(Mapping[str, frozenset[str]]):
+    """Release -> its operating systems, read when looked up."""
+
+    def __iter__(self) -> Iterator[str]:
+        yield from list_releases()
+
+    def __len__(self) -> int:
+        return len(list_releases())
+
+    def __getitem__(self, name: str) -> frozenset[str]:
+        if name not in list_releases():
+            raise KeyError(name)
+        return frozenset(load_release(name).operating_systems)
 
 
 class _Roles(Mapping[str, frozenset[str]]):

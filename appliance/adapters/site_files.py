@@ -59,14 +59,18 @@ def load_site(directory: Path, *, known: KnownContent | None = None) -> Site:
     """
     check = check_site(directory, known=known)
     if check.site is None:
-        count = len(check.faults)
-        raise ConfigError(
-            f"the site {directory} has {count} fault{'s' if count != 1 else ''}; "
-            "nothing was changed",
-            details=[str(fault) for fault in check.faults],
-            hint=f"correct them, then run: appliance site check --site {directory}",
-        )
+        raise refusal(directory, check)
     return check.site
+
+
+def refusal(directory: Path, check: SiteCheck) -> ConfigError:
+    """Make the error that lists every fault of a check."""
+    count = len(check.faults)
+    return ConfigError(
+        f"the site {directory} has {count} fault{'s' if count != 1 else ''}; nothing was changed",
+        details=[str(fault) for fault in check.faults],
+        hint=f"correct them, then run: appliance site check --site {directory}",
+    )
 
 
 def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteCheck:

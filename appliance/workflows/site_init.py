@@ -31,12 +31,14 @@ class SiteInitRequest:
         settings: keys of group_vars/all/site.yml; what is absent stands there as a comment.
         groups: group -> its nodes.
         host_vars: node -> keys of its host_vars file.
+        dry_run: check it, and write nothing.
     """
 
     directory: Path
     settings: Mapping[str, Any]
     groups: Mapping[str, Sequence[str]]
     host_vars: Mapping[str, Mapping[str, Any]]
+    dry_run: bool = False
 
 
 def site_init(
@@ -63,6 +65,8 @@ def site_init(
             details=faults,
             hint="correct what was asked for: appliance site init --help",
         )
+    if request.dry_run:
+        return tuple(request.directory / file for file in (*texts, VAULT))
     name = str(request.settings.get("site_name") or request.directory.resolve().name)
     authority = authorities.make(name)
     secrets = yaml.safe_dump(
