@@ -60,7 +60,8 @@ def prove_network(
 
     namespace = f"appliance-proof-{secrets.token_hex(3)}"
     with api.any_client() as client:
-        core, apps = CoreV1Api(client), AppsV1Api(client)
+        core: Any = CoreV1Api(client)
+        apps: Any = AppsV1Api(client)
         try:
             core.create_namespace({"metadata": {"name": namespace}}, _request_timeout=TIMEOUT)
             try:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from appliance.model.cluster import Cluster, ClusterState, NoCluster, Unreachable
+from appliance.model.desired import Desired
 from appliance.model.plan import Plan
 from appliance.model.planner import Scope, plan
 from appliance.model.postconditions import Observed
@@ -37,7 +38,7 @@ def _put(document: dict[str, Any], path: str, value: Any) -> None:
     document[last] = value
 
 
-def _cluster(case: dict[str, Any], wish: samples.Desired) -> ClusterState:
+def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
     start = case.get("cluster", "none" if case["start"] == "bare" else "healthy")
     if start == "none":
         return NoCluster()

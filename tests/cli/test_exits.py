@@ -1,0 +1,116 @@
+"""The edge: each error class becomes its exit code and a message that says what to do next."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from appliance import errors
+from appliance.cli import app, exits
+
+CODES = {
+    errors.ApplianceError: 1,
+    errors.PlaybookFailed: 1,
+    errors.ClusterError: 1,
+    errors.StepNotProven: 1,
+    errors.BuildFailed: 1,
+    errors.LabError: 1,
+    errors.Refused: 3,
+    errors.ConfigError: 3,
+    errors.PreflightFailed: 3,
+    errors.BundleRefused: 3,
+    errors.NodeUnreachable: 4,
+    errors.NotHealthy: 5,
+    errors.Interrupted: 130,
+}
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, failure: BaseException | None) -> int:
+    @click.command()
+    def probe() -> None:
+        if failure:
+            raise failure
+
+    monkeypatch.setattr(app.cli, "get_command", lambda _ctx, _name: probe)
+    return exits.run(["probe"])
+
+
+@pytest.mark.parametrize("kind", CODES, ids=lambda kind: kind.__name__)
+def test_each_error_has_its_exit_code_and_says_what_to_do(
+    kind: type[errors.ApplianceError],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = kind(
+        "w2: it is wrong",
+        task="role : Task (file:3)",
+        hint="do this next",
+        details=["w1: also"],
+        log_path=Path("/var/log/x.log"),
+    )
+    assert _run(monkeypatch, error) == CODES[kind]
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "error: w2: it is wrong",
+        "  - w1: also",
+        "task: role : Task (file:3)",
+        "hint: do this next",
+        "log: /var/log/x.log",
+    ]
+
+
+def test_no_error_class_is_left_out() -> None:
+    def all_of(kind: type[errors.ApplianceError]) -> set[type[errors.ApplianceError]]:
+        return {kind}.union(*(all_of(child) for child in kind.__subclasses__()))
+
+    ours = {kind for kind in all_of(errors.ApplianceError) if kind.__module__ == errors.__name__}
+    assert ours - set(CODES) <= {errors.CommandFailed}
+
+
+def test_a_command_that_works_ends_with_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _run(monkeypatch, None) == 0
+
+
+def test_ctrl_c_ends_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, KeyboardInterrupt()) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_leaves_its_traceback_in_a_log_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, RuntimeError("boom")) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "error: a fault in this tool: RuntimeError: boom"
+    assert len(lines) == 3
+    log = Path(lines[2].removeprefix("log: "))
+    assert "RuntimeError: boom" in log.read_text(encoding="utf-8")
+    log.unlink()
+
+
+@pytest.mark.parametrize("words", [["no-such-command"], ["install", "--no-such-option"]])
+def test_typing_errors_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exits.run(words) == 2
+    assert "No such" in capsys.readouterr().err
+
+
+def test_every_command_is_registered_under_its_own_name_and_has_help() -> None:
+    context = click.Context(app.cli)
+    for name in app.cli.list_commands(context):
+        command = app.cli.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert command.help
+
+
+def test_main_ends_the_process_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["appliance", "--version"])
+    with pytest.raises(SystemExit) as caught:
+        exits.main()
+    assert caught.value.code == 0
