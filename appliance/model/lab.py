@@ -137,6 +137,17 @@ class Lab:
         return self.nodes[0]
 
 
+@dataclass(frozen=True)
+class RunningNode:
+    """One container of a lab as podman shows it."""
+
+    name: str
+    lab: str
+    state: str
+    address: str
+    image: str
+
+
 def plan_lab(name: str, subnet: IPv4Network, *, control_planes: int, workers: int) -> Lab:
     """Lay out a lab, or refuse with every fault of the request."""
     faults = []

@@ -3,39 +3,60 @@
 
 from __future__ import annotations
 
+import hashlib
+import shlex
+import time
+from pathlib import Path
+
+import yaml
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.lab_commands import CommandFailed, locked, podman, run, succeeds
+
 DOCUMENTATION = r"""
----
 module: lab_image
 short_description: Make sure podman has the image of a lab node
 description:
-  - The image is named by a digest over its recipe; it is built only when neither podman nor the cache has it.
+  - The image is named by a digest over its recipe. It is built only when neither podman nor the
+    cache has it.
 options:
-  recipe_dir: {description: "Folder with recipe.yml and rootfs/.", type: path, required: true}
-  cache_dir: {description: "Where the built root file system is kept.", type: path, required: true}
-  apt_sources: {description: "apt source files to build from.", type: list, elements: path, required: true}
-author: ["appliance"]
+  recipe_dir:
+    description: Folder with recipe.yml and rootfs/.
+    type: path
+    required: true
+  cache_dir:
+    description: Where the built root file system is kept.
+    type: path
+    required: true
+  apt_sources:
+    description: The apt source files to build from.
+    type: list
+    elements: path
+    required: true
+author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
 - name: Have the image
-  lab_image: {recipe_dir: appliance/lab/node, cache_dir: /root/.cache/appliance/lab, apt_sources: [/etc/apt/sources.list]}
+  lab_image:
+    recipe_dir: appliance/lab/node
+    cache_dir: /var/cache/appliance/lab
+    apt_sources: [/etc/apt/sources.list]
 """
 
 RETURN = r"""
-image: {description: "Name and tag of the image.", type: str, returned: success}
-source: {description: "podman, cache or built.", type: str, returned: success}
-seconds: {description: "How long it took.", type: float, returned: success}
+image:
+  description: Name and tag of the image.
+  type: str
+  returned: success
+source:
+  description: Where it came from; podman, cache or built.
+  type: str
+  returned: success
+seconds:
+  description: How long it took.
+  type: float
+  returned: success
 """
-
-import hashlib
-import os
-import shlex
-import time
-
-import yaml
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible.module_utils.lab_commands import CommandFailed, locked, podman, run, succeeds  # isort: skip
 
 # Part of the digest: raise it when the build below changes what it makes.
 BUILD_VERSION = "1"
@@ -44,14 +65,11 @@ BUILD_VERSION = "1"
 def recipe_digest(recipe_dir):
     """Digest every file of the recipe: path, executable bit and content."""
     digest = hashlib.sha256(BUILD_VERSION.encode())
-    for folder, subfolders, files in os.walk(recipe_dir):
-        subfolders.sort()
-        for name in sorted(files):
-            path = os.path.join(folder, name)
-            with open(path, "rb") as handle:
-                content = hashlib.sha256(handle.read()).hexdigest()
-            executable = bool(os.stat(path).st_mode & 0o100)
-            relative = os.path.relpath(path, recipe_dir)
+    for path in sorted(recipe_dir.rglob("*")):
+        if path.is_file():
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            executable = bool(path.stat().st_mode & 0o100)
+            relative = path.relative_to(recipe_dir)
             digest.update("{0}\0{1}\0{2}\n".format(relative, executable, content).encode())
     return digest.hexdigest()
 
@@ -60,9 +78,9 @@ def build_command(recipe_dir, recipe, target, apt_sources):
     """Compose the mmdebstrap call."""
     removed = " ".join('"$1/{0}"'.format(path) for path in recipe["removed_files"])
     masked = " ".join(shlex.quote(unit) for unit in recipe["masked_units"])
-    rootfs = os.path.join(recipe_dir, "rootfs")
+    rootfs = recipe_dir / "rootfs"
     hooks = [
-        "sync-in {0} /".format(shlex.quote(rootfs)),
+        "sync-in {0} /".format(shlex.quote(str(rootfs))),
         'chroot "$1" useradd --create-home --shell /bin/bash {0}'.format(recipe["user"]),
         'chmod 0440 "$1"/etc/sudoers.d/*',
         'chmod 0755 "$1"/usr/local/sbin/* "$1"/usr/local/lib/appliance-lab/*',
@@ -82,21 +100,20 @@ def build_command(recipe_dir, recipe, target, apt_sources):
         "--dpkgopt=path-exclude=/usr/share/doc/*",
         *["--customize-hook=" + hook for hook in hooks],
         recipe["suite"],
-        target,
+        str(target),
         *apt_sources,
     ]
 
 
 def build(params, archive):
     """Build the root file system into the cache; an interrupted build leaves only a .partial."""
-    with open(os.path.join(params["recipe_dir"], "recipe.yml"), encoding="utf-8") as handle:
-        recipe = yaml.safe_load(handle)
-    partial = archive + ".partial"
-    if os.path.exists(partial):
-        os.unlink(partial)
+    recipe = yaml.safe_load((params["recipe_dir"] / "recipe.yml").read_text(encoding="utf-8"))
+    partial = archive.with_suffix(".partial")
+    if partial.exists():
+        partial.unlink()
     command = build_command(params["recipe_dir"], recipe, partial, params["apt_sources"])
     run(command, timeout=1800)
-    os.rename(partial, archive)
+    partial.rename(archive)
 
 
 def main():
@@ -109,23 +126,24 @@ def main():
         },
         supports_check_mode=True,
     )
-    params = dict(module.params, recipe_dir=os.path.realpath(module.params["recipe_dir"]))
+    params = dict(module.params, recipe_dir=Path(module.params["recipe_dir"]).resolve())
     started = time.time()
     digest = recipe_digest(params["recipe_dir"])
     image = "localhost/appliance-lab-node:" + digest[:12]
-    archive = os.path.join(params["cache_dir"], "node-{0}.tar".format(digest[:12]))
+    cache = Path(params["cache_dir"])
+    archive = cache / "node-{0}.tar".format(digest[:12])
     if succeeds("image", "exists", image):
         module.exit_json(changed=False, image=image, source="podman", seconds=0.0)
     if module.check_mode:
         module.exit_json(changed=True, image=image, source="built", seconds=0.0)
     source = "cache"
     try:
-        with locked(os.path.join(params["cache_dir"], "node.lock")):
+        with locked(cache / "node.lock"):
             if not succeeds("image", "exists", image):
-                if not os.path.exists(archive):
+                if not archive.exists():
                     source = "built"
                     build(params, archive)
-                podman("import", "--quiet", archive, image, timeout=600)
+                podman("import", "--quiet", str(archive), image, timeout=600)
     except CommandFailed as problem:
         module.fail_json(msg="The image of a lab node could not be made: {0}".format(problem))
     module.exit_json(

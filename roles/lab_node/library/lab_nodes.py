@@ -3,49 +3,100 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils import lab_machine
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.lab_commands import (
+    LABEL,
+    STATE_DIR,
+    CommandFailed,
+    lines,
+    locked,
+    podman,
+    succeeds,
+)
+from ansible.module_utils.lab_container import LabNode, network_name, node_volumes
+
 DOCUMENTATION = r"""
----
 module: lab_nodes
 short_description: Create or remove the nodes of one lab
 description:
-  - Creates what is missing, starts what was stopped, heals what was left half made, in parallel.
-  - Removes containers, volumes, network and control groups, and puts the host's sysctls back after the last lab.
+  - Creates what is missing, starts what was stopped, heals what was left half made.
+  - Removes containers, volumes, network and control groups, and puts the sysctls of this machine
+    back after the last lab.
 options:
-  lab: {description: "Name of the lab.", type: str, required: true}
-  state: {description: "What shall be.", type: str, choices: [present, absent], default: present}
-  image: {description: "Image of a node.", type: str}
-  subnet: {description: "The lab's own /24.", type: str}
-  nodes: {description: "Nodes: name, address, facts, volumes.", type: list, elements: dict, default: []}
-  volumes: {description: "Paths on volumes of their own in every node.", type: list, elements: path, default: []}
-  run_options: {description: "How podman starts a node here.", type: list, elements: str, default: []}
-  user: {description: "Who logs in.", type: str, default: appliance}
-  public_key: {description: "Key that may log in.", type: str}
-  only: {description: "When absent: only these nodes.", type: list, elements: str, default: []}
-  wait_seconds: {description: "How long a node may take to boot.", type: int, default: 90}
-author: ["appliance"]
+  lab:
+    description: Name of the lab.
+    type: str
+    required: true
+  state:
+    description: What shall be.
+    type: str
+    choices: [present, absent]
+    default: present
+  image:
+    description: Image of a node.
+    type: str
+  subnet:
+    description: The lab's own /24.
+    type: str
+  nodes:
+    description: The nodes, each with name, address, and optionally facts and volumes.
+    type: list
+    elements: dict
+    default: []
+  only:
+    description: With absent, only these nodes; the network stays.
+    type: list
+    elements: str
+    default: []
+  volumes:
+    description: Paths on volumes of their own in every node.
+    type: list
+    elements: path
+    default: []
+  run_options:
+    description: How podman starts a node on this machine.
+    type: list
+    elements: str
+    default: []
+  user:
+    description: Who logs in.
+    type: str
+    default: appliance
+  public_key:
+    description: Key that may log in.
+    type: str
+  wait_seconds:
+    description: How long a node may take to boot.
+    type: int
+    default: 90
+author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
 - name: Have no nodes
-  lab_nodes: {lab: lab, state: absent}
+  lab_nodes:
+    lab: lab
+    state: absent
 """
 
 RETURN = r"""
-host_keys: {description: "Host key by node.", type: dict, returned: when present}
-actions: {description: "What was done, one line each.", type: list, returned: success}
-sysctls: {description: "What was changed on this machine.", type: list, returned: success}
+host_keys:
+  description: Host key by node.
+  type: dict
+  returned: when present
+actions:
+  description: What was done, one line each.
+  type: list
+  returned: success
+sysctls:
+  description: What was changed on this machine.
+  type: list
+  returned: success
 """
-
-import os
-import time
-from concurrent.futures import ThreadPoolExecutor
-
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible.module_utils import lab_host  # isort: skip
-from ansible.module_utils.lab_commands import LABEL, STATE_DIR  # isort: skip
-from ansible.module_utils.lab_commands import CommandFailed, lines, locked, podman, succeeds  # isort: skip
-from ansible.module_utils.lab_container import LabNode, network_name, node_volumes  # isort: skip
 
 
 def in_parallel(work, items):
@@ -60,7 +111,9 @@ def ensure_network(params, check_mode):
     """Have the lab's internal network; refuse when its name carries another range."""
     name = network_name(params["lab"])
     if succeeds("network", "exists", name):
-        found = lines("network", "inspect", name, "--format", "{{range .Subnets}}{{.Subnet}}{{end}}")
+        found = lines(
+            "network", "inspect", name, "--format", "{{range .Subnets}}{{.Subnet}}{{end}}"
+        )
         if found != [params["subnet"]]:
             raise CommandFailed(
                 ["podman", "network", "inspect", name],
@@ -81,8 +134,8 @@ def ensure_network(params, check_mode):
 def present(module):
     """Bring every node to run, booted, with its identity."""
     params = module.params
-    with locked(os.path.join(STATE_DIR, "lock")):
-        sysctls = lab_host.prepare(module.check_mode)
+    with locked(STATE_DIR / "lock"):
+        sysctls = lab_machine.prepare(module.check_mode)
         actions = ensure_network(params, module.check_mode)
     nodes = [LabNode(node, params) for node in params["nodes"]]
     if module.check_mode:
@@ -114,7 +167,9 @@ def absent(module):
     params = module.params
     mine = "label={0}={1}".format(LABEL, params["lab"])
     chosen = set(params["only"])
-    containers = lines("ps", "--all", "--no-trunc", "--filter", mine, "--format", "{{.ID}} {{.Names}}")
+    containers = lines(
+        "ps", "--all", "--no-trunc", "--filter", mine, "--format", "{{.ID}} {{.Names}}"
+    )
     containers = [line.split() for line in containers]
     containers = [pair for pair in containers if not chosen or pair[1] in chosen]
     volumes = node_volumes(params["lab"], chosen)
@@ -128,11 +183,11 @@ def absent(module):
     in_parallel(lambda pair: remove_container(pair[0]), containers)
     if volumes:
         podman("volume", "rm", "--force", *volumes)
-    lab_host.remove_control_groups([pair[0] for pair in containers])
-    with locked(os.path.join(STATE_DIR, "lock")):
+    lab_machine.remove_control_groups([pair[0] for pair in containers])
+    with locked(STATE_DIR / "lock"):
         for one in network:
             podman("network", "rm", "--force", one)
-        sysctls = [] if chosen else lab_host.restore(params["lab"])
+        sysctls = [] if chosen else lab_machine.restore(params["lab"])
     module.exit_json(changed=bool(actions or sysctls), actions=actions, sysctls=sysctls)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import subprocess
+from pathlib import Path
 
 LABEL = "appliance-lab"
-STATE_DIR = "/run/appliance-lab"
+STATE_DIR = Path("/run/appliance-lab")
 
 
 class CommandFailed(Exception):
@@ -59,7 +59,7 @@ def lines(*argv):
 @contextlib.contextmanager
 def locked(path):
     """Hold an exclusive lock for as long as the block lasts; it ends with the process, too."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "w", encoding="utf-8") as handle:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -51,7 +51,9 @@ def network_name(lab):
 def node_volumes(lab, chosen=()):
     """List the volumes of a lab, or of some of its nodes."""
     template = '{{.Name}} {{index .Labels "' + LABEL + '-node"}}'
-    found = lines("volume", "ls", "--filter", "label={0}={1}".format(LABEL, lab), "--format", template)
+    found = lines(
+        "volume", "ls", "--filter", "label={0}={1}".format(LABEL, lab), "--format", template
+    )
     pairs = [line.split() for line in found]
     return [pair[0] for pair in pairs if not chosen or pair[-1] in chosen]
 
@@ -75,12 +77,16 @@ class LabNode:
         if not succeeds("container", "exists", self.name):
             return "absent"
         template = '{{.State.Status}} {{index .Config.Labels "' + LABEL + '"}}'
-        status, lab = (lines("container", "inspect", self.name, "--format", template)[0] + " ").split(" ")[:2]
+        status, lab = (
+            lines("container", "inspect", self.name, "--format", template)[0] + " "
+        ).split(" ")[:2]
         if lab != self.params["lab"]:
             raise CommandFailed(
                 ["podman", "container", "inspect", self.name],
                 1,
-                "a container of this name is there and is not of lab {0}".format(self.params["lab"]),
+                "a container of this name is there and is not of lab {0}".format(
+                    self.params["lab"]
+                ),
             )
         return status
 
@@ -121,7 +127,15 @@ class LabNode:
     def run_command(self):
         """Compose the podman call that creates and starts the node."""
         gateway = self.params["subnet"].rsplit(".", 1)[0] + ".1"
-        command = ["--runtime=runc", "run", "--detach", "--name", self.name, "--hostname", self.name]
+        command = [
+            "--runtime=runc",
+            "run",
+            "--detach",
+            "--name",
+            self.name,
+            "--hostname",
+            self.name,
+        ]
         command += ["--label", LABEL + "=" + self.params["lab"], *self.params["run_options"]]
         # Nobody listens for DNS at the gateway: look-ups are refused at once, they do not hang.
         command += ["--network", network_name(self.params["lab"]), "--ip", self.address]
@@ -140,7 +154,13 @@ class LabNode:
             "facts": self.facts,
         }
         changed = podman(
-            "exec", "--interactive", self.name, "python3", "-c", GIVE_IDENTITY, data=json.dumps(identity)
+            "exec",
+            "--interactive",
+            self.name,
+            "python3",
+            "-c",
+            GIVE_IDENTITY,
+            data=json.dumps(identity),
         )
         self.host_key = self.wait_for_ssh(deadline)
         return ["{0}: {1} written".format(self.name, path) for path in changed.split()]
@@ -152,10 +172,14 @@ class LabNode:
             state = podman("exec", self.name, "sh", "-c", command + " 2>&1").strip().splitlines()
             if state and state[-1] == "running":
                 return
-            if state and state[-1] == "degraded" or time.time() > deadline:
-                failed = podman("exec", self.name, "systemctl", "--failed", "--plain", "--no-legend")
+            if (state and state[-1] == "degraded") or time.time() > deadline:
+                failed = podman(
+                    "exec", self.name, "systemctl", "--failed", "--plain", "--no-legend"
+                )
                 raise CommandFailed(
-                    ["systemctl", "is-system-running", "on", self.name], 1, " ".join(state) + "\n" + failed
+                    ["systemctl", "is-system-running", "on", self.name],
+                    1,
+                    " ".join(state) + "\n" + failed,
                 )
             time.sleep(0.3)
 
@@ -169,7 +193,9 @@ class LabNode:
             except OSError:
                 pass
             if time.time() > deadline:
-                raise CommandFailed(["ssh", self.address], 1, "sshd of {0} does not answer".format(self.name))
+                raise CommandFailed(
+                    ["ssh", self.address], 1, "sshd of {0} does not answer".format(self.name)
+                )
             time.sleep(0.2)
         key = podman("exec", self.name, "cat", "/etc/ssh/ssh_host_ed25519_key.pub")
         return " ".join(key.split()[:2])

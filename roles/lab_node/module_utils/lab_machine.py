@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
+from pathlib import Path
 
 from ansible.module_utils.lab_commands import LABEL, STATE_DIR, lines
 
-RECORD = os.path.join(STATE_DIR, "host-sysctls.json")
+CONTROL_GROUPS = Path("/sys/fs/cgroup")
+RECORD = STATE_DIR / "host-sysctls.json"
 
 # Set before the first lab: every systemd and kubelet of every node counts against one limit.
 REQUIRED = {"fs.inotify.max_user_instances": 4096, "fs.inotify.max_user_watches": 524288}
@@ -30,22 +31,20 @@ RECORDED = (
 
 def path_of(name):
     """Where the kernel shows a sysctl."""
-    return os.path.join("/proc/sys", name.replace(".", "/"))
+    return Path("/proc/sys", name.replace(".", "/"))
 
 
 def read(name):
     """Read one sysctl; None where this kernel has none of that name."""
     try:
-        with open(path_of(name), encoding="utf-8") as handle:
-            return handle.read().strip()
+        return path_of(name).read_text(encoding="utf-8").strip()
     except OSError:
         return None
 
 
 def write(name, value):
     """Set one sysctl of the running kernel."""
-    with open(path_of(name), "w", encoding="utf-8") as handle:
-        handle.write(value)
+    path_of(name).write_text(value, encoding="utf-8")
 
 
 def other_labs(lab):
@@ -58,12 +57,12 @@ def other_labs(lab):
 
 def prepare(check_mode):
     """Record the sysctls once and raise the limits that labs need; return what was changed."""
-    if not os.path.exists(RECORD) and not check_mode:
+    if not RECORD.exists() and not check_mode:
         values = {name: read(name) for name in RECORDED}
-        partial = RECORD + ".partial"
-        with open(partial, "w", encoding="utf-8") as handle:
-            json.dump({name: value for name, value in values.items() if value is not None}, handle)
-        os.rename(partial, RECORD)
+        known = {name: value for name, value in values.items() if value is not None}
+        partial = RECORD.with_suffix(".partial")
+        partial.write_text(json.dumps(known), encoding="utf-8")
+        partial.rename(RECORD)
     changes = []
     for name, wanted in REQUIRED.items():
         value = read(name)
@@ -76,17 +75,16 @@ def prepare(check_mode):
 
 def restore(lab):
     """Put the recorded sysctls back when this was the last lab; return what was changed."""
-    if not os.path.exists(RECORD) or other_labs(lab):
+    if not RECORD.exists() or other_labs(lab):
         return []
-    with open(RECORD, encoding="utf-8") as handle:
-        recorded = json.load(handle)
+    recorded = json.loads(RECORD.read_text(encoding="utf-8"))
     changes = []
     for name, value in recorded.items():
         now = read(name)
         if now is not None and now != value:
             write(name, value)
             changes.append("{0}: {1} -> {2}".format(name, now, value))
-    os.unlink(RECORD)
+    RECORD.unlink()
     return changes
 
 
@@ -94,18 +92,16 @@ def remove_control_groups(container_ids):
     """Remove what the nodes' systemd, docker and kubelets left below their containers' groups."""
     removed = []
     for container in container_ids:
-        for folder, subfolders, _files in os.walk("/sys/fs/cgroup"):
-            name = "libpod-" + container
-            for match in [s for s in subfolders if s.startswith(name)]:
-                removed.append(remove_tree(os.path.join(folder, match)))
-                subfolders.remove(match)
-            if folder.count("/") > 6:
-                subfolders.clear()
+        # On v1 and hybrid hosts one tree per controller, on v2 one; podman's own parent on top.
+        for pattern in ("*/libpod-{0}*", "*/*/libpod-{0}*", "*/*/*/libpod-{0}*"):
+            for top in CONTROL_GROUPS.glob(pattern.format(container)):
+                remove_tree(top)
+                removed.append(str(top))
     return removed
 
 
 def remove_tree(top):
     """Remove a control group with all groups below it; files vanish with their folder."""
-    for folder, _subfolders, _files in os.walk(top, topdown=False):
-        os.rmdir(folder)
-    return top
+    for folder in [path for path in top.iterdir() if path.is_dir()]:
+        remove_tree(folder)
+    top.rmdir()

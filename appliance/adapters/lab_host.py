@@ -1,0 +1,79 @@
+"""The machine that a lab runs on: its programs, its packages, its networks, its sysctls."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from appliance.adapters.processes import find_program, run
+
+# Where role lab_node keeps what sysctls were before the first lab; gone with a reboot, as they are.
+SYSCTL_RECORD = Path("/run/appliance-lab/host-sysctls.json")
+# Where people unpack Go; not always on the path.
+MORE_PROGRAMS = {"go": Path("/usr/local/go/bin/go")}
+
+
+class LabMachine:
+    """This machine.
+
+    Args:
+        on_line: sees the lines that apt prints.
+        sysctl_record: where the earlier values of sysctls are kept.
+        sysctl_root: where the kernel shows sysctls.
+    """
+
+    def __init__(
+        self,
+        on_line: Callable[[str], None] | None = None,
+        sysctl_record: Path = SYSCTL_RECORD,
+        sysctl_root: Path = Path("/proc/sys"),
+    ) -> None:
+        self._on_line = on_line
+        self._record = sysctl_record
+        self._sysctls = sysctl_root
+
+    def is_root(self) -> bool:
+        """Whether we may make containers here at all."""
+        return os.geteuid() == 0
+
+    def programs(self, names: Collection[str]) -> frozenset[str]:
+        """Which of these programs are there."""
+        return frozenset(
+            name
+            for name in names
+            if find_program(name) or (name in MORE_PROGRAMS and MORE_PROGRAMS[name].exists())
+        )
+
+    def install(self, packages: Sequence[str]) -> None:
+        """Install packages with apt, refreshing its lists first."""
+        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+        hint = "install them by hand: apt-get install " + " ".join(packages)
+        run(["apt-get", "update"], timeout=300, env=quiet, hint=hint, on_line=self._on_line)
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+        run(install, timeout=1200, env=quiet, hint=hint, on_line=self._on_line)
+
+    def networks(self) -> frozenset[IPv4Network]:
+        """Networks that this machine has a route to, but for the default."""
+        if find_program("ip") is None:
+            return frozenset()
+        routes = json.loads(run(["ip", "-4", "-json", "route", "show", "table", "all"]).stdout)
+        found = set()
+        for route in routes:
+            if route["dst"] != "default" and route.get("type", "unicast") in ("unicast", "local"):
+                found.add(IPv4Network(route["dst"]))
+        return frozenset(found)
+
+    def changed_sysctls(self) -> tuple[str, ...]:
+        """Sysctls that differ from what they were before the first lab."""
+        if not self._record.exists():
+            return ()
+        changes = []
+        for name, before in json.loads(self._record.read_text()).items():
+            path = self._sysctls / name.replace(".", "/")
+            now = path.read_text().strip() if path.exists() else before
+            if now != before:
+                changes.append(f"{name}: {before} -> {now}")
+        return tuple(changes)

@@ -1,0 +1,73 @@
+"""Playbooks that run on this machine itself, for the lab: no site, no vault."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import appliance
+from appliance.adapters.content import find_content_root
+from appliance.errors import LabError
+
+
+class LocalPlays:
+    """Runs lab_up and lab_down with ansible-runner."""
+
+    def run(self, playbook: str, variables: dict[str, Any]) -> None:
+        """Run one playbook to its end.
+
+        Raises:
+            LabError: it failed; says which task, and why.
+        """
+        import ansible_runner
+
+        failures: list[dict[str, Any]] = []
+
+        def on_event(event: dict[str, Any]) -> bool:
+            if event.get("event") in ("runner_on_failed", "runner_item_on_failed"):
+                failures.append(event.get("event_data", {}))
+            return True
+
+        playbooks = find_content_root() / "playbooks"
+        with TemporaryDirectory(prefix="appliance-lab-") as directory:
+            result = ansible_runner.run(
+                private_data_dir=directory,
+                playbook=str(playbooks / f"{playbook}.yml"),
+                inventory={"all": {"hosts": {"localhost": {"ansible_connection": "local"}}}},
+                # Nothing secret: names, addresses and a public key.
+                extravars={**self._recipe(), **variables},
+                envvars=_environment(playbooks),
+                event_handler=on_event,
+                quiet=True,
+                settings={"idle_timeout": 0},
+            )
+            output = (result.stdout.read() if result.stdout else "").splitlines()[-15:]
+        if result.rc != 0:
+            data = failures[0] if failures else {}
+            message = str(data.get("res", {}).get("msg") or f"{playbook} ended as {result.status}")
+            raise LabError(
+                message.strip(),
+                task=f"{data.get('task', '-')} ({data.get('task_path', '-')})",
+                hint="mend it, then run the same command again: it goes on from here",
+                details=() if failures else output,
+            )
+
+    @staticmethod
+    def _recipe() -> dict[str, str]:
+        """The node's recipe is data of this package, wherever that is installed."""
+        return {"lab_node_recipe_dir": str(Path(appliance.__file__).parent / "lab" / "node")}
+
+
+def _environment(playbooks: Path) -> dict[str, str]:
+    package_parent = str(Path(appliance.__file__).parents[1])
+    beside = str(Path(sys.executable).parent)
+    return {
+        "ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, (package_parent, os.environ.get("PYTHONPATH", "")))
+        ),
+        "PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}",
+    }

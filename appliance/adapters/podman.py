@@ -1,0 +1,75 @@
+"""podman, for reading and for a shell; only role lab_node creates or removes lab nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from ipaddress import IPv4Network
+from typing import Any
+
+from appliance.adapters.processes import find_program, run
+from appliance.errors import LabError
+from appliance.model.lab import RunningNode
+
+LABEL = "appliance-lab"
+NETWORK_PREFIX = "appliance-"
+
+
+class Podman:
+    """The labs on this machine."""
+
+    def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
+        """The nodes of one lab, or of all, by name."""
+        chosen = f"label={LABEL}={lab}" if lab else f"label={LABEL}"
+        found = self._json("ps", "--all", "--filter", chosen, "--format", "json")
+        names = [entry["Names"][0] for entry in found]
+        details = self._json("container", "inspect", *names) if names else []
+        return tuple(sorted((_container(entry) for entry in details), key=lambda node: node.name))
+
+    def subnets(self) -> dict[str, IPv4Network]:
+        """The network of each lab that has one."""
+        found = {}
+        for network in self._json("network", "ls", "--format", "json"):
+            lab = (network.get("labels") or {}).get(LABEL)
+            if lab and network.get("subnets"):
+                found[lab] = IPv4Network(network["subnets"][0]["subnet"])
+        return found
+
+    def shell(self, node: str, command: tuple[str, ...] = ()) -> None:
+        """Replace this process by a shell in the node (or by ``command`` there)."""
+        program = find_program("podman")
+        if program is None or node not in {found.name for found in self.nodes()}:
+            known = ", ".join(found.name for found in self.nodes()) if program else ""
+            raise LabError(
+                f"no lab on this machine has a node {node}",
+                hint=f"one of: {known}" if known else "appliance lab up",
+            )
+        terminal = ["--tty"] if os.isatty(0) else []
+        words = [
+            *("podman", "exec", "--interactive"),
+            *terminal,
+            node,
+            *(command or ("bash", "-l")),
+        ]
+        os.execv(program, words)  # noqa: S606 - a word list, never a shell
+
+    def _json(self, *words: str) -> list[dict[str, Any]]:
+        done = run(
+            ["podman", *words], timeout=60, hint="podman info says what is wrong with podman"
+        )
+        return json.loads(done.stdout or "[]") or []
+
+
+def _container(entry: dict[str, Any]) -> RunningNode:
+    networks = entry.get("NetworkSettings", {}).get("Networks") or {}
+    addresses = [network.get("IPAddress") for network in networks.values()]
+    configured = [
+        (network.get("IPAMConfig") or {}).get("IPv4Address") for network in networks.values()
+    ]
+    return RunningNode(
+        name=entry["Name"],
+        lab=entry["Config"]["Labels"].get(LABEL, ""),
+        state=entry["State"]["Status"],
+        address=next((address for address in [*addresses, *configured] if address), ""),
+        image=entry.get("ImageName", ""),
+    )

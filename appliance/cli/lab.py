@@ -1,0 +1,182 @@
+"""``appliance lab``: the rehearsal twin on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.options import output_option, yes_option
+from appliance.cli.render import print_json, print_table
+from appliance.errors import Refused
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.cli.lab_parts import LabParts
+    from appliance.model.lab import RunningNode
+    from appliance.model.lab_host import Need
+    from appliance.workflows.lab_up import LabUpResult
+
+name_option = click.option(
+    "--name", default="lab", show_default=True, help="The lab; its nodes' names begin with it."
+)
+
+
+@click.group()
+def lab() -> None:
+    """Rehearse on this machine: a site of containers that behave like bare servers."""
+
+
+@lab.command()
+@name_option
+@click.option(
+    "--control-planes",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    help="How many control-plane nodes.",
+)
+@click.option("--workers", type=click.IntRange(0, 20), default=2, show_default=True)
+@click.option(
+    "--site",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the site is written. Default: inventories/lab/NAME in a checkout, else ./NAME.",
+)
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The bundle; built here when it is not there. Default: one per release in the cache.",
+)
+@click.option("--release", help="The release to install. Default: the newest.")
+@click.option("--bare", is_flag=True, help="Stop at bare nodes: no bundle, no install.")
+@yes_option
+@click.pass_obj
+def up(
+    app: Application,
+    name: str,
+    control_planes: str,
+    workers: int,
+    site: Path | None,
+    bundle: Path | None,
+    release: str | None,
+    bare: bool,
+    yes: bool,
+) -> None:
+    """Bring up a lab: bare nodes in containers, then the same install as on a rack.
+
+    \b
+    What happens to this machine (root is needed):
+    - missing programs are installed with apt; you are asked first
+    - a node image and the bundle are built into the cache, once
+    - containers, volumes and one internal network are made, all named after the lab
+    - some sysctls are raised; they are printed, and put back after the last lab
+
+    Run it again whenever it was interrupted: it goes on from what it finds.
+
+    Example: appliance lab up --workers 2 --yes
+    """
+    from appliance.cli.lab_parts import LabParts
+
+    parts = LabParts(app, name, site, bundle, release)
+    result = parts.up(int(control_planes), workers, lambda needs: _packages(needs, yes), bare=bare)
+    _show(parts, result, bare=bare)
+
+
+@lab.command()
+@name_option
+@yes_option
+def down(name: str, yes: bool) -> None:
+    """Take a lab down, in whatever state it is.
+
+    \b
+    What happens to this machine:
+    - the lab's containers, volumes, network and control groups are removed
+    - after the last lab, sysctls are put back
+    - the site directory, the image and the bundle stay
+
+    Example: appliance lab down --yes
+    """
+    from appliance.cli.lab_parts import take_down
+
+    nodes = take_down(name, lambda found: _destroy(name, found, yes))
+    click.echo(f"lab {name} is down ({len(nodes)} nodes removed)" if nodes else f"no lab {name}")
+
+
+@lab.command()
+@click.option("--name", default=None, help="Only this lab. Default: all labs of this machine.")
+@output_option
+def status(name: str | None, output: str) -> None:
+    """List the nodes of the labs on this machine, and what a lab cannot prove."""
+    from appliance.adapters.podman import Podman
+    from appliance.model.lab import STAND_INS
+
+    nodes = Podman().nodes(name)
+    if output == "json":
+        print_json(
+            {
+                "nodes": [vars(node) for node in nodes],
+                "stand_ins": [vars(standin) for standin in STAND_INS],
+            }
+        )
+        return
+    rows = [(node.lab, node.name, node.state, node.address, node.image) for node in nodes]
+    print_table(("lab", "node", "state", "address", "image"), rows)
+    click.echo()
+    print_table(
+        ("stand-in for", "played by", "so a lab proves nothing about"),
+        [(standin.part, standin.played_by, standin.not_proven) for standin in STAND_INS],
+    )
+
+
+@lab.command(context_settings={"ignore_unknown_options": True})
+@click.argument("node")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def shell(node: str, command: tuple[str, ...]) -> None:
+    """Open a root shell in NODE, or run COMMAND there.
+
+    Example: appliance lab shell lab-cp1
+    """
+    from appliance.adapters.podman import Podman
+
+    Podman().shell(node, command)
+
+
+def _packages(needs: Sequence[Need], yes: bool) -> bool:
+    return yes or _ask("Install them with apt-get?", [need.program for need in needs])
+
+
+def _destroy(name: str, nodes: Sequence[RunningNode], yes: bool) -> bool:
+    return yes or _ask(f"Destroy lab {name}?", [node.name for node in nodes])
+
+
+def _ask(question: str, names: Sequence[str]) -> bool:
+    if not sys.stdin.isatty():
+        raise Refused(
+            "nobody is there to confirm: nothing was changed",
+            hint="pass --yes, or run it by hand",
+            details=[f"to confirm: {', '.join(names)}"],
+        )
+    click.echo(", ".join(names), err=True)
+    return click.confirm(question, err=True)
+
+
+def _show(parts: LabParts, result: LabUpResult, *, bare: bool) -> None:
+    """Where the time went, and how to look inside."""
+    total = sum(result.seconds.values())
+    print_table(
+        ("part", "seconds"), [(part, f"{took:.1f}") for part, took in result.seconds.items()]
+    )
+    click.echo(f"(parts may overlap; their sum is {total:.0f} s)\n")
+    names = [node.name for node in result.lab.nodes]
+    if bare:
+        click.echo(f"bare nodes: {', '.join(names)}")
+    else:
+        parts.show_nodes()
+        click.echo(f"kubeconfig: {parts.kubeconfig}")
+    click.echo(f"look inside: appliance lab shell {names[0]}")
+    click.echo(f"             appliance status --site {parts.site}")
+    click.echo(f"stand-ins:   appliance lab status --name {result.lab.name}")
+    click.echo(f"take down:   appliance lab down --name {result.lab.name}")

@@ -1,0 +1,143 @@
+"""Builds the adapters of the lab's workflows, and joins them to site, bundle and install."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.adapters.lab_host import LabMachine
+from appliance.adapters.lab_plays import LocalPlays
+from appliance.adapters.lab_sites import LabSiteFiles
+from appliance.adapters.podman import Podman
+from appliance.workflows.lab_down import LabDownPorts, lab_down
+from appliance.workflows.lab_up import LabUpPorts, LabUpRequest, LabUpResult, lab_up
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.lab import RunningNode
+    from appliance.model.lab_host import Need
+    from appliance.model.lab_site import LabSite
+
+OPERATING_SYSTEM = "debian-12"
+
+
+def take_down(
+    name: str, confirm: Callable[[tuple[RunningNode, ...]], bool]
+) -> tuple[RunningNode, ...]:
+    """Run the workflow with this machine's adapters."""
+    return lab_down(name, LabDownPorts(LabMachine(), Podman(), LocalPlays(), confirm, _note))
+
+
+class LabParts:
+    """Everything one ``lab up`` needs, with the defaults filled in."""
+
+    def __init__(
+        self,
+        app: Application,
+        name: str,
+        site: Path | None,
+        bundle: Path | None,
+        release: str | None,
+    ) -> None:
+        self._app = app
+        self.name = name
+        self.release = release or _newest_release()
+        self.site = site or default_site(name)
+        self.bundle = bundle or default_bundle(self.release)
+        self._began = time.monotonic()
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Where install leaves the operator's kubeconfig."""
+        return self.site / ".appliance" / "kubeconfig"
+
+    def up(
+        self,
+        control_planes: int,
+        workers: int,
+        confirm: Callable[[Sequence[Need]], bool],
+        *,
+        bare: bool,
+    ) -> LabUpResult:
+        """Run the workflow."""
+        request = LabUpRequest(
+            name=self.name,
+            control_planes=control_planes,
+            workers=workers,
+            site_directory=self.site,
+            release=self.release,
+            operating_system=OPERATING_SYSTEM,
+            bundle=self.bundle,
+            bundle_is_there=(self.bundle / "manifest.json").is_file(),
+            install=not bare,
+        )
+        ports = LabUpPorts(
+            host=LabMachine(),
+            containers=Podman(),
+            plays=LocalPlays(),
+            sites=LabSiteFiles(self._write_site),
+            build_bundle=self._build_bundle,
+            install=self._install,
+            confirm=confirm,
+            note=self._note,
+            monotonic=time.monotonic,
+        )
+        return lab_up(request, ports)
+
+    def show_nodes(self) -> None:
+        """The table of nodes, as ``status`` shows it."""
+        from appliance.cli.status_view import show_status
+
+        connected = self._app.connect(self.site)
+        observed, _look, _plan = connected.look()
+        show_status(connected.site, observed)
+
+    def _note(self, text: str) -> None:
+        click.echo(f"[{time.monotonic() - self._began:6.1f} s] {text}", err=True)
+
+    def _write_site(self, directory: Path, site: LabSite) -> None:
+        raise NotImplementedError
+
+    def _build_bundle(self) -> None:
+        raise NotImplementedError
+
+    def _install(self) -> None:
+        from appliance.cli.progress import progress
+        from appliance.model.planner import Scope
+
+        connected = self._app.connect(self.site, self.bundle)
+        with progress() as display:
+            connected.install(
+                Scope(only=None, until=None, nodes=frozenset()), display, lambda _plan: True
+            )
+
+
+def default_site(name: str) -> Path:
+    """inventories/lab/NAME in a checkout, else ./NAME."""
+    from appliance.adapters.content import find_content_root
+
+    root = find_content_root()
+    if (root / "pyproject.toml").is_file():
+        return root / "inventories" / "lab" / name
+    return Path(name)
+
+
+def default_bundle(release: str) -> Path:
+    """One bundle per release in the cache."""
+    from appliance.adapters.cache import cache_directory
+
+    return cache_directory() / "bundles" / f"{release}-{OPERATING_SYSTEM}"
+
+
+def _newest_release() -> str:
+    from appliance.adapters.content import list_releases
+
+    return sorted(list_releases())[-1]
+
+
+def _note(text: str) -> None:
+    click.echo(text, err=True)

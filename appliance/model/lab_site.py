@@ -1,0 +1,101 @@
+"""The site of a lab: the same keys as any site, with the values that containers need.
+
+A lab's peculiarities are settings of its site, so that no role and no step ever asks whether this
+is a lab. What must not be here: writing the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from appliance.model.lab import HARDWARE, NODE_USER, POD_CIDR, SERVICE_CIDR, Lab
+
+REGISTRY_PORT, ARTIFACTS_PORT = 5000, 9443
+KEY = Path(".appliance", "ssh", "id_ed25519")
+PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
+VIRTUAL_ADDRESS_OFFSET = 10
+
+# kubeadm's SystemVerification wants the kernel's configuration from /lib/modules, which a container
+# has not; binaries built with Go 1.25 or later fail HTTPProxyCIDR, since Go refuses the URL that
+# kubeadm makes of a range.
+IGNORED_PREFLIGHT_ERRORS = ("SystemVerification", "HTTPProxyCIDR")
+
+# All nodes share one disk that other work fills and empties: nothing is evicted for it.
+KUBELET = {
+    "evictionHard": {
+        "imagefs.available": "0%",
+        "memory.available": "0%",
+        "nodefs.available": "0%",
+        "nodefs.inodesFree": "0%",
+    },
+    "imageGCHighThresholdPercent": 100,
+}
+# nf_conntrack's size belongs to the host's network namespace.
+KUBE_PROXY = {"conntrack": {"maxPerCore": 0}}
+
+
+@dataclass(frozen=True)
+class LabSite:
+    """What ``site init`` is to write for a lab."""
+
+    settings: Mapping[str, Any]
+    groups: Mapping[str, tuple[str, ...]]
+    host_vars: Mapping[str, Mapping[str, Any]]
+
+
+def lab_site(lab: Lab, *, release: str, operating_system: str, private_key: Path) -> LabSite:
+    """The site of a lab: settings, groups and one set of values per node."""
+    control_plane = tuple(node.name for node in lab.nodes if node.control_plane)
+    workers = tuple(node.name for node in lab.nodes if not node.control_plane)
+    groups = {"control_plane": control_plane, "services": (lab.services.name,)}
+    if workers:
+        groups["cpu_workers"] = workers
+    return LabSite(
+        settings=_settings(lab, release, operating_system, private_key),
+        groups=groups,
+        host_vars={
+            node.name: {"address": f"{node.address}/{lab.subnet.prefixlen}", "hardware": HARDWARE}
+            for node in lab.nodes
+        },
+    )
+
+
+def _settings(lab: Lab, release: str, operating_system: str, private_key: Path) -> dict[str, Any]:
+    return {
+        "site_name": lab.name,
+        "appliance_release": release,
+        "operating_system": operating_system,
+        "domain": lab.domain,
+        "dns_servers": [],
+        "ntp_servers": [],
+        "registry": f"registry.{lab.domain}:{REGISTRY_PORT}",
+        "artifacts": f"artifacts.{lab.domain}:{ARTIFACTS_PORT}",
+        "network": {
+            "pod_cidr": POD_CIDR,
+            "service_cidr": SERVICE_CIDR,
+            "lan_cidrs": [str(lab.subnet)],
+        },
+        "control_plane_endpoint": _endpoint(lab),
+        "connection": {"user": NODE_USER, "private_key": str(private_key)},
+        "kubernetes": {
+            "ignore_preflight_errors": list(IGNORED_PREFLIGHT_ERRORS),
+            "kubelet": KUBELET,
+            "kube_proxy": KUBE_PROXY,
+        },
+        "time": {"may_set_clock": False},
+    }
+
+
+def _endpoint(lab: Lab) -> dict[str, Any]:
+    name = f"api.{lab.domain}"
+    if sum(node.control_plane for node in lab.nodes) == 1:
+        return {"name": name, "port": PLAIN_API_PORT, "balancer": "none"}
+    return {
+        "name": name,
+        "port": BALANCED_API_PORT,
+        "balancer": "keepalived",
+        "virtual_address": str(lab.subnet.network_address + VIRTUAL_ADDRESS_OFFSET),
+    }

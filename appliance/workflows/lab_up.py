@@ -1,0 +1,194 @@
+"""``appliance lab up``: from nothing to a site of containers with a working cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from appliance.errors import Refused
+from appliance.model.lab import Lab, choose_subnet, plan_lab, role_variables
+from appliance.model.lab_host import NEEDS, Need, missing_needs, packages_for
+from appliance.model.lab_site import KEY, LabSite, lab_site
+from appliance.workflows.lab_ports import LabContainers, LabHost, LabPlays, LabSites
+
+
+@dataclass(frozen=True)
+class LabUpRequest:
+    """What was asked for.
+
+    Attributes:
+        name: the lab's name; its nodes' names begin with it.
+        control_planes: 1 or 3.
+        workers: how many.
+        site_directory: where the site is written.
+        release: the release to install.
+        operating_system: what the nodes run.
+        bundle: the bundle to install from.
+        bundle_is_there: whether it need not be built.
+        install: False stops at bare nodes.
+    """
+
+    name: str
+    control_planes: int
+    workers: int
+    site_directory: Path
+    release: str
+    operating_system: str
+    bundle: Path
+    bundle_is_there: bool
+    install: bool = True
+
+
+@dataclass(frozen=True)
+class LabUpPorts:
+    """The outside.
+
+    Attributes:
+        host: this machine.
+        containers: podman.
+        plays: local playbooks.
+        sites: site directories.
+        build_bundle: makes the bundle at the request's path.
+        install: brings the site's nodes to a working appliance.
+        confirm: asks before packages are installed on this machine.
+        note: tells the operator one line.
+        monotonic: seconds.
+    """
+
+    host: LabHost
+    containers: LabContainers
+    plays: LabPlays
+    sites: LabSites
+    build_bundle: Callable[[], None]
+    install: Callable[[], None]
+    confirm: Callable[[Sequence[Need]], bool]
+    note: Callable[[str], None]
+    monotonic: Callable[[], float]
+
+
+@dataclass
+class LabUpResult:
+    """The lab that is up, and what each part took."""
+
+    lab: Lab
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
+    """Bring a lab up; run again after an interruption it goes on from what is there.
+
+    Raises:
+        Refused: not root, not confirmed, or a site of another lab is in the way.
+        LabError: a node could not be made.
+    """
+    lab = plan_lab(
+        request.name,
+        _subnet(request.name, ports) if ports.host.is_root() else IPv4Network("198.18.1.0/24"),
+        control_planes=request.control_planes,
+        workers=request.workers,
+    )
+    result = LabUpResult(lab)
+    if not ports.host.is_root():
+        raise Refused(
+            "the lab needs root on this machine: it starts privileged containers",
+            hint=f"sudo appliance lab up --name {request.name}",
+        )
+    with _timed(result, "prerequisites", ports):
+        _prerequisites(request, ports)
+    with _timed(result, "site", ports):
+        _site(request, ports, lab)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        nodes = pool.submit(_nodes, request, ports, result)
+        if request.install and not request.bundle_is_there:
+            with _timed(result, "bundle", ports):
+                ports.build_bundle()
+        nodes.result()
+    for change in ports.host.changed_sysctls():
+        ports.note(f"this machine's sysctl {change} (put back after the last lab)")
+    if request.install:
+        with _timed(result, "install", ports):
+            ports.install()
+    return result
+
+
+def _subnet(name: str, ports: LabUpPorts) -> IPv4Network:
+    """The network the lab has, else a free one."""
+    if not ports.host.programs(("podman",)):
+        return choose_subnet(name, ports.host.networks())
+    subnets = ports.containers.subnets()
+    return subnets.get(name) or choose_subnet(
+        name, ports.host.networks() | frozenset(subnets.values())
+    )
+
+
+def _prerequisites(request: LabUpRequest, ports: LabUpPorts) -> None:
+    building = request.install and not request.bundle_is_there
+    names = [need.program for need in NEEDS]
+    missing = missing_needs(ports.host.programs(names), build_bundle=building)
+    if not missing:
+        return
+    for need in missing:
+        ports.note(f"missing: {need.program} ({need.purpose})")
+    packages = packages_for(missing)
+    if not ports.confirm(missing):
+        raise Refused(
+            f"the lab needs {', '.join(packages)} on this machine; nothing was changed",
+            hint="pass --yes, or: apt-get install " + " ".join(packages),
+        )
+    ports.note(f"installing: apt-get install {' '.join(packages)}")
+    ports.host.install(packages)
+    still = missing_needs(ports.host.programs(names), build_bundle=building)
+    if still:
+        raise Refused(
+            f"{still[0].program} is still missing after installing {', '.join(packages)}",
+            hint="put it on the PATH of root, then run the same command again",
+        )
+
+
+def _site(request: LabUpRequest, ports: LabUpPorts, lab: Lab) -> None:
+    directory = request.site_directory.resolve()
+    wanted = _lab_site(request, lab)
+    if not ports.sites.exists(directory):
+        ports.sites.write(directory, wanted)
+    else:
+        differences = ports.sites.matches(directory, wanted)
+        if differences:
+            raise Refused(
+                f"{directory} is a site, and not of the lab that was asked for",
+                hint="give another --site or --name, or move that directory away",
+                details=differences,
+            )
+    ports.sites.make_key(directory)
+
+
+def _lab_site(request: LabUpRequest, lab: Lab) -> LabSite:
+    return lab_site(
+        lab,
+        release=request.release,
+        operating_system=request.operating_system,
+        private_key=request.site_directory.resolve() / KEY,
+    )
+
+
+def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> None:
+    directory = request.site_directory.resolve()
+    variables = role_variables(
+        result.lab,
+        public_key=f"{directory / KEY}.pub",
+        known_hosts=str(directory / "known_hosts"),
+    )
+    with _timed(result, "nodes", ports):
+        ports.plays.run("lab_up", variables)
+
+
+@contextmanager
+def _timed(result: LabUpResult, part: str, ports: LabUpPorts) -> Iterator[None]:
+    began = ports.monotonic()
+    ports.note(f"{part}: begun")
+    yield
+    result.seconds[part] = ports.monotonic() - began
+    ports.note(f"{part}: done after {result.seconds[part]:.1f} s")
