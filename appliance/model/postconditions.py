@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model.cluster import Cluster, ClusterState
+from appliance.model.cluster import Cluster, ClusterNode, ClusterState
 from appliance.model.desired import MODULES, SYSCTLS, Desired
 from appliance.model.groups import CONTROL_PLANE
 
@@ -158,8 +158,10 @@ def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[
     member = cluster.nodes.get(node.name)
     if member is None or not member.control_plane:
         yield "is not a control-plane member of the cluster"
-    elif not photo.at("kubernetes.api_healthz.ok"):
-        yield "its API server is not healthy"
+    else:
+        if not photo.at("kubernetes.api_healthz.ok"):
+            yield "its API server is not healthy"
+        yield from _passport(photo, member)
     for what in cluster.missing:
         yield f"the cluster has no {what}"
     if desired.site.settings.control_plane_endpoint.balancer == "keepalived":
@@ -192,6 +194,14 @@ def workers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield "there is no cluster yet"
         return
     yield from _in_cluster(node, desired, cluster)
+    if node.name in cluster.nodes:
+        yield from _passport(observed.photographs[node.name], cluster.nodes[node.name])
+
+
+def _passport(photo: Photograph, member: ClusterNode) -> Iterator[str]:
+    """A machine that can tell its serial has it on its Node object, for the day it is replaced."""
+    if member.serial is None and photo.serial:
+        yield "its accepted serial is not on its Node object"
 
 
 def _kubelet(photo: Photograph, desired: Desired) -> Iterator[str]:
@@ -212,8 +222,6 @@ def _in_cluster(node: Node, desired: Desired, cluster: Cluster) -> Iterator[str]
         yield f"is not Ready: {member.not_ready_reason or 'no reason given'}"
     elif member.version != desired.kubernetes_version:
         yield f"its kubelet says {member.version}, not {desired.kubernetes_version}"
-    if member.serial is None:
-        yield "its accepted serial is not on its Node object"
     if member.internal_ip and member.internal_ip != node.ip:
         yield f"is known to the cluster by {member.internal_ip}, not by {node.ip}"
     yield from _pods_on(node, cluster)
