@@ -188,7 +188,7 @@ class NodeJob:
             [
                 "systemd-run",
                 "--unit=" + self.unit,
-                "--description=appliance: " + " ".join(command)[:120],
+                "--description=appliance: " + " ".join(" ".join(command).split())[:120],
                 "--collect",
                 "--no-block",
                 "--quiet",

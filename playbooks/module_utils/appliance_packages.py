@@ -212,13 +212,14 @@ def apt_configuration(source_list, state_dir, lock_seconds):
 
 
 def write_configuration(source_list, lock_seconds, state_dir=STATE_DIR):
-    """Write the configuration and its folders; return its path."""
+    """Write the configuration, its folders and the script; return the configuration's path."""
     conf = Path("/etc/apt/apt.conf.d/90appliance")
     for part in ("conf.d", "lists/partial", "cache/archives/partial"):
         (state_dir / part).mkdir(parents=True, exist_ok=True)
     link = state_dir / "conf.d" / "90appliance"
     if not link.is_symlink():
         link.symlink_to(conf)
+    (state_dir / "install.sh").write_text(SCRIPT)
     path = state_dir / "apt.conf"
     path.write_text(apt_configuration(source_list, state_dir, lock_seconds))
     return str(path)
@@ -228,7 +229,7 @@ def job_command(planned, configuration, want):
     """Return the argv of the transient unit."""
     policy = "" if want["start_services"] else str(POLICY)
     replaces = " %s " % " ".join(want["replaces"])
-    command = ["/bin/sh", "-c", SCRIPT, "packages", policy, configuration, replaces]
+    command = ["/bin/sh", str(STATE_DIR / "install.sh"), policy, configuration, replaces]
     if planned.missing:
         command += ["install", "--allow-change-held-packages"]
         command += ["--allow-downgrades"] if want["allow_downgrade"] else []

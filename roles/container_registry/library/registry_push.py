@@ -56,7 +56,7 @@ ACCEPT = ", ".join(
         "docker.distribution.manifest.list.v2+json",
     )
 )
-PUSH = """
+PUSH = """\
 set -eu
 crane=$1; at_once=$2; shift 2
 printf '%s\\n' "$@" | xargs -P "$at_once" -n 2 "$crane" push
@@ -152,7 +152,9 @@ def push(module, images):
     for image in images:
         folder = single_layout(layout, image, want["images"][image])
         pairs += [str(folder), "%s/%s" % (want["registry"], image)]
-    command = ["/bin/sh", "-c", PUSH, "push", want["crane"], str(want["at_once"]), *pairs]
+    script = PUSH_DIR / "push.sh"
+    script.write_text(PUSH)
+    command = ["/bin/sh", str(script), want["crane"], str(want["at_once"]), *pairs]
     environment = {"SSL_CERT_FILE": want["ca_path"], "NO_PROXY": "*", "no_proxy": "*"}
     job = NodeJob("registry-push", module.run_command, python=sys.executable)
     result, _ = job.run(command, environment, deadline_seconds=want["deadline_seconds"])
