@@ -1,0 +1,161 @@
+"""Where an artifact of a release can come from: one frozen record for each kind of source.
+
+Sources are listed in order of preference; the builder takes the first that works. A digest is only
+written where it was read in a citable place, and is absent otherwise, never invented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class Frozen(BaseModel):
+    """Plain data that refuses unknown keys and changes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class UrlSource(Frozen):
+    """A file that its maker publishes.
+
+    Attributes:
+        member: the file to take out of the archive that ``url`` is; None takes the whole.
+        version: where it differs from the artifact's.
+    """
+
+    kind: Literal["url"]
+    url: str
+    sha256: Sha256 | None = None
+    member: str | None = None
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        return f"{self.url}#{self.member}" if self.member else self.url
+
+
+class OciSource(Frozen):
+    """An image in a public registry: ``HOST/REPOSITORY:TAG``."""
+
+    kind: Literal["oci"]
+    reference: Annotated[str, StringConstraints(pattern=r"^[^/]+\.[^/]+/.+:[^/:]+$")]
+    digest: Digest | None = None
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        return f"{self.reference}@{self.digest}" if self.digest else self.reference
+
+
+class GoSource(Frozen):
+    """A program that the ordinary Go client builds from a wrapper module.
+
+    Attributes:
+        module: the wrapper's folder below ``<release>/go``, which holds go.mod and go.sum.
+        package: the command's package path.
+        at: version of the module that the package belongs to, for people.
+        minimum_go: the oldest Go that builds it, such as ``1.17``.
+        cgo: link statically with the C compiler.
+        generate: a step that must run before the build.
+    """
+
+    kind: Literal["go"]
+    module: str
+    package: str
+    at: str
+    ldflags: tuple[str, ...] = ()
+    minimum_go: str = "1.17"
+    cgo: bool = False
+    generate: Literal["kubernetes-openapi"] | None = None
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        return f"{self.package}@{self.at}"
+
+
+class AptSource(Frozen):
+    """One file out of a package of the target operating system."""
+
+    kind: Literal["apt"]
+    package: str
+    member: str
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        return f"{self.package}:/{self.member.lstrip('/')}"
+
+
+class ComposeSource(Frozen):
+    """An image made here from binaries and packages, or a C program of the release's own.
+
+    Attributes:
+        packages: the root's packages (with all they need) from the target operating system.
+        files: path in the image -> name of the artifact that is put there.
+        links: path in the image -> what the symbolic link there points to.
+        applets: path of a multi-call program -> the folder that gets a link for each applet.
+        c_program: a C file below the release's folder, compiled to one static binary; then nothing
+            else may be said.
+    """
+
+    kind: Literal["compose"]
+    packages: tuple[str, ...] = ()
+    files: Mapping[str, str] = Field(default_factory=dict)
+    links: Mapping[str, str] = Field(default_factory=dict)
+    directories: tuple[str, ...] = ()
+    applets: Mapping[str, str] = Field(default_factory=dict)
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = Field(default_factory=dict)
+    c_program: str | None = None
+    version: str | None = None
+
+    @model_validator(mode="after")
+    def _either_an_image_or_a_program(self) -> ComposeSource:
+        if self.c_program and (self.packages or self.files or self.entrypoint):
+            raise ValueError("c_program makes a binary: packages, files and entrypoint are no use")
+        if not (self.c_program or self.files or self.packages):
+            raise ValueError("composes nothing: give files, packages or c_program")
+        return self
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The artifacts it is made from."""
+        return tuple(dict.fromkeys(self.files.values()))
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        if self.c_program:
+            return self.c_program
+        return " + ".join((*(f"apt:{name}" for name in self.packages), *self.inputs))
+
+
+class FileSource(Frozen):
+    """A file that the operator puts into the folder given by ``--files``, with its ``.sha256``."""
+
+    kind: Literal["file"]
+    name: str
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        return self.name
+
+
+Source = Annotated[
+    UrlSource | OciSource | GoSource | AptSource | ComposeSource | FileSource,
+    Field(discriminator="kind"),
+]
