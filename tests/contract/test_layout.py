@@ -1,0 +1,120 @@
+"""The repository's shape: its top level, its READMEs, and how long a file may be."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.contract import tree
+
+FOLDERS = {"appliance", "playbooks", "roles", "inventories", "hardware", "molecule", "tests"}
+DOTFILES = {".ci", ".config", ".gitignore", ".pre-commit-config.yaml"}
+LONGEST_FILE = 400
+LONGEST_README = 60
+LONGEST_SHELL = 30
+# What machines write or read whole: module sums, recorded output, the table of a release.
+COUNTED_BY_NOBODY = ("go.sum", "go.mod")
+NOBODYS_NAMES = {"utils", "helpers", "common", "misc", "lib", "scripts", "util", "helper"}
+
+
+def test_the_top_level_holds_exactly_what_the_design_names() -> None:
+    assert {path.parts[0] for path in tree.files()} == {
+        *FOLDERS,
+        *DOTFILES,
+        "pyproject.toml",
+        "README.md",
+    }
+
+
+@pytest.mark.parametrize("folder", sorted(FOLDERS))
+def test_every_top_level_folder_says_what_belongs_in_it(folder: str) -> None:
+    path = Path(folder) / "README.md"
+    assert path in tree.files(), f"{path} is missing"
+    lines = tree.read(path).splitlines()
+    assert len(lines) <= LONGEST_README, f"{path} has {len(lines)} lines"
+    assert lines[0].startswith("# ")
+
+
+def test_no_file_is_longer_than_a_reader_can_hold() -> None:
+    long = {}
+    for path in tree.files():
+        if path.name in COUNTED_BY_NOBODY or path.is_relative_to("tests/data"):
+            continue
+        lines = len(tree.read(path).splitlines())
+        if lines > LONGEST_FILE:
+            long[str(path)] = lines
+    assert long == {}
+
+
+def test_nothing_is_named_for_having_no_home() -> None:
+    homeless = [
+        str(path)
+        for path in tree.files()
+        if NOBODYS_NAMES & {part.split(".")[0] for part in path.parts}
+    ]
+    assert homeless == []
+
+
+def test_shell_is_rare_and_short() -> None:
+    shell = [
+        path for path in tree.files() if path.suffix in {".sh", ".bash"} or path == Path(".ci/run")
+    ]
+    assert [str(path) for path in shell if path != Path(".ci/run")] == []
+    for path in shell:
+        assert len(tree.read(path).splitlines()) < LONGEST_SHELL, path
+
+
+def test_every_package_says_what_belongs_and_what_must_not() -> None:
+    silent = [
+        str(path)
+        for path in tree.under("appliance")
+        if path.name == "__init__.py" and not ast.get_docstring(ast.parse(tree.read(path)))
+    ]
+    assert silent == []
+
+
+def test_a_lab_site_is_never_committed() -> None:
+    assert tree.under("inventories/lab") == []
+
+
+def test_no_state_of_a_site_is_in_the_tree() -> None:
+    assert [str(path) for path in tree.files() if ".appliance" in path.parts] == []
+
+
+def test_stand_ins_are_no_package() -> None:
+    inside = tree.under("appliance/lab/standins")
+    assert [str(path) for path in inside if path.name == "__init__.py"] == []
+    imports = [str(path) for path in inside if "import appliance" in tree.read(path)
+               or "from appliance" in tree.read(path)]  # fmt: skip
+    assert imports == []
+
+
+def test_only_the_command_lines_edge_ends_the_process() -> None:
+    ends = [
+        str(path)
+        for path in tree.under("appliance")
+        if path.suffix == ".py"
+        and path != Path("appliance/cli/exits.py")
+        and not path.is_relative_to("appliance/lab/standins")
+        and not path.is_relative_to("appliance/probe")
+        for node in ast.walk(ast.parse(tree.read(path)))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in {("sys", "exit"), ("os", "_exit"), ("os", "system")}
+    ]
+    assert ends == []
+
+
+def test_every_test_is_named_as_a_sentence() -> None:
+    short = [
+        f"{path}: {node.name}"
+        for path in tree.under("tests")
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(tree.read(path)))
+        if isinstance(node, ast.FunctionDef)
+        and node.name.startswith("test_")
+        and node.name.count("_") < 3
+    ]
+    assert short == []
