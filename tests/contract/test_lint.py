@@ -19,7 +19,7 @@ def judge(*argv: str) -> None:
     done = subprocess.run(
         [BIN / argv[0], *argv[1:]],
         cwd=tree.ROOT,
-        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "ANSIBLE_CONFIG": "playbooks/ansible.cfg"},
         capture_output=True,
         text=True,
         check=False,

@@ -18,7 +18,7 @@ MODULES = [
     if path.suffix == ".py" and {"library", "module_utils"} & set(path.parts)
 ]
 # These run on the control host: in the lab's role on localhost, and where certificates are signed.
-ON_THE_CONTROL_HOST = ("roles/lab_node/",)
+ON_THE_CONTROL_HOST = ("roles/lab_node/", "roles/site_certificate/library/certificate_sign.py")
 
 
 def _imports(path: Path) -> set[str]:
