@@ -12,7 +12,7 @@ FACTS = "/etc/appliance-lab/facts"
 
 
 def probe_arguments(desired: Desired) -> tuple[str, ...]:
-    """Return the probe's options: whom to look for, which names to resolve, what to ask over TLS."""
+    """Return the probe's options: peers, names to resolve, TLS services to ask."""
     settings = desired.site.settings
     endpoint = settings.control_plane_endpoint
     peers = [node.ip for node in desired.site.nodes]

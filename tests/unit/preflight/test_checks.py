@@ -1,0 +1,150 @@
+"""Every preflight check on data: ``tests/data/preflight/cases/*.yml`` are the cases.
+
+A case starts from bare nodes (or ``start: member``), changes what was seen of some (``see``), the
+site, or what is known beside, and says all that one check has to say. No other check may find an
+error, unless the case names it under ``also``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import yaml
+
+from appliance.adapters.hardware_files import load_hardware, load_role_minima
+from appliance.model.cluster import ClusterState, NoCluster
+from appliance.model.desired import Desired
+from appliance.model.photograph import Photograph
+from appliance.model.postconditions import Observed
+from appliance.model.preflight import CHECKS, Finding, preflight
+from tests import samples
+from tests.unit.preflight import machines
+
+CASES = [
+    pytest.param(case, id=f"{path.stem}: {case['name']}")
+    for path in sorted((machines.DATA / "preflight" / "cases").glob("*.yml"))
+    for case in yaml.safe_load(path.read_text(encoding="utf-8"))
+]
+MODELS = load_hardware()
+MINIMA = load_role_minima()
+
+
+def _desired(case: dict[str, Any]) -> Desired:
+    site = samples.site(case.get("masters", 1), 2, **case.get("site", {}))
+    hosts = case.get("hosts", {})
+    nodes = tuple(
+        dataclasses.replace(
+            node,
+            **{
+                k: frozenset(v) if k == "groups" else v for k, v in hosts.get(node.name, {}).items()
+            },
+        )
+        for node in site.nodes
+    )
+    wish = samples.desired(
+        dataclasses.replace(site, nodes=nodes), with_bundle=case.get("bundle", True)
+    )
+    if wish.manifest is not None and "manifest" in case:
+        document = wish.manifest.as_json() | case["manifest"]
+        wish = dataclasses.replace(wish, manifest=type(wish.manifest).parse(document))
+    return wish
+
+
+def _photographs(case: dict[str, Any], wish: Desired) -> dict[str, Photograph]:
+    found = {}
+    for node in wish.site.nodes:
+        document = (
+            machines.member(node, serves=node == wish.site.services_node)
+            if case.get("start") == "member"
+            else machines.bare(node)
+        )
+        for path, value in case.get("see", {}).get(node.name, {}).items():
+            machines.put(document, path, value)
+        received = case.get("received_after_seconds", {}).get(node.name)
+        found[node.name] = Photograph(
+            document, None if received is None else machines.EPOCH + received
+        )
+    return found
+
+
+def run(case: dict[str, Any]) -> tuple[Finding, ...]:
+    """All findings of a case."""
+    wish = _desired(case)
+    seen = _photographs(case, wish)
+    cluster: ClusterState = NoCluster()
+    if case.get("start") == "member":
+        cluster = samples.cluster(wish)
+    return preflight(
+        wish,
+        seen,
+        Observed(seen, cluster),
+        accepted=case.get("accepted", {}),
+        models=MODELS,
+        minima=MINIMA,
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_check_on_data(case: dict[str, Any]) -> None:
+    findings = run(case)
+    said = [finding for finding in findings if finding.check == case["check"]]
+    wanted = case.get("findings", [])
+    assert [(f.node, f.severity) for f in said] == [
+        (want["node"], want.get("severity", "error")) for want in wanted
+    ], said
+    for finding, want in zip(said, wanted, strict=True):
+        for part in ("seen", "expected", "hint"):
+            assert want.get(part, "") in getattr(finding, part), getattr(finding, part)
+    errors = {f.check for f in findings if f.severity == "error"} - {case["check"]}
+    assert errors == set(case.get("also", [])), errors
+
+
+@pytest.mark.parametrize("start", ["bare", "member"])
+@pytest.mark.parametrize("masters", [1, 3])
+def test_nodes_that_are_as_they_should_be_have_nothing_to_complain_of(
+    start: str, masters: int
+) -> None:
+    assert [f for f in run({"start": start, "masters": masters}) if f.severity != "info"] == []
+
+
+def test_every_check_has_a_case_that_finds_something_and_one_that_does_not() -> None:
+    good: dict[str, int] = {}
+    bad: dict[str, int] = {}
+    for param in CASES:
+        (case,) = param.values
+        counted = bad if case.get("findings") else good
+        counted[case["check"]] = counted.get(case["check"], 0) + 1
+    names = {check.__name__ for check in CHECKS} - {"hardware", "role_minima"}
+    assert names - bad.keys() == set()
+    assert names - good.keys() == set()
+    assert {"hardware_model", "minimum_cpus"} <= bad.keys() & good.keys()
+
+
+def test_every_error_names_a_fact_an_expectation_and_a_next_command() -> None:
+    for param in CASES:
+        (case,) = param.values
+        for finding in run(case):
+            assert finding.seen, finding
+            assert finding.expected, finding
+            assert finding.hint, finding
+            assert finding.node in finding.sentence()
+            assert "None" not in finding.sentence(), finding
+
+
+def test_errors_come_first() -> None:
+    findings = run({"see": {"w2": {"swap/active": ["/swap.img"], "routes/default": None}}})
+    assert [finding.severity for finding in findings] == ["error", "info"]
+
+
+def test_a_node_that_was_not_photographed_is_left_out() -> None:
+    wish = samples.desired()
+    assert preflight(wish, {}, Observed({}, NoCluster())) == ()
+
+
+def test_forty_nodes_alike_have_nothing_to_complain_of() -> None:
+    wish = samples.desired(samples.site(3, 40))
+    seen = {node.name: Photograph(machines.bare(node)) for node in wish.site.nodes}
+    findings = preflight(wish, seen, Observed(seen, NoCluster()))
+    assert {finding.severity for finding in findings} <= {"info"}
