@@ -14,13 +14,13 @@ DOCUMENTATION = r"""
 module: kube_manifest
 short_description: Apply a manifest when it differs, and wait until it runs
 description:
-  - Compares with C(kubectl diff) on the server side, applies only when something differs, so that
-    C(changed) is true exactly when the cluster was changed.
+  - Compares with C(kubectl diff), applies only when something differs, so that C(changed) is true
+    exactly when the cluster was changed. Not by server-side apply, whose dry run in 1.23 moves the
+    time of a field manager and so differs from itself.
   - Then waits for the workloads named, and when one does not come up says which of its pods are
     not ready and why.
 options:
   path: {description: The manifest on this node, type: path, required: true}
-  field_manager: {description: Owner of the fields, type: str, default: appliance}
   workloads:
     description: What must be rolled out, as namespace/kind/name.
     type: list
@@ -45,16 +45,6 @@ differences: {description: What kubectl diff printed, type: str, returned: alway
 """
 
 
-def options(want):
-    """Return the options that diff and apply share."""
-    return [
-        "--server-side",
-        "--force-conflicts",
-        "--field-manager=" + want["field_manager"],
-        "--filename=" + want["path"],
-    ]
-
-
 def differences(kubectl, want):
     """Return what differs from the manifest, or an empty string.
 
@@ -64,7 +54,7 @@ def differences(kubectl, want):
     found = kubectl.names("--filename=" + want["path"])
     if len(found) < wanted:
         return "%d of %d objects do not exist" % (wanted - len(found), wanted)
-    rc, printed = kubectl.call(["diff", *options(want)], success_codes=(0, 1))
+    rc, printed = kubectl.call(["diff", "--filename=" + want["path"]], success_codes=(0, 1))
     return printed or "kubectl diff ended with 1" if rc else ""
 
 
@@ -143,7 +133,6 @@ def main():
         argument_spec=dict(
             ARGUMENTS,
             path={"type": "path", "required": True},
-            field_manager={"type": "str", "default": "appliance"},
             workloads={"type": "list", "elements": "str", "default": []},
             timeout_seconds={"type": "int", "default": 180},
         ),
@@ -156,7 +145,7 @@ def main():
     try:
         different = differences(kubectl, want)
         if different and not module.check_mode:
-            kubectl.call(["apply", *options(want)])
+            kubectl.call(["apply", "--filename=" + want["path"]])
         fault = None if module.check_mode else wait(kubectl, want)
     except (KubectlError, OSError) as error:
         module.fail_json(msg=str(error))
