@@ -241,7 +241,7 @@ def _kept(value: Any, path: tuple[str, ...]) -> Any:
     if isinstance(value, Mapping):
         pairs = ((key, _kept(item, (*path, str(key)))) for key, item in value.items())
         kept = {key: item for key, item in pairs if not isinstance(item, _Dropped)}
-        return kept if kept or not path or not value or _is_stable(path) else _Dropped()
+        return kept if kept or not path or _is_stable(path) else _Dropped()
     if isinstance(value, list):
         if not _is_stable(path):
             return _Dropped()

@@ -182,15 +182,11 @@ class Source:
         """What a command prints, or None when it is missing, fails or takes too long (noted)."""
         if not self.live:
             known = self.recorded(key)
-            if known is None and argv[0] not in PURE_COMMANDS and not quiet:
-                self.note("%s: not recorded" % argv[0])
             if known is not None or argv[0] not in PURE_COMMANDS:
-                return known
+                return self._noted(known, argv, quiet)
         program = shutil.which(argv[0], path=SEARCH_PATH)
         if program is None:
-            if not quiet:
-                self.note("%s: not installed" % argv[0])
-            return None
+            return self._noted(None, argv, quiet)
         try:
             done = _run([program, *argv[1:]], feed, self.seconds_left(seconds))
         except (subprocess.TimeoutExpired, OSError) as error:
@@ -203,6 +199,11 @@ class Source:
             words = done.stderr.decode("utf-8", "replace").strip().splitlines() or [""]
             self.note("%s: exit %d: %s" % (" ".join(argv[:3]), done.returncode, words[-1]))
         return None
+
+    def _noted(self, text: Optional[str], argv: Sequence[str], quiet: bool) -> Optional[str]:
+        if text is None and not quiet:
+            self.note("%s: %s" % (argv[0], "not installed" if self.live else "not recorded"))
+        return text
 
     def root_command(self, key: str, argv: Sequence[str]) -> Optional[str]:
         """What a command prints that only root may run; a command that is absent is no fault."""

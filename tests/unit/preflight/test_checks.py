@@ -19,11 +19,12 @@ from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import CHECKS, Finding, preflight
+from appliance.model.site import Node
 from tests import samples
 from tests.unit.preflight import machines
 
-CASES = [
-    pytest.param(case, id=f"{path.stem}: {case['name']}")
+CASES: list[tuple[str, dict[str, Any]]] = [
+    (f"{path.stem}: {case['name']}", case)
     for path in sorted((machines.DATA / "preflight" / "cases").glob("*.yml"))
     for case in yaml.safe_load(path.read_text(encoding="utf-8"))
 ]
@@ -33,16 +34,7 @@ MINIMA = load_role_minima()
 
 def _desired(case: dict[str, Any]) -> Desired:
     site = samples.site(case.get("masters", 1), 2, **case.get("site", {}))
-    hosts = case.get("hosts", {})
-    nodes = tuple(
-        dataclasses.replace(
-            node,
-            **{
-                k: frozenset(v) if k == "groups" else v for k, v in hosts.get(node.name, {}).items()
-            },
-        )
-        for node in site.nodes
-    )
+    nodes = tuple(_node(node, case.get("hosts", {}).get(node.name, {})) for node in site.nodes)
     wish = samples.desired(
         dataclasses.replace(site, nodes=nodes), with_bundle=case.get("bundle", True)
     )
@@ -50,6 +42,14 @@ def _desired(case: dict[str, Any]) -> Desired:
         document = wish.manifest.as_json() | case["manifest"]
         wish = dataclasses.replace(wish, manifest=type(wish.manifest).parse(document))
     return wish
+
+
+def _node(node: Node, changes: dict[str, Any]) -> Node:
+    if "groups" in changes:
+        node = dataclasses.replace(node, groups=frozenset(changes["groups"]))
+    return dataclasses.replace(
+        node, hardware=changes.get("hardware"), mac=changes.get("mac", node.mac)
+    )
 
 
 def _photographs(case: dict[str, Any], wish: Desired) -> dict[str, Photograph]:
@@ -86,7 +86,7 @@ def run(case: dict[str, Any]) -> tuple[Finding, ...]:
     )
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES])
 def test_check_on_data(case: dict[str, Any]) -> None:
     findings = run(case)
     said = [finding for finding in findings if finding.check == case["check"]]
@@ -112,8 +112,7 @@ def test_nodes_that_are_as_they_should_be_have_nothing_to_complain_of(
 def test_every_check_has_a_case_that_finds_something_and_one_that_does_not() -> None:
     good: dict[str, int] = {}
     bad: dict[str, int] = {}
-    for param in CASES:
-        (case,) = param.values
+    for _, case in CASES:
         counted = bad if case.get("findings") else good
         counted[case["check"]] = counted.get(case["check"], 0) + 1
     names = {check.__name__ for check in CHECKS} - {"hardware", "role_minima"}
@@ -123,8 +122,7 @@ def test_every_check_has_a_case_that_finds_something_and_one_that_does_not() -> 
 
 
 def test_every_error_names_a_fact_an_expectation_and_a_next_command() -> None:
-    for param in CASES:
-        (case,) = param.values
+    for _, case in CASES:
         for finding in run(case):
             assert finding.seen, finding
             assert finding.expected, finding

@@ -1,0 +1,170 @@
+"""Photographs: typed access, and which fields count when two are compared."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from appliance.model.photograph import (
+    STABILITY,
+    Photograph,
+    differences,
+    photograph_digest,
+    stability,
+    stable_fields,
+)
+from tests.unit.probe import recorded
+
+
+def _documents(tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """Every document of the section cases, so that each field that the probe writes is met."""
+    for path in sorted((recorded.DATA / "cases").glob("*.yml")):
+        for number, case in enumerate(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            root, outputs = recorded.machine(case, tmp_path / path.stem / str(number))
+            yield recorded.look(root, outputs, **case.get("request", {}))
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> dict[str, Any]:
+    root, outputs = recorded.machine({"machine": "docker-debian-12"}, tmp_path)
+    return recorded.look(root, outputs)
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaves(item, (*path, key))
+    elif isinstance(value, list) and value:
+        for item in value:
+            yield from _leaves(item, (*path, "*"))
+    else:
+        yield path
+
+
+def test_every_field_that_the_probe_writes_is_stable_or_volatile_with_a_reason(
+    tmp_path: Path,
+) -> None:
+    met = set()
+    for document in _documents(tmp_path):
+        for path in _leaves(document):
+            found = stability(path)
+            assert found is not None, path
+            met.add(found)
+    assert all(entry.reason for entry in STABILITY.values())
+    assert {entry.stable for entry in met} == {True, False}
+
+
+def test_no_section_is_declared_that_the_probe_does_not_write(document: dict[str, Any]) -> None:
+    assert {path.split(".")[0] for path in STABILITY} == set(document)
+
+
+VOLATILE: list[tuple[str, Any]] = [
+    ("clock/epoch", 1.0),
+    ("host/uptime_seconds", 1.0),
+    ("host/boot_id", "another boot"),
+    ("filesystems/0/free_bytes", 1),
+    ("services/docker/sub", "start"),
+    ("neighbours/table", [{"address": "1.2.3.4", "mac": "02:00:00:00:00:01"}]),
+    ("routes/list", []),
+    ("cni/interfaces", {}),
+    ("runtime/docker/images", ["a:b"]),
+    ("runtime/docker/containers_running", 7),
+    ("kubernetes/etcd_data/bytes", 1),
+    ("jobs", [{"unit": "appliance-x"}]),
+    ("memory/available_bytes", 1),
+    ("unreadable", []),
+]
+STABLE: list[tuple[str, Any]] = [
+    ("host/hostname", "another"),
+    ("services/docker/active", "failed"),
+    ("services/docker/enabled", "disabled"),
+    ("packages/installed", {}),
+    ("packages/holds", ["x"]),
+    ("sysctl_persisted", {}),
+    ("swap/active", ["/swap.img"]),
+    ("routes/default", None),
+    ("nics/0/addresses", []),
+    ("kubernetes/manifests", ["etcd.yaml"]),
+    ("kubernetes/pki", [{"path": "x"}]),
+    ("kubernetes/etcd_data/present", True),
+    ("registry/images", {"a:b": "sha256:1"}),
+    ("resolver/hosts", {}),
+    ("runtime/docker/daemon_json", {"a": 1}),
+    ("filesystems/0/size_bytes", 1),
+    ("trust/system", True),
+]
+
+
+def _changed(document: dict[str, Any], path: str, value: Any) -> Photograph:
+    changed = copy.deepcopy(document)
+    target: Any = changed
+    *parents, last = path.split("/")
+    for key in parents:
+        target = target[int(key)] if isinstance(target, list) else target[key]
+    assert target[last] != value
+    target[last] = value
+    return Photograph(changed)
+
+
+@pytest.mark.parametrize(("path", "value"), VOLATILE)
+def test_what_moves_by_itself_does_not_change_the_digest(
+    document: dict[str, Any], path: str, value: Any
+) -> None:
+    before, after = Photograph(document), _changed(document, path, value)
+    assert photograph_digest(before) == photograph_digest(after)
+    assert differences(before, after) == ()
+
+
+@pytest.mark.parametrize(("path", "value"), STABLE)
+def test_what_somebody_changed_changes_the_digest_and_is_named(
+    document: dict[str, Any], path: str, value: Any
+) -> None:
+    before, after = Photograph(document), _changed(document, path, value)
+    assert photograph_digest(before) != photograph_digest(after)
+    (difference, *_) = differences(before, after)
+    assert difference.startswith(path.split("/", maxsplit=1)[0])
+
+
+def test_long_values_are_shortened_in_a_difference(document: dict[str, Any]) -> None:
+    after = _changed(document, "packages/holds", [f"package-{n}" for n in range(40)])
+    (difference,) = differences(Photograph(document), after)
+    assert len(difference) < 300
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys(document: dict[str, Any]) -> None:
+    turned = dict(reversed(document.items()))
+    assert photograph_digest(Photograph(document)) == photograph_digest(Photograph(turned))
+    assert json.loads(json.dumps(stable_fields(Photograph(document))))
+
+
+def test_typed_access(document: dict[str, Any]) -> None:
+    photograph = Photograph(document)
+    assert photograph.operating_system == "debian-12"
+    assert photograph.hostname == "lab-w1"
+    assert photograph.serial is None
+    assert photograph.addresses == ("198.18.92.21/24",)
+    assert photograph.runs("docker")
+    assert not photograph.runs("kubelet")
+    assert photograph.unit("no-such-unit") == {}
+    assert photograph.filesystem("/var/lib/docker")["mount"] == "/var/lib/docker"
+    assert photograph.filesystem("/nowhere") == {}
+    assert photograph.at("no.such.thing") is None
+    assert photograph.at("host.hostname.deeper") is None
+    assert photograph.items("nics")[0]["name"] == "eth0"
+    assert photograph.items("routes.default") == []
+    assert photograph.unreadable("dmi") == ("in a container the DMI is the host's",)
+    assert photograph.standins == ()
+    assert photograph.epoch
+    assert Photograph({"schema": 1}).epoch is None
+
+
+@pytest.mark.parametrize("broken", [{}, {"schema": 2}, [], None])
+def test_something_else_is_not_a_photograph(broken: Any) -> None:
+    with pytest.raises(ValueError, match="not a photograph"):
+        Photograph(broken)
