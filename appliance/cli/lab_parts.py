@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -100,7 +101,12 @@ class LabParts:
         click.echo(f"[{time.monotonic() - self._began:6.1f} s] {text}", err=True)
 
     def _write_site(self, directory: Path, site: LabSite) -> None:
-        raise NotImplementedError
+        from appliance.cli.site_options import site_ports
+        from appliance.workflows.site_init import SiteInitRequest, site_init
+
+        request = SiteInitRequest(directory, site.settings, site.groups, site.host_vars)
+        with site_ports(directory, None, True, None) as ports:
+            site_init(request, *ports)
 
     def _build_bundle(self) -> None:
         raise NotImplementedError
@@ -128,9 +134,8 @@ def default_site(name: str) -> Path:
 
 def default_bundle(release: str) -> Path:
     """One bundle per release in the cache."""
-    from appliance.adapters.cache import cache_directory
-
-    return cache_directory() / "bundles" / f"{release}-{OPERATING_SYSTEM}"
+    cache = os.environ.get("APPLIANCE_CACHE") or Path.home() / ".cache" / "appliance"
+    return Path(cache) / "bundles" / f"{release}-{OPERATING_SYSTEM}"
 
 
 def _newest_release() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Literal
@@ -240,3 +240,39 @@ def role_variables(
             for node in lab.nodes
         ],
     }
+
+
+def subnet_for(name: str, destinations: Collection[str]) -> str:
+    """Choose a free /24, given the destinations of this machine's routes."""
+    taken = [IPv4Network(text) for text in destinations if text != "default"]
+    return str(choose_subnet(name, taken))
+
+
+def platform_nodes(platforms: Sequence[Mapping[str, Any]], subnet: str) -> list[dict[str, Any]]:
+    """Nodes of role ``lab_node`` for the platforms of a Molecule scenario."""
+    first = IPv4Network(subnet).network_address + FIRST_CONTROL_PLANE
+    return [
+        {
+            "name": platform["name"],
+            "address": str(first + position),
+            "facts": {**node_facts(platform["name"]), **platform.get("lab_facts", {})},
+            "volumes": list(platform.get("lab_volumes", ())),
+        }
+        for position, platform in enumerate(platforms)
+    ]
+
+
+def platform_instances(
+    nodes: Sequence[Mapping[str, Any]], user: str, key: str
+) -> list[dict[str, Any]]:
+    """How Molecule reaches those nodes."""
+    return [
+        {
+            "instance": node["name"],
+            "address": node["address"],
+            "user": user,
+            "port": 22,
+            "identity_file": key,
+        }
+        for node in nodes
+    ]

@@ -114,15 +114,18 @@ class LabNode:
         return self.name + volume["path"].replace("/", "-")
 
     def ensure_volume(self, volume):
-        """Have one volume; with a size it is a file system of that size in memory."""
+        """Have one volume."""
         name = self.volume_name(volume)
-        if succeeds("volume", "exists", name):
-            return
-        options = []
+        if not volume.get("size") and not succeeds("volume", "exists", name):
+            labels = [LABEL + "=" + self.params["lab"], LABEL + "-node=" + self.name]
+            podman("volume", "create", *["--label=" + label for label in labels], name)
+
+    def mount_option(self, volume):
+        """Mount a volume; one with a size is memory of that size, and empty after a restart."""
         if volume.get("size"):
-            options = ["--opt=type=tmpfs", "--opt=device=tmpfs", "--opt=o=size=" + volume["size"]]
-        labels = [LABEL + "=" + self.params["lab"], LABEL + "-node=" + self.name]
-        podman("volume", "create", *["--label=" + label for label in labels], *options, name)
+            template = "--mount=type=tmpfs,destination={0},tmpfs-size={1},tmpfs-mode=0755"
+            return template.format(volume["path"], volume["size"])
+        return "--volume={0}:{1}".format(self.volume_name(volume), volume["path"])
 
     def run_command(self):
         """Compose the podman call that creates and starts the node."""
@@ -140,8 +143,7 @@ class LabNode:
         # Nobody listens for DNS at the gateway: look-ups are refused at once, they do not hang.
         command += ["--network", network_name(self.params["lab"]), "--ip", self.address]
         command += ["--dns", gateway]
-        for volume in self.volumes:
-            command += ["--volume", "{0}:{1}".format(self.volume_name(volume), volume["path"])]
+        command += [self.mount_option(volume) for volume in self.volumes]
         return [*command, self.params["image"], "/sbin/init"]
 
     def settle(self, deadline):
