@@ -6,9 +6,9 @@ import re
 
 from tests.contract import tree
 
-# What looks like a host and is a name: API groups, labels and annotations of Kubernetes.
+# What looks like a host and is a name: API groups, labels and annotations of Kubernetes, and ours.
 NAMESPACES = re.compile(
-    r"\b(?:[a-z0-9-]+\.)*(?:k8s\.io|kubernetes\.io|coreos\.com|x-k8s\.io|nvidia\.com|run\.ai)/"
+    r"\b(?:[a-z0-9-]+\.)*(?:k8s\.io|kubernetes\.io|coreos\.com|x-k8s\.io|nvidia\.com|run\.ai|appliance\.dev)/"
     r"(?!.*:v?\d+\.\d+)"
 )
 # Documentation's own names and addresses (RFC 2606, 5737), this host, and a variable's place.

@@ -19,7 +19,12 @@ def judge(*argv: str) -> None:
     done = subprocess.run(
         [BIN / argv[0], *argv[1:]],
         cwd=tree.ROOT,
-        env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "NO_COLOR": "1", "ANSIBLE_CONFIG": "playbooks/ansible.cfg"},
+        env={
+            **os.environ,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "NO_COLOR": "1",
+            "ANSIBLE_CONFIG": "playbooks/ansible.cfg",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -56,7 +61,8 @@ def test_words_are_spelled() -> None:
 
 
 def test_shellcheck_has_nothing_to_say() -> None:
-    judge("shellcheck", "--severity=style", ".ci/run")
+    scripts = [str(path) for path in tree.files() if path.suffix == ".sh"]
+    judge("shellcheck", "--severity=style", ".ci/run", *scripts)
 
 
 def test_no_suppression_is_without_a_reason() -> None:

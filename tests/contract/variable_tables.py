@@ -13,31 +13,25 @@ from typing import Any
 from tests.contract import tree
 from tests.contract.tree import Role
 
-BEGIN = "<!-- variables -->"
-END = "<!-- /variables -->"
+BEGIN = "<!-- variables: generated from defaults/main.yml and meta/argument_specs.yml -->"
+END = "<!-- variables: end -->"
 REWRITE = "run: python -m tests.contract.variable_tables {}"
 
 
 def variable_table(role: Role) -> str:
     """The table between its markers."""
-    rows = ["| variable | type | default | what |", "|---|---|---|---|"]
+    rows = ["", "| variable | type | default | meaning |", "|---|---|---|---|"]
     rows += [
-        f"| `{name}` | {_type(option)} | {_default(role, name)} | {_what(option)} |"
-        for name, option in sorted(role.options.items())
+        f"| `{name}` | {option.get('type', 'str')} | {_default(role, name)} | {_what(option)} |"
+        for name, option in role.options.items()
     ]
     return "\n".join([BEGIN, *rows, END])
-
-
-def _type(option: dict[str, Any]) -> str:
-    elements = option.get("elements")
-    return f"{option.get('type', 'str')} of {elements}" if elements else option.get("type", "str")
 
 
 def _default(role: Role, name: str) -> str:
     if name not in role.defaults:
         return "required" if role.options[name].get("required") else "none"
-    value = role.defaults[name]
-    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    text = json.dumps(role.defaults[name], ensure_ascii=False)
     return "`" + " ".join(text.split()).replace("|", "\\|") + "`"
 
 
