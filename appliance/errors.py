@@ -67,6 +67,10 @@ class BuildFailed(ApplianceError):
     """A bundle build could not take an artifact from any of its sources."""
 
 
+class SourceUnavailable(ApplianceError):
+    """A source of an artifact can not be reached, lacks it, or gave something else; try the next."""
+
+
 class LabError(ApplianceError):
     """The lab could not be made, reached or taken down."""
 

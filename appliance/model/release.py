@@ -25,6 +25,12 @@ PACKAGE_GROUPS = (
     "balancer",
     "storage",
 )
+_FOLDERS: Mapping[ArtifactKind, str] = {
+    "binary": "bin/",
+    "cni": "cni/",
+    "image": "images/",
+    "part": "parts/",
+}
 # kubeadm's own table of the etcd it brings, and the last Docker line its preflight was tested with.
 _ETCD_OF_KUBERNETES = {"1.22": "3.5", "1.23": "3.5", "1.24": "3.5"}
 _DOCKER_OF_KUBERNETES = {"1.22": "20.10", "1.23": "20.10"}
@@ -61,6 +67,11 @@ class Artifact(Frozen):
     image: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+:[\w.-]+$")] | None = None
     operating_systems: tuple[str, ...] = ()
     sources: tuple[Source, ...] = Field(min_length=1)
+
+    @property
+    def path(self) -> str:
+        """Where its file is in the bundle (an image has its own blobs, a part is not there)."""
+        return f"{_FOLDERS[self.kind]}{self.name}"
 
     @model_validator(mode="after")
     def _image_has_a_name(self) -> Artifact:
