@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -67,13 +68,16 @@ def echo(identifier, sequence, size):
 class Pinger:
     """Pings several addresses at once, without fragmentation."""
 
-    def __init__(self, mtu, timeout):
+    def __init__(self, timeout):
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
         self._socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
         self._socket.setblocking(False)
         self._identifier = os.getpid() & 0xFFFF
-        self._mtu = mtu
         self._timeout = timeout
+
+    def close(self):
+        """Close the socket."""
+        self._socket.close()
 
     def missing(self, addresses, size):
         """Return {address: reason} of those that did not answer a packet of that size."""
@@ -193,9 +197,8 @@ def main():
     )
     want = module.params
     try:
-        faults = peer_faults(
-            want["peers"], want["mtu"], Pinger(want["mtu"], want["timeout_seconds"])
-        )
+        with closing(Pinger(want["timeout_seconds"])) as pinger:
+            faults = peer_faults(want["peers"], want["mtu"], pinger)
     except PermissionError as error:
         module.fail_json(msg="a ping needs root: %s" % error)
     wrong, unresolved = name_faults(want["names"])

@@ -1,0 +1,236 @@
+"""What differs, who holds the lock, and the script that apt runs in."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load_utils
+
+packages = load_utils("appliance_packages")
+
+QUERY = "\n".join(
+    [
+        "chrony\t4.3-2+deb12u1\tii ",
+        "containerd\t1.6.20\thi ",
+        "docker.io\t20.10.24\tiHR",
+        "runc\t1.1.5\tiU ",
+        "gone\t1.0\trc ",
+        "",
+    ]
+)
+
+
+def planned(wanted: dict[str, str], patterns: tuple[str, ...] = (), query: str = QUERY) -> Any:
+    return packages.PlannedRun(packages.Observed.parse(query), wanted, patterns, False)
+
+
+def test_installed_half_installed_and_held_are_told_apart() -> None:
+    observed = packages.Observed.parse(QUERY)
+    assert observed.versions == {"chrony": "4.3-2+deb12u1", "containerd": "1.6.20"}
+    assert observed.half == ["docker.io", "runc"]
+    assert observed.held == {"containerd"}
+
+
+def test_what_is_there_in_its_version_needs_nothing() -> None:
+    found = planned({"chrony": "4.3-2+deb12u1"}, query="chrony\t4.3-2+deb12u1\thi ")
+    assert not found.needs_dpkg
+    assert found.to_hold == []
+
+
+@pytest.mark.parametrize("version", ["4.4-1", "4.3-2"])
+def test_another_version_is_missing(version: str) -> None:
+    assert planned({"chrony": version}).missing == {"chrony": version}
+
+
+def test_a_half_installed_package_of_anybody_needs_dpkg() -> None:
+    found = planned({"chrony": "4.3-2+deb12u1"})
+    assert found.needs_dpkg
+    assert found.missing == {}
+
+
+def test_holds_follow_patterns_and_leave_held_ones_alone() -> None:
+    assert planned({}, ("containerd*", "chr*", "absent*")).to_hold == ["chrony"]
+
+
+def test_dpkg_says_itself_that_it_was_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "updates").mkdir()
+    assert not packages.updates_pending(tmp_path)
+    (tmp_path / "updates" / "tmp.i").touch()
+    assert not packages.updates_pending(tmp_path)
+    (tmp_path / "updates" / "0001").touch()
+    assert packages.updates_pending(tmp_path)
+    assert not packages.updates_pending(tmp_path / "absent")
+
+
+def test_the_holder_of_the_lock_is_named(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.touch()
+    assert packages.lock_holder([tmp_path / "absent", lock]) is None
+    script = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "locked\n"
+    told = packages.lock_holder([tmp_path / "absent", lock])
+    holder.communicate()
+    assert f"pid {holder.pid} (" in told
+    assert "python" in told
+
+
+def test_the_lock_structure_is_that_of_the_kernel() -> None:
+    assert struct.calcsize(packages._FLOCK) == 32
+    assert fcntl.F_GETLK
+    assert os.SEEK_SET == 0
+
+
+def test_waiting_for_the_lock_ends_and_says_who_holds_it() -> None:
+    clock = iter(range(100))
+    with pytest.raises(packages.PackagesError, match=r"held by pid 7 \(unattended-upgr\)"):
+        packages.wait_for_lock(
+            3, lambda: "pid 7 (unattended-upgr)", lambda: next(clock), lambda _: None
+        )
+
+
+def test_waiting_goes_on_when_the_lock_is_let_go() -> None:
+    answers = iter(["pid 7 (apt)", None])
+    packages.wait_for_lock(60, lambda: next(answers), lambda: 0, lambda _: None)
+
+
+def test_only_one_source_and_no_configuration_of_the_site_is_read(tmp_path: Path) -> None:
+    text = packages.apt_configuration("/etc/apt/sources.list.d/appliance.list", tmp_path, 60)
+    assert 'Dir::Etc::sourcelist "/etc/apt/sources.list.d/appliance.list";' in text
+    assert 'Dir::Etc::sourceparts "/dev/null";' in text
+    assert 'Dir::Etc::main "/dev/null";' in text
+    assert f'Dir::State::lists "{tmp_path}/lists";' in text
+
+
+@pytest.mark.parametrize(
+    ("missing", "want", "expected"),
+    [
+        ({"b": "2", "a": "1"}, {}, ["install", "--allow-change-held-packages", "a=1", "b=2"]),
+        (
+            {"a": "1"},
+            {"allow_downgrade": True},
+            ["install", "--allow-change-held-packages", "--allow-downgrades", "a=1"],
+        ),
+    ],
+)
+def test_the_command_names_exact_versions(
+    missing: dict[str, str], want: dict[str, bool], expected: list[str]
+) -> None:
+    options = {"start_services": False, "replaces": ["ntp"], "allow_downgrade": False, **want}
+    command = packages.job_command(planned(missing, query=""), "/conf", options)
+    assert command[2:5] == ["/usr/sbin/policy-rc.d", "/conf", " ntp "]
+    assert command[5:] == expected
+
+
+def test_a_half_state_alone_is_mended_without_naming_packages() -> None:
+    options = {"start_services": True, "replaces": [], "allow_downgrade": False}
+    command = packages.job_command(planned({}), "/conf", options)
+    assert command[2] == ""
+    assert command[5:] == ["install", "--fix-broken"]
+
+
+class Script:
+    """The script with an apt-get and a dpkg that write down what they are asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.policy = folder / "policy-rc.d"
+        self.log = folder / "log"
+        (folder / "bin").mkdir()
+        self.program("dpkg", f'echo "dpkg $*" >> {self.log}')
+        self.program("apt-get", f'echo "apt-get $*" >> {self.log}')
+
+    def program(self, name: str, body: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def run(self, *arguments: str, replaces: str = "  ") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["/bin/sh", "-c", packages.SCRIPT, "x", str(self.policy), "/c", replaces, *arguments],
+            env={"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        return self.log.read_text().splitlines()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    return Script(tmp_path)
+
+
+def test_an_interrupted_dpkg_is_completed_before_apt_runs(script: Script) -> None:
+    assert script.run("install", "a=1").returncode == 0
+    assert [line.split()[0] for line in script.lines] == ["dpkg", "apt-get", "apt-get", "apt-get"]
+    assert "--configure -a" in script.lines[0]
+
+
+def test_services_are_kept_from_starting_and_the_policy_is_taken_away_again(
+    script: Script,
+) -> None:
+    script.program("apt-get", f"sh {script.policy}; echo said $? >> {script.log}; exit 1")
+    assert script.run("install", "a=1").returncode == 1
+    assert "said 101" in script.lines
+    assert not script.policy.exists()
+
+
+def test_a_policy_of_the_site_stays(script: Script) -> None:
+    script.policy.write_text("theirs")
+    assert script.run("install", "a=1").returncode == 0
+    assert script.policy.read_text() == "theirs"
+    packages.remove_stale_policy(script.policy)
+    assert script.policy.exists()
+
+
+def test_our_policy_left_by_a_power_cut_is_recognised_and_removed(script: Script) -> None:
+    script.policy.write_text(f"#!/bin/sh\n{packages.POLICY_MARK}\nexit 101\n")
+    assert packages.is_stale_policy(script.policy)
+    packages.remove_stale_policy(script.policy)
+    assert not script.policy.exists()
+    assert not packages.is_stale_policy(script.policy)
+
+
+REMOVES = 'case "$*" in *-s*) echo "Remv docker-ce [5:20.10]";; esac'
+
+
+def test_a_removal_nobody_allowed_is_refused_before_anything_is_unpacked(script: Script) -> None:
+    script.program("apt-get", f'echo "apt-get $*" >> {script.log}\n{REMOVES}')
+    done = script.run("install", "docker.io=1")
+    assert done.returncode == 3
+    assert "apt would remove docker-ce" in done.stderr
+    assert [line for line in script.lines if "apt-get -q install" in line] == []
+
+
+def test_a_removal_that_is_allowed_happens(script: Script) -> None:
+    script.program("apt-get", f'echo "apt-get $*" >> {script.log}\n{REMOVES}')
+    assert script.run("install", "docker.io=1", replaces=" docker-ce ").returncode == 0
+    assert script.lines[-1] == "apt-get -q install docker.io=1"
+
+
+def test_a_broken_dpkg_stops_everything(script: Script) -> None:
+    script.program("dpkg", "echo broken >&2; exit 2")
+    done = script.run("install", "a=1")
+    assert done.returncode == 2
+    assert not script.log.exists()
