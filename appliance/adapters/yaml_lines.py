@@ -70,7 +70,7 @@ def _not_yaml(text: str, file: str) -> SiteFault | None:
         if line.strip() and not line.lstrip().startswith("#") and line.strip() != "---"
     ]
     if not content:
-        return SiteFault(file, 1, "the file is empty", "write its keys, or delete it")
+        return SiteFault(file, 1, "the file is empty", "write its keys")
     number, first = content[0]
     if _INI_SECTION.fullmatch(first) or first.startswith(";"):
         return SiteFault(
@@ -91,7 +91,7 @@ def _compose(text: str, file: str) -> tuple[yaml.Node | None, SiteFault | None]:
         )
     root = roots[0] if roots else None
     if root is None:
-        return None, SiteFault(file, 1, "the file is empty", "write its keys, or delete it")
+        return None, SiteFault(file, 1, "the file is empty", "write its keys")
     return root, None
 
 

@@ -210,6 +210,9 @@ def _meaning(model: type[BaseModel], where: Where) -> str:
     info = around.model_fields.get(str(names[-1])) if around else None
     if info is not None and info.description:
         return info.description.rstrip(".")
+    inner = model_of(around, str(names[-1])) if around else None
+    if inner is not None and inner.__doc__:
+        return inner.__doc__.splitlines()[0].rstrip(".")
     return "see `appliance site schema`"
 
 

@@ -25,8 +25,9 @@ _LINK_LOCAL: Final = (IPv4Network("127.0.0.0/8"), IPv4Network("169.254.0.0/16"))
 def addresses_are_unique(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
     """No two nodes, BMCs or the virtual address share an address."""
     seen: dict[IPv4Address, str] = {}
-    for name, node in draft.nodes.items():
-        if name not in draft.hosts.groups:
+    for name in draft.hosts.groups:
+        node = draft.nodes.get(name)
+        if node is None:
             continue
         for key, address in (
             ("address", node.address.ip if node.address else None),

@@ -56,7 +56,6 @@ class NewSite:
             "ntp_servers": list(self.ntp_servers),
             "registry": f"registry.{self.domain}:{_REGISTRY_PORT}",
             "artifacts": f"artifacts.{self.domain}:{_ARTIFACTS_PORT}",
-            "network": {},
             "control_plane_endpoint": self._endpoint(),
             "connection": self._connection(),
         }

@@ -66,10 +66,10 @@ def _keys(model: type[BaseModel], values: Mapping[str, Any], depth: int) -> list
             lines.append("\n")
         lines.extend(_comment(info.description or _about(inner), indent))
         given = values.get(name)
-        if inner is not None and isinstance(given, Mapping):
+        if inner is not None and isinstance(given, Mapping) and given:
             lines.append(f"{indent}{name}:\n")
             lines.extend(_keys(inner, given, depth + 1))
-        elif name in values:
+        elif name in values and (inner is None or given != {}):
             lines.extend(_dump(name, given, indent))
         else:
             default = info.get_default(call_default_factory=True)
@@ -83,15 +83,19 @@ def _keys(model: type[BaseModel], values: Mapping[str, Any], depth: int) -> list
 def _commented_default(
     name: str, default: Any, inner: type[BaseModel] | None, indent: str
 ) -> list[str]:
-    value = default
-    if isinstance(default, BaseModel):
-        value = default.model_dump(mode="json")
-    elif inner is not None and default is None:
+    if inner is not None and default is None:
         keys = ", ".join(f"{key}: ..." for key in inner.model_fields)
         return [f"{indent}# {name}: {{{keys}}}\n"]
-    elif default is not None and not isinstance(default, bool | int | str | dict | list):
+    if isinstance(default, BaseModel):
+        block = [f"{name}:\n"]
+        for key, value in default.model_dump(mode="json").items():
+            block.extend(_comment(type(default).model_fields[key].description or "", "  "))
+            block.extend(_dump(key, value, "  "))
+        return [f"{indent}# {line}" for line in block]
+    value = default
+    if default is not None and not isinstance(default, bool | int | str | dict | list):
         value = list(default) if isinstance(default, tuple) else str(default)
-    return [f"{indent}# {line[len(indent) :]}" for line in _dump(name, value, indent)]
+    return [f"{indent}# {line}" for line in _dump(name, value, "")]
 
 
 def _about(inner: type[BaseModel] | None) -> str:

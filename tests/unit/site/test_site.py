@@ -1,0 +1,113 @@
+"""What a loaded site answers, and what the check leaves alone."""
+
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.site_files import check_site, load_site
+from appliance.errors import ConfigError
+from appliance.model.groups import GROUPS, OVERLAPS
+from tests.site_cases import EXAMPLE, KNOWN, copy_of_example
+
+
+def test_the_example_is_the_guides_two_server_appliance() -> None:
+    site = load_site(EXAMPLE, known=KNOWN)
+    assert site.name == "example"
+    assert [(node.name, node.hardware) for node in site.nodes] == [
+        ("master1", "quanta/s5sp"),
+        ("gpu1", "quanta/d43n-3u"),
+    ]
+    assert site.services_node == site.control_plane[0] == site.node("master1")
+    assert site.workers == (site.node("gpu1"),)
+    assert site.cluster_members == site.nodes
+    assert site.lan_cidrs == (IPv4Network("198.51.100.0/24"),)
+    assert (site.registry_name, site.registry_port) == ("registry.appliance.example", 5000)
+    assert (site.artifacts_name, site.artifacts_port) == ("artifacts.appliance.example", 9443)
+    assert site.endpoint_address == IPv4Address("198.51.100.11")
+    with pytest.raises(KeyError):
+        site.node("gpu9")
+
+
+def test_a_directory_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no site at") as refused:
+        load_site(tmp_path / "nowhere")
+    assert "site init" in (refused.value.hint or "")
+
+
+def test_every_pair_of_groups_has_a_rule_with_a_reason() -> None:
+    pairs = {frozenset({one, other}) for one in GROUPS for other in GROUPS if one != other}
+    assert set(OVERLAPS) == pairs
+    assert all(rule.reason for rule in OVERLAPS.values())
+
+
+def test_anchors_and_merged_keys_are_read_as_ansible_reads_them(tmp_path: Path) -> None:
+    directory = copy_of_example(tmp_path / "rack7")
+    path = directory / "group_vars/all/site.yml"
+    text = path.read_text(encoding="utf-8").replace("dns_servers: [198", "dns_servers: &all [198")
+    text = text.replace("ntp_servers: [198.51.100.3]", "ntp_servers: *all")
+    text = text.replace(
+        "# kubernetes: {ignore_preflight_errors: [], kubelet: {}, kube_proxy: {}}",
+        "kubernetes:\n  kubelet: &k {a: 1, b: 2}\n  kube_proxy:\n    <<: *k\n    b: 3",
+    )
+    path.write_text(text, encoding="utf-8")
+    settings = load_site(directory, known=KNOWN).settings
+    assert settings.ntp_servers == ("198.51.100.2",)
+    assert settings.kubernetes.kube_proxy == {"a": 1, "b": 3}
+
+
+def test_a_bomb_of_anchors_is_refused_quickly(tmp_path: Path) -> None:
+    directory = copy_of_example(tmp_path / "rack7")
+    path = directory / "group_vars/all/site.yml"
+    bomb = ["kubernetes:", "  kubelet:", "    a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    for one, other in zip("abcdefg", "bcdefgh", strict=True):
+        bomb.append(f"    {other}: &{other} [{', '.join([f'*{one}'] * 10)}]")
+    path.write_text(path.read_text(encoding="utf-8") + "\n".join(bomb) + "\n", encoding="utf-8")
+    faults = check_site(directory, known=KNOWN).faults
+    assert ["anchors unfold to far too much" in fault.problem for fault in faults] == [True]
+
+
+def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = copy_of_example(tmp_path / "rack7")
+    (directory / "ca.crt").write_text("a certificate", encoding="utf-8")
+    path = directory / "group_vars/all/site.yml"
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("# private_key: null", "private_key: .appliance/ssh/id_ed25519")
+    text = text.replace(
+        "# certificates: {organisation_ca: null}", "certificates: {organisation_ca: ca.crt}"
+    )
+    path.write_text(text, encoding="utf-8")
+    monkeypatch.chdir(directory)
+    site = load_site(Path(), known=KNOWN)
+    assert site.settings.connection.private_key == str(directory / ".appliance/ssh/id_ed25519")
+    assert site.settings.certificates.organisation_ca == str(directory / "ca.crt")
+
+
+def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
+    directory = copy_of_example(tmp_path / "rack7")
+    path = directory / "group_vars/all/site.yml"
+    text = path.read_text(encoding="utf-8").replace("[198.51.100.3]", "[]")
+    text = text.replace("# private_key: null", "private_key: /nowhere/key")
+    path.write_text(text, encoding="utf-8")
+    check = check_site(directory, known=KNOWN)
+    assert check.site is not None
+    assert len(check.site.warnings) == 2
+    assert any("ntp" in warning.lower() for warning in check.site.warnings)
+    assert any("/nowhere/key" in warning for warning in check.site.warnings)
+
+
+def test_a_lan_in_the_range_of_dockers_bridge_and_a_lone_master_are_warned_of(
+    tmp_path: Path,
+) -> None:
+    directory = copy_of_example(tmp_path / "rack7")
+    hosts = directory / "hosts.yml"
+    hosts.write_text(hosts.read_text().replace("      hosts:\n        gpu1: {}", "      hosts: {}"))
+    (directory / "host_vars/gpu1.yml").unlink()
+    (directory / "host_vars/master1.yml").write_text("---\naddress: 172.17.0.11/24\n")
+    path = directory / "group_vars/all/site.yml"
+    path.write_text(path.read_text().replace("[198.51.100.0/24]", "[172.17.0.0/24]"))
+    problems = [warning.problem for warning in check_site(directory, known=KNOWN).warnings]
+    assert any("Docker's bridge" in problem for problem in problems)
+    assert any("no node is a worker" in problem for problem in problems)

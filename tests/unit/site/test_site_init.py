@@ -1,0 +1,175 @@
+"""A new site is complete, passes its own check, and is written whole or not at all."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from appliance.adapters.site_files import check_site, load_site
+from appliance.adapters.site_folder import SiteDirectory
+from appliance.errors import ConfigError, Refused
+from appliance.model.authority import Authority
+from appliance.model.site import SiteSettings
+from appliance.model.site_new import NewSite
+from appliance.workflows.site_init import SiteInitRequest, site_init
+from tests.site_cases import KNOWN
+
+KEY = re.compile(rf"(# )?({'|'.join(SiteSettings.model_fields)}):( |$)")
+THREE = {f"cp{number}": f"198.51.100.1{number}/24" for number in (1, 2, 3)}
+
+
+class FakeVault:
+    """Encrypts nothing, in the form of a vault file, and remembers."""
+
+    def __init__(self) -> None:
+        self.sealed: list[str] = []
+
+    def encrypt(self, text: str) -> str:
+        self.sealed.append(text)
+        return "$ANSIBLE_VAULT;1.1;AES256\n" + text.encode().hex() + "\n"
+
+
+class FakeAuthorities:
+    def make(self, name: str) -> Authority:
+        return Authority(f"certificate of {name}\nline two\n", "key\nline two\n")
+
+
+def new(**changes: Any) -> NewSite:
+    values: dict[str, Any] = {
+        "release": "k8s-1.23.5-r1",
+        "operating_system": "ubuntu-20.04",
+        "domain": "rack7.example",
+        "control_plane": {"master1": "198.51.100.11/24"},
+        "gpu_workers": {"gpu1": "198.51.100.21/24"},
+    }
+    return NewSite(**values | changes)
+
+
+def write(directory: Path, said: NewSite, vault: FakeVault | None = None) -> tuple[Path, ...]:
+    request = SiteInitRequest(directory, said.settings(), said.groups(), said.host_vars())
+    folder = SiteDirectory(directory, KNOWN)
+    return site_init(request, folder, FakeAuthorities(), vault or FakeVault())
+
+
+def test_a_new_site_passes_its_own_check(tmp_path: Path) -> None:
+    written = write(tmp_path / "rack7", new())
+    site = load_site(tmp_path / "rack7", known=KNOWN)
+    assert site.name == "rack7"
+    assert [node.name for node in site.control_plane] == ["master1"]
+    assert [node.name for node in site.workers] == ["gpu1"]
+    assert site.services_node.name == "master1"
+    assert all(path.exists() for path in written)
+    assert (tmp_path / "rack7" / ".appliance").stat().st_mode & 0o777 == 0o700
+
+
+def test_three_control_planes_get_keepalived_on_8443(tmp_path: Path) -> None:
+    write(tmp_path / "rack7", new(control_plane=THREE, virtual_address="198.51.100.10"))
+    endpoint = load_site(tmp_path / "rack7", known=KNOWN).settings.control_plane_endpoint
+    assert (endpoint.balancer, endpoint.port) == ("keepalived", 8443)
+
+
+def test_the_authority_goes_into_the_vault_and_nowhere_else(tmp_path: Path) -> None:
+    vault = FakeVault()
+    written = write(tmp_path / "rack7", new(), vault)
+    assert yaml.safe_load(vault.sealed[0]) == {
+        "vault_site_ca_certificate": "certificate of rack7\nline two\n",
+        "vault_site_ca_key": "key\nline two\n",
+    }
+    for path in written:
+        assert "line two" not in path.read_text(encoding="utf-8")
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    directory = tmp_path / "rack7"
+    write(directory, new())
+    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    with pytest.raises(Refused, match=r"hosts\.yml exists") as refused:
+        write(directory, new(domain="other.example"))
+    assert refused.value.exit_code == 3
+    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+
+
+def test_a_site_that_would_be_wrong_is_not_written(tmp_path: Path) -> None:
+    vault = FakeVault()
+    with pytest.raises(ConfigError) as refused:
+        write(tmp_path / "rack7", new(gpu_workers={"gpu1": "198.51.100.11/24"}), vault)
+    assert any("198.51.100.11 is also master1's" in line for line in refused.value.details)
+    assert refused.value.details[0].startswith("host_vars/gpu1.yml:")
+    assert not (tmp_path / "rack7").exists()
+    assert vault.sealed == []
+
+
+def test_a_model_for_a_node_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        write(tmp_path / "rack7", new(hardware={"gpu9": "quanta/s5sp"}))
+    assert any("'gpu9' is not in hosts.yml" in line for line in refused.value.details)
+
+
+def test_a_dry_run_names_the_files_and_writes_none(tmp_path: Path) -> None:
+    said = new()
+    request = SiteInitRequest(
+        tmp_path / "rack7", said.settings(), said.groups(), said.host_vars(), dry_run=True
+    )
+    folder = SiteDirectory(tmp_path / "rack7", KNOWN)
+    files = site_init(request, folder, FakeAuthorities(), FakeVault())
+    assert tmp_path / "rack7" / "hosts.yml" in files
+    assert not (tmp_path / "rack7").exists()
+
+
+def test_every_setting_stands_in_the_file_given_or_as_a_comment(tmp_path: Path) -> None:
+    write(tmp_path / "rack7", new())
+    text = (tmp_path / "rack7/group_vars/all/site.yml").read_text(encoding="utf-8")
+    for key in SiteSettings.model_fields:
+        assert f"\n{key}:" in text or f"\n# {key}:" in text
+
+
+def test_a_commented_default_can_be_uncommented(tmp_path: Path) -> None:
+    directory = tmp_path / "rack7"
+    write(directory, new())
+    path = directory / "group_vars/all/site.yml"
+    text = path.read_text(encoding="utf-8").replace("# nfs: {server: ..., path: ...}\n", "")
+    head, body = text.split("\n\n", 1)
+    # Every paragraph is a comment, then a key; a commented key begins at its name.
+    paragraphs = []
+    for paragraph in body.split("\n\n"):
+        lines = paragraph.splitlines()
+        first = next((i for i, line in enumerate(lines) if KEY.match(line)), len(lines))
+        lines[first:] = [re.sub(r"^( *)# (?=[a-z_]+:( |$)|  )", r"\1", s) for s in lines[first:]]
+        paragraphs.append("\n".join(lines))
+    path.write_text("\n\n".join([head, *paragraphs]) + "\n", encoding="utf-8")
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert set(data) == set(SiteSettings.model_fields) - {"nfs"}
+    assert check_site(directory, known=KNOWN).faults == ()
+
+
+def test_any_settings_can_be_given_as_data(tmp_path: Path) -> None:
+    settings: Mapping[str, Any] = {
+        **new().settings(),
+        "operating_system": "debian-12",
+        "site_name": "lab",
+        "network": {"pod_cidr": "198.19.0.0/17", "service_cidr": "198.19.128.0/17"},
+        "kubernetes": {
+            "ignore_preflight_errors": ["SystemVerification"],
+            "kubelet": {"evictionHard": {"memory.available": "0%"}},
+        },
+        "time": {"may_set_clock": False},
+    }
+    groups: Mapping[str, Sequence[str]] = {
+        "control_plane": ("cp1",),
+        "services": ("cp1",),
+        "cpu_workers": ("w1",),
+    }
+    nodes = {
+        "cp1": {"address": "198.18.0.11/24", "hardware": "lab/container"},
+        "w1": {"address": "198.18.0.21/24"},
+    }
+    request = SiteInitRequest(tmp_path / "lab7", settings, groups, nodes)
+    site_init(request, SiteDirectory(tmp_path / "lab7", KNOWN), FakeAuthorities(), FakeVault())
+    site = load_site(tmp_path / "lab7", known=KNOWN)
+    assert site.name == "lab"
+    assert site.settings.kubernetes.kubelet == {"evictionHard": {"memory.available": "0%"}}
+    assert site.settings.time.may_set_clock is False
+    assert str(site.settings.network.pod_cidr) == "198.19.0.0/17"

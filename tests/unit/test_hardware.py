@@ -1,0 +1,195 @@
+"""Hardware files are whole and sourced; a photograph is compared, and never guessed from."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.hardware_files import load_hardware, load_role_minima
+from appliance.errors import ConfigError
+from appliance.model.hardware import Dmi, HardwareModel, below_minimum, match
+from appliance.model.photograph import Photograph
+
+GIB = 1024**3
+WORKER: dict[str, Any] = {
+    "schema": 1,
+    "dmi": {"vendor": "Quanta", "product": "Board"},
+    "cpu": {
+        "model": "AMD EPYC 7543 32-Core Processor",
+        "vendor": "AuthenticAMD",
+        "sockets": 2,
+        "threads": 128,
+    },
+    "memory": {
+        "total_bytes": 256 * GIB,
+        "dimm_slots": 32,
+        "dimms": [
+            {"locator": f"DIMM{n}", "size_bytes": 32 * GIB, "speed_mts": 3200} for n in range(8)
+        ],
+    },
+    "nics": [{"name": "eth0", "driver": "mlx5_core", "speed_mbps": 25000}],
+    "gpus": [{"address": f"0000:{n}"} for n in range(4)],
+    "disks": [{"name": "nvme0n1", "size_bytes": 960 * 1000**3}],
+}
+
+
+def findings(model: HardwareModel, **sections: Any) -> list[tuple[str, str]]:
+    return [(f.check, f.severity) for f in match(model, Photograph({**WORKER, **sections}))]
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, HardwareModel]:
+    return dict(load_hardware())
+
+
+def test_the_guides_machines_are_there(models: dict[str, HardwareModel]) -> None:
+    assert set(models) == {
+        "quanta/s5sp",
+        "quanta/d43n-3u",
+        "tyan/tn83-b8251",
+        "gigabyte/g492-zd2",
+        "lab/container",
+    }
+
+
+def test_every_fact_has_a_source_and_every_source_a_fact(models: dict[str, HardwareModel]) -> None:
+    for name, model in models.items():
+        facts = {"product"}
+        if model.also_called:
+            facts.add("also_called")
+        for part in ("platform", "reference", "dmi"):
+            values = getattr(model, part).model_dump()
+            facts |= {f"{part}.{key}" for key, value in values.items() if value not in (None, ())}
+        assert {source.fact for source in model.sources} == facts, name
+
+
+def test_no_dmi_string_is_invented(models: dict[str, HardwareModel]) -> None:
+    assert {model.dmi for model in models.values()} == {Dmi()}
+
+
+def test_a_machine_as_delivered_is_only_not_verified(models: dict[str, HardwareModel]) -> None:
+    assert findings(models["quanta/d43n-3u"]) == [("model", "info")]
+    (finding,) = match(models["quanta/d43n-3u"], Photograph(WORKER))
+    assert "model not verified" in finding.seen
+
+
+def test_recorded_dmi_strings_are_compared_exactly(models: dict[str, HardwareModel]) -> None:
+    dmi = Dmi(vendor="Quanta", product="Board")
+    recorded = models["quanta/d43n-3u"].model_copy(update={"dmi": dmi})
+    assert findings(recorded) == []
+    other = {"vendor": "Quanta", "product": "board"}
+    assert findings(recorded, dmi=other) == [("model", "error")]
+    assert findings(recorded, dmi={"vendor": None, "product": None}) == [("model", "info")] * 2
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "expected"),
+    [
+        ("cpu", {**WORKER["cpu"], "vendor": "GenuineIntel"}, ("cpu", "error")),
+        ("cpu", {**WORKER["cpu"], "sockets": 4}, ("sockets", "error")),
+        ("cpu", {**WORKER["cpu"], "sockets": 1}, ("sockets", "warning")),
+        ("cpu", {**WORKER["cpu"], "model": "AMD EPYC 7313 Processor"}, ("cpu", "warning")),
+        ("memory", {**WORKER["memory"], "dimm_slots": 16}, ("memory", "error")),
+        (
+            "memory",
+            {**WORKER["memory"], "dimms": WORKER["memory"]["dimms"][:7]},
+            ("memory", "warning"),
+        ),
+        (
+            "memory",
+            {
+                "dimm_slots": 32,
+                "dimms": [
+                    {"locator": "A", "size_bytes": 16 * GIB, "speed_mts": 3200},
+                    *WORKER["memory"]["dimms"][1:],
+                ],
+            },
+            ("memory", "warning"),
+        ),
+        (
+            "memory",
+            {
+                "dimm_slots": 32,
+                "dimms": [
+                    {"locator": "A", "size_bytes": 32 * GIB, "speed_mts": 2400},
+                    *WORKER["memory"]["dimms"][1:],
+                ],
+            },
+            ("memory", "warning"),
+        ),
+        ("memory", {"dimm_slots": None, "dimms": []}, ("memory", "info")),
+        ("nics", [{"driver": "igb", "speed_mbps": 1000}], ("nics", "warning")),
+        ("nics", [{"driver": "mlx5_core", "speed_mbps": 10000}], ("nics", "warning")),
+        ("gpus", [{"address": str(n)} for n in range(5)], ("gpus", "error")),
+        ("gpus", [], ("gpus", "warning")),
+    ],
+)
+def test_what_differs_is_found(
+    models: dict[str, HardwareModel], section: str, value: Any, expected: tuple[str, str]
+) -> None:
+    found = findings(models["quanta/d43n-3u"], **{section: value})
+    assert found == [("model", "info"), expected] or sorted(found) == sorted(
+        [("model", "info"), expected]
+    )
+
+
+def test_what_could_not_be_read_is_no_difference(models: dict[str, HardwareModel]) -> None:
+    found = match(models["quanta/d43n-3u"], Photograph({"schema": 1}))
+    assert {finding.severity for finding in found} <= {"info", "warning"}
+
+
+def test_eight_single_width_gpus_fit_the_hsgp1_and_nine_do_not(
+    models: dict[str, HardwareModel],
+) -> None:
+    gpus = [{"address": str(n)} for n in range(9)]
+    memory = {"dimm_slots": 16, "dimms": WORKER["memory"]["dimms"]}
+    tyan = models["tyan/tn83-b8251"]
+    assert ("gpus", "error") not in findings(tyan, gpus=gpus[:8], memory=memory)
+    assert ("gpus", "error") in findings(tyan, gpus=gpus, memory=memory)
+
+
+def test_an_sxm_board_carries_all_of_its_gpus(models: dict[str, HardwareModel]) -> None:
+    gpus = [{"address": str(n)} for n in range(7)]
+    assert ("gpus", "warning") in findings(models["gigabyte/g492-zd2"], gpus=gpus)
+
+
+def test_the_master_is_an_intel_machine(models: dict[str, HardwareModel]) -> None:
+    model = "Intel(R) Xeon(R) Silver 4210 CPU @ 2.20GHz"
+    cpu = {"model": model, "vendor": "GenuineIntel", "sockets": 2}
+    dimms = [{"locator": str(n), "size_bytes": 32 * GIB, "speed_mts": 2400} for n in range(4)]
+    memory = {"dimm_slots": 16, "dimms": dimms}
+    assert findings(models["quanta/s5sp"], cpu=cpu, memory=memory, gpus=[]) == [("model", "info")]
+
+
+def test_a_stand_in_is_not_compared(models: dict[str, HardwareModel]) -> None:
+    assert findings(models["lab/container"]) == []
+
+
+def test_role_minima_are_the_guides() -> None:
+    minima = load_role_minima()
+    system = minima["system_nodes"]
+    assert (system.cpus, system.memory_mb, system.disk_gb) == (4, 8000, 120)
+    assert below_minimum("system_nodes", system, Photograph(WORKER)) == []
+    small = {
+        "schema": 1,
+        "cpu": {"threads": 2},
+        "memory": {"total_bytes": 4 * GIB},
+        "disks": [{"size_bytes": 60 * 1000**3}],
+    }
+    found = below_minimum("system_nodes", system, Photograph(small))
+    assert [finding.check for finding in found] == ["cpus", "memory", "disk"]
+    assert "at least 4 CPUs for system_nodes" in found[0].expected
+
+
+def test_adding_a_model_is_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "acme" / "x1.yml"
+    path.parent.mkdir()
+    path.write_text("---\nvendor: Acme\nproduct: X1\npurpose: a test\n", encoding="utf-8")
+    assert list(load_hardware(tmp_path)) == ["acme/x1"]
+    path.write_text("---\nvendor: Acme\nproduct: X1\nsockets: 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"x1\.yml does not describe hardware") as refused:
+        load_hardware(tmp_path)
+    assert any("purpose" in line for line in refused.value.details)
+    path.write_text("vendor: [", encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_hardware(tmp_path)
