@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 from urllib.parse import urlsplit
 
 from .source import Source
+
+ANSWER_SECONDS = 2.5
 
 
 def https_status(source: Source, key: str, url: str, *, ca: str) -> Dict[str, Any]:
@@ -15,19 +17,25 @@ def https_status(source: Source, key: str, url: str, *, ca: str) -> Dict[str, An
     if not source.live:
         recorded = source.recorded(key)
         if recorded is None:
-            return {"url": url, "ok": False, "code": None, "error": "connection refused"}
+            return _answer(url, error="connection refused")
         return dict(json.loads(recorded), url=url)
-    found: Dict[str, Any] = {"url": url, "ok": False, "code": None, "error": None}
+    # In a thread, because looking up the name knows no time limit of its own.
+    answers = source.together([lambda: _ask(source, url, ca)], seconds=ANSWER_SECONDS)
+    return answers[0] or _answer(url, error="no answer within %.0f s" % ANSWER_SECONDS)
+
+
+def _answer(url: str, *, code: Optional[int] = None, error: Optional[str] = None) -> Dict[str, Any]:
+    ok = code is not None and 200 <= code < 300
+    return {"url": url, "ok": ok, "code": code, "error": error}
+
+
+def _ask(source: Source, url: str, ca: str) -> Dict[str, Any]:
     try:
-        code = _get(url, str(source.path(ca)), source.seconds_left(2))
+        return _answer(url, code=_get(url, str(source.path(ca)), source.seconds_left(2)))
     except FileNotFoundError:
-        found["error"] = "no CA at " + ca
+        return _answer(url, error="no CA at " + ca)
     except (OSError, ValueError) as error:
-        found["error"] = getattr(error, "verify_message", None) or str(error)
-    else:
-        found["code"] = code
-        found["ok"] = 200 <= code < 300
-    return found
+        return _answer(url, error=getattr(error, "verify_message", None) or str(error))
 
 
 def _get(url: str, ca: str, seconds: float) -> int:

@@ -1,0 +1,118 @@
+"""Asking a TLS service: verified with one CA, and never longer than a moment."""
+
+from __future__ import annotations
+
+import datetime
+import http.server
+import ipaddress
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from appliance.probe import wire
+from appliance.probe.source import Machine, Request, Source
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Knows one page, and one that is slow."""
+
+    def do_GET(self) -> None:
+        if self.path == "/slow":
+            time.sleep(3)
+        self.send_response(200 if self.path == "/v2/" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class's name)
+        """Say nothing."""
+
+
+def _certificate(folder: Path, name: str) -> Path:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = folder / f"{name}.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    path.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """An address, and the CA that vouches for it."""
+    certificate = _certificate(tmp_path, "served")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_address[1]}", certificate
+    server.shutdown()
+    server.server_close()
+
+
+def _ask(url: str, ca: Path) -> dict[str, Any]:
+    return wire.https_status(Source(Machine(Path("/"), None, Request()), "x"), "k", url, ca=str(ca))
+
+
+def test_a_service_that_answers_and_is_vouched_for(served: tuple[str, Path]) -> None:
+    address, ca = served
+    url = f"{address}/v2/"
+    assert _ask(url, ca) == {"url": url, "ok": True, "code": 200, "error": None}
+
+
+def test_an_answer_that_is_no_success(served: tuple[str, Path]) -> None:
+    address, ca = served
+    found = _ask(f"{address}/other", ca)
+    assert (found["ok"], found["code"]) == (False, 404)
+
+
+def test_a_service_that_another_ca_vouches_for(served: tuple[str, Path], tmp_path: Path) -> None:
+    found = _ask(f"{served[0]}/v2/", _certificate(tmp_path, "another"))
+    assert (found["ok"], found["code"]) == (False, None)
+    assert "self-signed certificate" in found["error"].replace("self signed", "self-signed")
+
+
+def test_without_the_sites_ca_nothing_is_asked(served: tuple[str, Path]) -> None:
+    assert _ask(f"{served[0]}/v2/", Path("/no/ca.crt"))["error"] == "no CA at /no/ca.crt"
+
+
+def test_nobody_answers(served: tuple[str, Path]) -> None:
+    assert "refused" in _ask("https://127.0.0.1:1/v2/", served[1])["error"]
+
+
+def test_a_service_that_is_slow_is_not_waited_for(
+    served: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "ANSWER_SECONDS", 0.2)
+    began = time.monotonic()
+    found = _ask(f"{served[0]}/slow", served[1])
+    assert time.monotonic() - began < 2
+    assert found["error"] == "no answer within 0 s"
