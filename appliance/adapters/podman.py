@@ -12,7 +12,6 @@ from appliance.errors import LabError
 from appliance.model.lab import RunningNode
 
 LABEL = "appliance-lab"
-NETWORK_PREFIX = "appliance-"
 
 
 class Podman:

@@ -25,6 +25,7 @@ SERVICE_CIDR = "198.19.128.0/17"
 FIRST_CONTROL_PLANE, FIRST_WORKER = 11, 21
 HARDWARE = "lab/container"
 NODE_USER = "appliance"
+NETWORK_PREFIX = "appliance-"
 
 # Files whose presence tells the layouts apart.
 V2_MARKER = "/sys/fs/cgroup/cgroup.controllers"
@@ -242,10 +243,25 @@ def role_variables(
     }
 
 
-def subnet_for(name: str, destinations: Collection[str]) -> str:
-    """Choose a free /24, given the destinations of this machine's routes."""
-    taken = [IPv4Network(text) for text in destinations if text != "default"]
-    return str(choose_subnet(name, taken))
+def subnet_for(
+    name: str, destinations: Collection[str], networks: Collection[Mapping[str, Any]]
+) -> str:
+    """The /24 that a lab has, else a free one.
+
+    Args:
+        name: the lab's.
+        destinations: of this machine's routes.
+        networks: what podman lists.
+    """
+    subnets = {
+        network["name"]: IPv4Network(subnet["subnet"])
+        for network in networks
+        for subnet in network.get("subnets") or ()
+        if ":" not in subnet["subnet"]
+    }
+    own = subnets.get(f"{NETWORK_PREFIX}{name}")
+    routes = {IPv4Network(text) for text in destinations if text != "default"}
+    return str(own or choose_subnet(name, routes | set(subnets.values())))
 
 
 def platform_nodes(platforms: Sequence[Mapping[str, Any]], subnet: str) -> list[dict[str, Any]]:
