@@ -27,7 +27,7 @@ def _loaded_by(*arguments: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tree.ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == 0, done.stderr.partition("\nsys\n")[0]
     assert done.stdout.startswith("Usage:") or "version" in done.stdout, done.stdout
     return set(done.stderr.split())
 

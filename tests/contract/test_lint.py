@@ -12,6 +12,12 @@ import pytest
 from tests.contract import tree
 
 BIN = Path(sys.executable).parent
+ENVIRONMENT = {
+    "PATH": f"{BIN}:{os.environ['PATH']}",
+    "NO_COLOR": "1",
+    # Where our own modules are.
+    "ANSIBLE_CONFIG": "playbooks/ansible.cfg",
+}
 
 
 def judge(*argv: str) -> None:
@@ -19,12 +25,7 @@ def judge(*argv: str) -> None:
     done = subprocess.run(
         [BIN / argv[0], *argv[1:]],
         cwd=tree.ROOT,
-        env={
-            **os.environ,
-            "PATH": f"{BIN}:{os.environ['PATH']}",
-            "NO_COLOR": "1",
-            "ANSIBLE_CONFIG": "playbooks/ansible.cfg",
-        },
+        env={**os.environ, **ENVIRONMENT},
         capture_output=True,
         text=True,
         check=False,
