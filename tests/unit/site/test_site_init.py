@@ -13,11 +13,15 @@ from appliance.adapters.site_folder import SiteDirectory
 from appliance.errors import ConfigError, Refused
 from appliance.model.authority import Authority
 from appliance.model.site import SiteSettings
+from appliance.model.site_faults import model_of
 from appliance.model.site_new import NewSite
 from appliance.workflows.site_init import SiteInitRequest, site_init
 from tests.site_cases import KNOWN
 
+NESTED = [model_of(SiteSettings, key) for key in SiteSettings.model_fields]
+KEYS = "|".join([*SiteSettings.model_fields, *(k for m in NESTED if m for k in m.model_fields)])
 KEY = re.compile(rf"(# )?({'|'.join(SiteSettings.model_fields)}):( |$)")
+COMMENTED = re.compile(rf"^( *)# (?=({KEYS}):( |$)|  )")
 THREE = {f"cp{number}": f"198.51.100.1{number}/24" for number in (1, 2, 3)}
 
 
@@ -137,7 +141,7 @@ def test_a_commented_default_can_be_uncommented(tmp_path: Path) -> None:
     for paragraph in body.split("\n\n"):
         lines = paragraph.splitlines()
         first = next((i for i, line in enumerate(lines) if KEY.match(line)), len(lines))
-        lines[first:] = [re.sub(r"^( *)# (?=[a-z_]+:( |$)|  )", r"\1", s) for s in lines[first:]]
+        lines[first:] = [COMMENTED.sub(r"\1", line) for line in lines[first:]]
         paragraphs.append("\n".join(lines))
     path.write_text("\n\n".join([head, *paragraphs]) + "\n", encoding="utf-8")
     data = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,0 +1,92 @@
+"""The vault opens with its password, from wherever it comes, and leaves no plain text behind."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+
+from appliance.adapters.certificates import SiteAuthorities
+from appliance.adapters.vault import (
+    ENVIRONMENT,
+    AnsibleVault,
+    find_password_file,
+    new_password,
+    password_source,
+)
+from appliance.errors import ConfigError, Refused
+from tests.site_cases import EXAMPLE
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+
+
+def test_what_is_sealed_can_be_read_with_the_same_password_alone(tmp_path: Path) -> None:
+    vault = AnsibleVault(new_password(tmp_path))
+    file = tmp_path / "vault.yml"
+    file.write_text(vault.encrypt("---\nvault_one: canary-3f1c\n"), encoding="utf-8")
+    assert "canary" not in file.read_text(encoding="utf-8")
+    assert vault.read(file) == {"vault_one": "canary-3f1c"}
+    other = tmp_path / "other"
+    other.write_text("wrong\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="does not open with the password") as refused:
+        AnsibleVault(other).read(file)
+    assert "--vault-password-file" in (refused.value.hint or "")
+    file.write_text(vault.encrypt("canary-3f1c: [\n"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="holds no mapping") as refused:
+        vault.read(file)
+    assert "canary" not in f"{refused.value} {refused.value.details} {refused.value.__cause__}"
+
+
+def test_the_examples_vault_opens_with_its_documented_password_and_holds_no_key(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "password").write_text("example\n", encoding="utf-8")
+    secrets = AnsibleVault(tmp_path / "password").read(EXAMPLE / "group_vars/all/vault.yml")
+    assert set(secrets) == {"vault_site_ca_certificate", "vault_site_ca_key"}
+    assert not any("BEGIN" in value for value in secrets.values())
+
+
+def test_a_password_comes_from_the_named_file_then_the_environment_then_the_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "rack7"
+    assert find_password_file(site) is None
+    kept = new_password(site)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert find_password_file(site) == kept
+    assert new_password(site).read_text() == kept.read_text()
+    for name in ("environment", "named"):
+        (tmp_path / name).write_text("x\n", encoding="utf-8")
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "environment"))
+    assert find_password_file(site) == tmp_path / "environment"
+    assert find_password_file(site, tmp_path / "named") == tmp_path / "named"
+    with pytest.raises(Refused, match="there is no vault password file"):
+        find_password_file(site, tmp_path / "nowhere")
+
+
+def test_a_password_that_was_typed_lives_as_long_as_it_is_needed(tmp_path: Path) -> None:
+    with password_source(tmp_path, ask=lambda: "typed") as path:
+        assert path.read_text(encoding="utf-8") == "typed\n"
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert not path.exists()
+    with pytest.raises(Refused, match="is not known"), password_source(tmp_path):
+        pass
+
+
+def test_the_sites_authority_signs_servers_and_no_further_authority() -> None:
+    now = datetime(2024, 2, 29, tzinfo=UTC)
+    authority = SiteAuthorities(now).make("rack7")
+    certificate = x509.load_pem_x509_certificate(authority.certificate.encode())
+    key = serialization.load_pem_private_key(authority.key.encode(), None)
+    assert certificate.public_key() == key.public_key()
+    assert certificate.subject == certificate.issuer
+    assert "rack7 site CA" in certificate.subject.rfc4514_string()
+    basic = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    assert (basic.critical, basic.value.ca, basic.value.path_length) == (True, True, 0)
+    assert certificate.not_valid_before_utc < now
+    assert certificate.not_valid_after_utc > now + timedelta(days=3649)
+    assert "PRIVATE" not in repr(authority)
