@@ -64,23 +64,23 @@ class Kubectl:
         return self._call(["get", "--raw", "/readyz"])[0] == 0
 
     def call(self, arguments, success_codes=(0,), seconds=CALL_SECONDS):
-        """Return (rc, stdout) of a call that may be repeated."""
-        until = self.clock() + self._patience
+        """Return (rc, stdout) of a call that may be repeated.
+
+        A server may become ready just after it refused a call, so one more is made before an error
+        is believed.
+        """
+        until, was_ready = self.clock() + self._patience, False
         while True:
             rc, out, err = self._call(arguments, seconds)
             if rc in success_codes:
                 return rc, out
             ready = self.is_ready()
-            if ready or self.clock() >= until:
-                raise KubectlError(
-                    "kubectl %s: %s%s"
-                    % (
-                        " ".join(arguments),
-                        (err or out).strip() or "ended with %d" % rc,
-                        "" if ready else " (the API server is not ready)",
-                    )
-                )
-            self.sleep(1)
+            if (ready and was_ready) or self.clock() >= until:
+                words = (err or out).strip() or "ended with %d" % rc
+                state = "" if ready else " (the API server is not ready)"
+                raise KubectlError("kubectl %s: %s%s" % (" ".join(arguments), words, state))
+            was_ready = ready
+            self.sleep(0.2 if ready else 1)
 
     def get(self, *arguments):
         """Return the object asked for, or None when it does not exist."""
