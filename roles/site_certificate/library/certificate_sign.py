@@ -26,6 +26,7 @@ module: certificate_sign
 short_description: Sign a request with the site's certificate authority
 description:
   - The names in the certificate are those given here, never those of the request.
+  - Only computes; a host changes when the certificate is written.
 options:
   csr: {description: The request (PEM), type: str, required: true}
   names: {description: Host names, type: list, elements: str, required: true}
@@ -105,7 +106,7 @@ def main():
         module.fail_json(msg=missing_required_lib("cryptography"), exception=CRYPTOGRAPHY_ERROR)
     now = datetime.datetime.now(datetime.timezone.utc)
     try:
-        module.exit_json(changed=True, certificate=sign(module.params, now))
+        module.exit_json(changed=False, certificate=sign(module.params, now))
     except (ValueError, TypeError) as error:
         module.fail_json(msg="the certificate cannot be signed: %s" % error)
 
