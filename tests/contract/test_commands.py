@@ -1,0 +1,141 @@
+"""One name for one thing: the command tree, the workflows, and what each command says of itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from appliance.cli.app import cli
+from tests.contract import tree
+
+# The vocabulary of the design: nouns with their verbs, and the commands of every day.
+DAILY = {"install", "plan", "status", "history", "health"}
+VERBS = {
+    "site": {"init", "check", "show", "schema", "adopt"},
+    "lab": {"up", "down", "status", "shell"},
+    "bundle": {"build", "verify", "prove", "show", "delta", "export"},
+    "hardware": {"list", "show", "inspect", "qualify"},
+    "node": {
+        "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
+    },
+    "cluster": {"upgrade", "backup", "restore", "certificates"},
+    "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
+    "gpu": {"upgrade", "top"},
+    "accept": {"run", "list", "report"},
+}  # fmt: skip
+# Commands that change something somewhere; the others only look.
+CHANGING = {
+    ("install",), ("site", "init"), ("lab", "up"), ("lab", "down"), ("bundle", "build"),
+}  # fmt: skip
+# Modules beside the workflows: Protocols, and the look that several of them share.
+NO_COMMAND = {"__init__", "survey"}
+
+
+def _walk(
+    command: click.Command, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None, (*path, name)
+            yield from _walk(found, (*path, name))
+    else:
+        yield path, command
+
+
+@pytest.fixture(scope="module")
+def commands() -> dict[tuple[str, ...], click.Command]:
+    return dict(_walk(cli))
+
+
+def _options(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+def test_every_command_is_in_the_vocabulary(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    unknown = [
+        path
+        for path in commands
+        if not (len(path) == 1 and path[0] in DAILY)
+        and not (len(path) > 1 and path[1] in VERBS.get(path[0], set()))
+    ]
+    assert unknown == []
+
+
+def test_every_changing_command_has_the_workflow_of_its_name(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    modules = {path.stem for path in tree.under("appliance/workflows") if path.suffix == ".py"}
+    named = {"_".join(path).replace("-", "_") for path in CHANGING & set(commands)}
+    ports = {name for name in modules if name == "ports" or name.endswith("_ports")}
+    assert modules - ports - NO_COMMAND == named
+
+
+def test_what_asks_before_it_acts_is_known_to_change_something(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    asking = {path for path, command in commands.items() if "--yes" in _options(command)}
+    assert asking <= CHANGING
+
+
+def test_what_changes_a_site_shows_its_plan_first(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    local = {"site", "lab", "bundle"}
+    for path in CHANGING & set(commands):
+        if path[0] not in local:
+            assert {"--dry-run", "--yes", "--site"} <= _options(commands[path]), path
+
+
+def test_every_command_says_in_one_sentence_what_it_does(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    silent = {}
+    for path, command in commands.items():
+        first = (command.help or "").strip().splitlines()[:1]
+        if not first or not re.match(r"[A-Z].*[.:]$", first[0]):
+            silent[path] = first
+    assert silent == {}
+
+
+def test_every_command_that_changes_something_gives_an_example(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    bare = [
+        path
+        for path in CHANGING & set(commands)
+        if f"appliance {' '.join(path)}" not in (commands[path].help or "")
+    ]
+    assert bare == []
+
+
+def test_an_option_is_written_and_meant_the_same_everywhere(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    wrong = []
+    for path, command in commands.items():
+        for parameter in command.params:
+            if not isinstance(parameter, click.Option):
+                continue
+            long = [name for name in parameter.opts if name.startswith("--")]
+            if any(not re.fullmatch(r"--[a-z]+(-[a-z]+)*", name) for name in long):
+                wrong.append(f"{path}: {long}")
+            if not parameter.help and not parameter.hidden:
+                wrong.append(f"{path}: {long} says nothing")
+    assert wrong == []
+
+
+def test_json_is_offered_wherever_there_is_a_table(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    for path, command in commands.items():
+        for parameter in command.params:
+            if "--output" in parameter.opts:
+                assert isinstance(parameter.type, click.Choice), path
+                assert list(parameter.type.choices) == ["table", "json"], path
