@@ -188,7 +188,8 @@ def _apiserver(source: Source) -> Optional[Dict[str, Any]]:
 def _health(source: Source) -> Optional[Dict[str, Any]]:
     if not source.exists(MANIFESTS + "/kube-apiserver.yaml"):
         return None
-    return https_status(source, "api-healthz", HEALTH_URL, ca=PKI + "/ca.crt")
+    # Its certificate does not name 127.0.0.1, but always "kubernetes".
+    return https_status(source, "api-healthz", HEALTH_URL, ca=PKI + "/ca.crt", name="kubernetes")
 
 
 def cni(source: Source, interfaces: Dict[str, Any]) -> Dict[str, Any]:

@@ -192,7 +192,7 @@ def jobs(source: Source, units: List[Dict[str, str]]) -> List[Dict[str, Any]]:
             "command": _command_line(unit.get("ExecStart", "")),
         }
     for file in source.names("/var/lib/appliance/jobs"):
-        if not file.endswith(".json"):
+        if not file.endswith(".json") or file.endswith(".spec.json"):
             continue
         name = "appliance-" + file[: -len(".json")]
         document = source.document("/var/lib/appliance/jobs/" + file) or {}

@@ -12,15 +12,20 @@ from .source import Source
 ANSWER_SECONDS = 2.5
 
 
-def https_status(source: Source, key: str, url: str, *, ca: str) -> Dict[str, Any]:
-    """GET an address; ``ok`` is a 2xx answer over a connection that the CA vouches for."""
+def https_status(
+    source: Source, key: str, url: str, *, ca: str, name: Optional[str] = None
+) -> Dict[str, Any]:
+    """GET an address; ``ok`` is a 2xx answer over a connection that the CA vouches for.
+
+    ``name`` is what the certificate must be for when it is not the host of the address.
+    """
     if not source.live:
         recorded = source.recorded(key)
         if recorded is None:
             return _answer(url, error="connection refused")
         return dict(json.loads(recorded), url=url)
     # In a thread, because looking up the name knows no time limit of its own.
-    answers = source.together([lambda: _ask(source, url, ca)], seconds=ANSWER_SECONDS)
+    answers = source.together([lambda: _ask(source, url, ca, name)], seconds=ANSWER_SECONDS)
     return answers[0] or _answer(url, error="no answer within %.0f s" % ANSWER_SECONDS)
 
 
@@ -29,23 +34,23 @@ def _answer(url: str, *, code: Optional[int] = None, error: Optional[str] = None
     return {"url": url, "ok": ok, "code": code, "error": error}
 
 
-def _ask(source: Source, url: str, ca: str) -> Dict[str, Any]:
+def _ask(source: Source, url: str, ca: str, name: Optional[str]) -> Dict[str, Any]:
     try:
-        return _answer(url, code=_get(url, str(source.path(ca)), source.seconds_left(2)))
+        return _answer(url, code=_get(url, str(source.path(ca)), name, source.seconds_left(2)))
     except FileNotFoundError:
         return _answer(url, error="no CA at " + ca)
     except (OSError, ValueError) as error:
         return _answer(url, error=getattr(error, "verify_message", None) or str(error))
 
 
-def _get(url: str, ca: str, seconds: float) -> int:
+def _get(url: str, ca: str, name: Optional[str], seconds: float) -> int:
     import ssl
 
     parts = urlsplit(url)
     host = parts.hostname or ""
     context = ssl.create_default_context(cafile=ca)
     plain = socket.create_connection((host, parts.port or 443), timeout=seconds)
-    with plain, context.wrap_socket(plain, server_hostname=host) as secure:
+    with plain, context.wrap_socket(plain, server_hostname=name or host) as secure:
         request = "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n" % (parts.path or "/", parts.netloc)
         secure.sendall(request.encode())
         answer = secure.recv(64)

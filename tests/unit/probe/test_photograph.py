@@ -143,7 +143,7 @@ def test_the_digest_does_not_depend_on_the_order_of_keys(document: dict[str, Any
     assert json.loads(json.dumps(stable_fields(Photograph(document))))
 
 
-def test_typed_access(document: dict[str, Any]) -> None:
+def test_access_is_typed_and_absent_is_none(document: dict[str, Any]) -> None:
     photograph = Photograph(document)
     assert photograph.operating_system == "debian-12"
     assert photograph.hostname == "lab-w1"

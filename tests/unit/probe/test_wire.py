@@ -116,3 +116,13 @@ def test_a_service_that_is_slow_is_not_waited_for(
     found = _ask(f"{served[0]}/slow", served[1])
     assert time.monotonic() - began < 2
     assert found["error"] == "no answer within 0 s"
+
+
+def test_the_certificate_may_be_for_another_name_than_the_address(
+    served: tuple[str, Path],
+) -> None:
+    address, ca = served
+    source = Source(Machine(Path("/"), None, Request()), "x")
+    for name, ok in (("localhost", True), ("kubernetes", False)):
+        found = wire.https_status(source, "k", f"{address}/v2/", ca=str(ca), name=name)
+        assert found["ok"] is ok, found
