@@ -1,0 +1,106 @@
+"""``appliance lab``: its words, its refusals and what status shows. The real thing: tests/lab."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from appliance.adapters.podman import Podman
+from appliance.cli.app import cli
+from appliance.cli.lab import lab
+from appliance.cli.lab_parts import default_bundle, default_site
+from appliance.errors import LabError, Refused
+from appliance.model.lab import STAND_INS, RunningNode
+
+NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
+
+
+@pytest.fixture
+def one_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Podman, "nodes", lambda _self, _lab=None: NODES)
+
+
+def test_the_verbs_are_those_of_the_design() -> None:
+    assert sorted(lab.commands) == ["down", "shell", "status", "up"]
+
+
+@pytest.mark.parametrize("verb", ["up", "down"])
+def test_help_says_what_happens_to_this_machine(verb: str) -> None:
+    result = CliRunner().invoke(cli, ["lab", verb, "-h"])
+    assert result.exit_code == 0
+    assert "What happens to this machine" in result.output
+    assert "Example: appliance lab" in result.output
+
+
+@pytest.mark.usefixtures("one_lab")
+def test_status_lists_nodes_stand_ins_and_what_is_not_proven() -> None:
+    result = CliRunner().invoke(cli, ["lab", "status"])
+    assert result.exit_code == 0
+    assert "lab-cp1" in result.output
+    assert "systemd 245, netplan" in result.output
+
+
+@pytest.mark.usefixtures("one_lab")
+def test_status_as_json_keeps_its_keys() -> None:
+    result = CliRunner().invoke(cli, ["lab", "status", "--output", "json"])
+    found = json.loads(result.output)
+    assert found["nodes"] == [
+        {
+            "name": "lab-cp1",
+            "lab": "lab",
+            "state": "running",
+            "address": "198.18.7.11",
+            "image": "image:1",
+        }
+    ]
+    assert len(found["stand_ins"]) == len(STAND_INS)
+    assert set(found["stand_ins"][0]) == {"part", "played_by", "not_proven"}
+
+
+@pytest.mark.usefixtures("one_lab")
+def test_down_without_a_terminal_and_without_yes_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: True)
+    monkeypatch.setattr(
+        "appliance.adapters.lab_host.LabMachine.programs", lambda _self, names: frozenset(names)
+    )
+    result = CliRunner().invoke(cli, ["lab", "down"])
+    assert isinstance(result.exception, Refused)
+    assert result.exception.exit_code == 3
+    assert "lab-cp1" in " ".join(result.exception.details)
+
+
+@pytest.mark.usefixtures("one_lab")
+def test_a_shell_in_a_node_that_is_not_there_names_those_that_are() -> None:
+    result = CliRunner().invoke(cli, ["lab", "shell", "lab-w9"])
+    assert isinstance(result.exception, LabError)
+    assert "lab-w9" in result.exception.message
+
+
+@pytest.mark.parametrize(
+    "words", [["--control-planes", "2"], ["--workers", "-1"], ["--no-such-option"]]
+)
+def test_what_cannot_be_is_a_usage_error(words: list[str]) -> None:
+    assert CliRunner().invoke(cli, ["lab", "up", *words]).exit_code == 2
+
+
+def test_a_name_that_no_host_could_have_is_refused_with_the_rule(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: False)
+    result = CliRunner().invoke(
+        cli, ["lab", "up", "--name", "No_Good", "--release", "r"], env=dict(os.environ)
+    )
+    assert isinstance(result.exception, Refused)
+    assert "a-z, 0-9" in " ".join(result.exception.details)
+
+
+def test_defaults_lie_in_the_checkout_and_in_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APPLIANCE_CACHE", "/somewhere/cache")
+    assert default_site("lab").parts[-3:] == ("inventories", "lab", "lab")
+    assert default_bundle("r1") == Path("/somewhere/cache/bundles/r1-debian-12")

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import yaml
+
+from appliance.adapters.lab_host import LabMachine
+from appliance.adapters.lab_sites import LabSiteFiles
+from appliance.model.lab import plan_lab
+from appliance.model.lab_host import NEEDS, missing_needs, packages_for
+from appliance.model.lab_site import KEY, LabSite, lab_site
+
+
+def a_site(*, workers: int = 1, name: str = "lab") -> LabSite:
+    found = plan_lab(name, IPv4Network("198.18.7.0/24"), control_planes=1, workers=workers)
+    return lab_site(found, release="r", operating_system="debian-12", private_key=KEY)
+
+
+def write(directory: Path, site: LabSite) -> None:
+    (directory / "group_vars/all").mkdir(parents=True)
+    (directory / "group_vars/all/site.yml").write_text(yaml.safe_dump(dict(site.settings)))
+    children = {
+        group: {"hosts": {name: {} for name in names}} for group, names in site.groups.items()
+    }
+    (directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": children}}))
+
+
+def test_a_site_that_was_written_for_this_lab_fits(tmp_path: Path) -> None:
+    files = LabSiteFiles(write)
+    assert not files.exists(tmp_path / "site")
+    files.write(tmp_path / "site", a_site())
+    assert files.exists(tmp_path / "site")
+    assert files.matches(tmp_path / "site", a_site()) == ()
+
+
+def test_what_does_not_fit_is_named_with_its_file(tmp_path: Path) -> None:
+    files = LabSiteFiles(write)
+    files.write(tmp_path / "site", a_site())
+    more = files.matches(tmp_path / "site", a_site(workers=2))
+    assert len(more) == 1
+    assert "hosts.yml: cpu_workers has ['lab-w1'], the lab has ['lab-w1', 'lab-w2']" in more[0]
+    other = files.matches(tmp_path / "site", a_site(name="other"))
+    assert any("site_name is 'lab'" in line for line in other)
+
+
+def test_an_operators_own_settings_are_not_a_contradiction(tmp_path: Path) -> None:
+    files = LabSiteFiles(write)
+    files.write(tmp_path / "site", a_site())
+    settings = tmp_path / "site/group_vars/all/site.yml"
+    settings.write_text(settings.read_text() + "role_overrides: {}\n")
+    assert files.matches(tmp_path / "site", a_site()) == ()
+
+
+def test_the_key_is_made_once_and_is_private(tmp_path: Path) -> None:
+    files = LabSiteFiles(write)
+    key = files.make_key(tmp_path)
+    before = key.read_bytes()
+    assert files.make_key(tmp_path).read_bytes() == before
+    assert key.stat().st_mode & 0o077 == 0
+    assert Path(f"{key}.pub").read_text().startswith("ssh-ed25519 ")
+
+
+def test_sysctls_are_compared_with_what_they_were(tmp_path: Path) -> None:
+    record, root = tmp_path / "record.json", tmp_path / "sys"
+    (root / "kernel").mkdir(parents=True)
+    (root / "kernel/panic").write_text("10\n")
+    machine = LabMachine(sysctl_record=record, sysctl_root=root)
+    assert machine.changed_sysctls() == ()
+    record.write_text(json.dumps({"kernel.panic": "0", "kernel.gone": "1"}))
+    assert machine.changed_sysctls() == ("kernel.panic: 0 -> 10",)
+
+
+def test_programs_are_looked_for_on_the_path() -> None:
+    assert LabMachine().programs(("sh", "no-such-program-anywhere")) == {"sh"}
+
+
+def test_networks_of_this_machine_hold_the_loopback() -> None:
+    machine = LabMachine()
+    if machine.programs(("ip",)):
+        assert any(IPv4Network("127.0.0.1/32").subnet_of(net) for net in machine.networks())
+
+
+def test_a_bundle_that_is_there_needs_no_compiler() -> None:
+    everything = {need.program for need in NEEDS}
+    assert missing_needs(everything, build_bundle=True) == ()
+    assert missing_needs(everything - {"go", "gcc"}, build_bundle=False) == ()
+    missing = missing_needs(everything - {"go", "gcc"}, build_bundle=True)
+    assert packages_for(missing) == ("golang-go", "gcc", "libc6-dev")

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv4Network
+
+import pytest
+
+from appliance.errors import ConfigError, LabError
+from appliance.model import lab
+from appliance.model.lab_site import KEY, lab_site
+
+SUBNET = IPv4Network("198.18.7.0/24")
+
+
+@pytest.mark.parametrize(
+    ("present", "layout"),
+    [
+        ((), "v1"),
+        ((lab.HYBRID_MARKER,), "hybrid"),
+        ((lab.V2_MARKER,), "v2"),
+        ((lab.V2_MARKER, lab.HYBRID_MARKER), "v2"),
+    ],
+)
+def test_the_control_group_layout_is_told_from_marker_files(
+    present: tuple[str, ...], layout: str
+) -> None:
+    assert lab.cgroup_layout(present) == layout
+
+
+@pytest.mark.parametrize("layout", ["v1", "hybrid"])
+def test_on_v1_and_hybrid_hosts_podman_keeps_its_hands_off_systemd(
+    layout: lab.CgroupLayout,
+) -> None:
+    options = lab.node_options(layout)
+    assert "--systemd=false" in options
+    assert "--tmpfs=/run:mode=755" in options
+
+
+def test_on_v2_hosts_podman_mounts_the_one_hierarchy() -> None:
+    options = lab.node_options("v2")
+    assert "--systemd=always" in options
+    assert not any(option.startswith("--tmpfs") for option in options)
+
+
+@pytest.mark.parametrize("layout", ["v1", "hybrid", "v2"])
+def test_every_node_has_control_groups_and_hosts_of_its_own(layout: lab.CgroupLayout) -> None:
+    options = lab.node_options(layout)
+    assert {"--cgroupns=private", "--no-hosts", "--stop-signal=RTMIN+3"} <= set(options)
+
+
+def test_names_and_addresses_follow_from_the_request() -> None:
+    found = lab.plan_lab("lab", SUBNET, control_planes=3, workers=2)
+    assert [(node.name, str(node.address)) for node in found.nodes] == [
+        ("lab-cp1", "198.18.7.11"),
+        ("lab-cp2", "198.18.7.12"),
+        ("lab-cp3", "198.18.7.13"),
+        ("lab-w1", "198.18.7.21"),
+        ("lab-w2", "198.18.7.22"),
+    ]
+    assert found.services.name == "lab-cp1"
+    assert found.domain == "lab.test"
+
+
+def test_every_fault_of_a_request_is_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        lab.plan_lab("Lab_", SUBNET, control_planes=2, workers=99)
+    assert len(caught.value.details) == 3
+    assert caught.value.exit_code == 3
+
+
+def test_the_same_name_gets_the_same_network_where_it_is_free() -> None:
+    assert lab.choose_subnet("lab", ()) == lab.choose_subnet("lab", ())
+    assert lab.choose_subnet("lab", ()) != lab.choose_subnet("other", ())
+
+
+def test_a_taken_network_is_passed_over() -> None:
+    first = lab.choose_subnet("lab", ())
+    second = lab.choose_subnet("lab", (IPv4Network(f"{first.network_address + 7}/32"),))
+    assert not first.overlaps(second)
+    assert second.subnet_of(lab.LAB_RANGE)
+
+
+def test_when_every_network_is_taken_it_says_so() -> None:
+    with pytest.raises(LabError, match="is taken"):
+        lab.choose_subnet("lab", (lab.LAB_RANGE,))
+
+
+def test_a_lab_keeps_the_network_it_has() -> None:
+    networks = [{"name": "appliance-lab", "subnets": [{"subnet": "198.18.200.0/24"}]}]
+    assert lab.subnet_for("lab", ["default", "198.18.200.0/24"], networks) == "198.18.200.0/24"
+
+
+def test_a_recreated_node_is_the_same_machine_and_another_is_not() -> None:
+    assert lab.node_facts("lab-w1") == lab.node_facts("lab-w1")
+    one, other = lab.node_facts("lab-w1"), lab.node_facts("lab-w2")
+    for section, key in (("dmi", "serial"), ("host", "product_uuid")):
+        assert one[section][key] != other[section][key]
+
+
+def test_every_invented_value_says_standin() -> None:
+    facts = lab.node_facts("lab-w1")
+    assert all("STANDIN" in str(value) for value in facts["dmi"].values())
+    for dimm in facts["memory"]["dimms"]:
+        assert all("STANDIN" in dimm[key] for key in ("locator", "manufacturer", "part", "serial"))
+
+
+def test_role_variables_hold_what_was_given_for_a_node() -> None:
+    found = lab.plan_lab("lab", SUBNET, control_planes=1, workers=0)
+    facts = {"lab-cp1": {"clock": {"offset_seconds": 600}}}
+    variables = lab.role_variables(found, public_key="/k.pub", known_hosts="/kh", facts=facts)
+    (node,) = variables["lab_node_nodes"]
+    assert node["facts"]["clock"] == {"offset_seconds": 600}
+    assert node["facts"]["dmi"]["serial"] == "STANDIN-lab-cp1"
+
+
+def test_platforms_of_a_scenario_become_nodes_and_instances() -> None:
+    nodes = lab.platform_nodes([{"name": "one"}, {"name": "two"}], "198.18.7.0/24")
+    assert [node["address"] for node in nodes] == ["198.18.7.11", "198.18.7.12"]
+    (first, _second) = lab.platform_instances(nodes, "appliance", "/key")
+    assert first == {
+        "instance": "one",
+        "address": "198.18.7.11",
+        "user": "appliance",
+        "port": 22,
+        "identity_file": "/key",
+    }
+
+
+def test_a_labs_site_stands_in_ranges_that_are_never_real() -> None:
+    found = lab.plan_lab("lab", SUBNET, control_planes=1, workers=2)
+    site = lab_site(found, release="r", operating_system="debian-12", private_key=KEY)
+    assert site.groups == {
+        "control_plane": ("lab-cp1",),
+        "services": ("lab-cp1",),
+        "cpu_workers": ("lab-w1", "lab-w2"),
+    }
+    assert site.host_vars["lab-w1"]["address"] == "198.18.7.21/24"
+    for key in ("pod_cidr", "service_cidr"):
+        assert IPv4Network(site.settings["network"][key]).subnet_of(IPv4Network("198.19.0.0/16"))
+    assert site.settings["time"] == {"may_set_clock": False}
+
+
+def test_three_control_planes_stand_behind_a_balanced_address() -> None:
+    found = lab.plan_lab("lab", SUBNET, control_planes=3, workers=1)
+    site = lab_site(found, release="r", operating_system="debian-12", private_key=KEY)
+    endpoint = site.settings["control_plane_endpoint"]
+    assert endpoint["balancer"] == "keepalived"
+    assert IPv4Address(endpoint["virtual_address"]) not in {node.address for node in found.nodes}

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.errors import LabError, Refused
+from appliance.model.lab import RunningNode
+from appliance.model.lab_host import NEEDS
+from appliance.model.lab_site import LabSite
+from appliance.workflows.lab_down import LabDownPorts, lab_down
+from appliance.workflows.lab_up import LabUpPorts, LabUpRequest, lab_up
+
+
+@dataclass
+class FakeMachine:
+    """Host, podman, playbooks and site directories of a machine that is not there."""
+
+    root: bool = True
+    present: set[str] = field(default_factory=lambda: {need.program for need in NEEDS})
+    taken: frozenset[IPv4Network] = frozenset()
+    running: list[RunningNode] = field(default_factory=list)
+    networks_of: dict[str, IPv4Network] = field(default_factory=dict)
+    sysctls: tuple[str, ...] = ()
+    sites: dict[Path, LabSite] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    apt_brings_nothing: bool = False
+    removal_works: bool = True
+    fail_in: str = ""
+
+    def is_root(self) -> bool:
+        return self.root
+
+    def programs(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset(self.present & set(names))
+
+    def install(self, packages: Sequence[str]) -> None:
+        self.done.append("apt " + " ".join(packages))
+        if not self.apt_brings_nothing:
+            self.present |= {need.program for need in NEEDS}
+
+    def networks(self) -> frozenset[IPv4Network]:
+        return self.taken
+
+    def changed_sysctls(self) -> tuple[str, ...]:
+        return self.sysctls
+
+    def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
+        return tuple(node for node in self.running if lab in (None, node.lab))
+
+    def subnets(self) -> dict[str, IPv4Network]:
+        return self.networks_of
+
+    def run(self, playbook: str, variables: dict[str, Any]) -> None:
+        self.done.append(playbook)
+        if self.fail_in == playbook:
+            raise LabError("a node did not boot")
+        name = variables["lab_node_lab"]
+        if playbook == "lab_up":
+            self.networks_of[name] = IPv4Network(variables["lab_node_subnet"])
+            for node in variables["lab_node_nodes"]:
+                self.running.append(RunningNode(node["name"], name, "running", "", ""))
+        elif self.removal_works:
+            self.running = [node for node in self.running if node.lab != name]
+            self.networks_of.pop(name, None)
+            self.sysctls = ()
+
+    def exists(self, directory: Path) -> bool:
+        return directory in self.sites
+
+    def make_key(self, directory: Path) -> Path:
+        self.done.append("key")
+        return directory / "key"
+
+    def write(self, directory: Path, site: LabSite) -> None:
+        self.done.append("site")
+        self.sites[directory] = site
+
+    def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
+        return () if self.sites[directory] == site else ("hosts.yml: another lab",)
+
+
+REQUEST = LabUpRequest(
+    name="lab",
+    control_planes=1,
+    workers=2,
+    site_directory=Path("/sites/lab"),
+    release="k8s-1.23.5-r1",
+    operating_system="debian-12",
+    bundle=Path("/bundle"),
+    bundle_is_there=False,
+)
+
+
+def ports(
+    machine: FakeMachine, *, confirm: bool = True, notes: list[str] | None = None
+) -> LabUpPorts:
+    ticks = iter(range(1000))
+    heard: list[str] = [] if notes is None else notes
+    note: Callable[[str], None] = heard.append
+    return LabUpPorts(
+        host=machine,
+        containers=machine,
+        plays=machine,
+        sites=machine,
+        build_bundle=lambda: machine.done.append("bundle"),
+        install=lambda: machine.done.append("install"),
+        confirm=lambda _needs: confirm,
+        note=note,
+        monotonic=lambda: float(next(ticks)),
+    )
+
+
+def test_it_goes_from_nothing_to_an_installed_cluster() -> None:
+    machine = FakeMachine()
+    result = lab_up(REQUEST, ports(machine))
+    assert machine.done[:2] == ["site", "key"]
+    assert sorted(machine.done[2:4]) == ["bundle", "lab_up"]
+    assert machine.done[4:] == ["install"]
+    assert set(result.seconds) == {"prerequisites", "site", "nodes", "bundle", "install"}
+
+
+def test_a_second_run_keeps_site_and_network() -> None:
+    machine = FakeMachine()
+    first = lab_up(REQUEST, ports(machine))
+    machine.taken = frozenset(machine.networks_of.values())
+    machine.done.clear()
+    second = lab_up(replace(REQUEST, bundle_is_there=True), ports(machine))
+    assert machine.done == ["key", "lab_up", "install"]
+    assert second.lab == first.lab
+
+
+def test_bare_nodes_need_neither_bundle_nor_install() -> None:
+    machine = FakeMachine()
+    machine.present -= {"go", "gcc", "dpkg-deb"}
+    lab_up(replace(REQUEST, install=False), ports(machine))
+    assert machine.done == ["site", "key", "lab_up"]
+
+
+def test_an_ordinary_user_is_refused_before_anything() -> None:
+    machine = FakeMachine(root=False)
+    with pytest.raises(Refused, match="needs root"):
+        lab_up(REQUEST, ports(machine))
+    assert machine.done == []
+
+
+def test_missing_programs_are_shown_and_installed() -> None:
+    machine = FakeMachine()
+    machine.present -= {"podman", "ssh", "ssh-keygen"}
+    notes: list[str] = []
+    lab_up(REQUEST, ports(machine, notes=notes))
+    assert machine.done[0] == "apt podman netavark openssh-client"
+    assert any("missing: podman" in note for note in notes)
+
+
+def test_without_a_confirmation_nothing_is_installed() -> None:
+    machine = FakeMachine()
+    machine.present.clear()
+    with pytest.raises(Refused) as caught:
+        lab_up(REQUEST, ports(machine, confirm=False))
+    assert caught.value.hint is not None
+    assert "apt-get install podman" in caught.value.hint
+    assert machine.done == []
+
+
+def test_a_program_that_apt_did_not_bring_is_named() -> None:
+    machine = FakeMachine(apt_brings_nothing=True)
+    machine.present -= {"mmdebstrap"}
+    with pytest.raises(Refused, match="mmdebstrap is still missing"):
+        lab_up(REQUEST, ports(machine))
+
+
+def test_a_site_of_another_lab_is_not_touched() -> None:
+    machine = FakeMachine()
+    lab_up(REQUEST, ports(machine))
+    machine.done.clear()
+    with pytest.raises(Refused) as caught:
+        lab_up(replace(REQUEST, workers=5), ports(machine))
+    assert caught.value.details == ("hosts.yml: another lab",)
+    assert machine.done == []
+
+
+def test_a_failure_of_the_nodes_is_not_hidden_by_the_bundle() -> None:
+    machine = FakeMachine(fail_in="lab_up")
+    with pytest.raises(LabError, match="did not boot"):
+        lab_up(REQUEST, ports(machine))
+    assert "install" not in machine.done
+
+
+def test_changed_sysctls_are_printed() -> None:
+    notes: list[str] = []
+    machine = FakeMachine(sysctls=("kernel.panic: 0 -> 10",))
+    lab_up(REQUEST, ports(machine, notes=notes))
+    assert any("kernel.panic: 0 -> 10" in note for note in notes)
+
+
+def down_ports(machine: FakeMachine, notes: list[str], *, confirm: bool = True) -> LabDownPorts:
+    return LabDownPorts(machine, machine, machine, lambda _nodes: confirm, notes.append)
+
+
+def test_down_removes_everything_and_says_what_it_put_back() -> None:
+    machine = FakeMachine(sysctls=("kernel.panic: 0 -> 10",))
+    lab_up(REQUEST, ports(machine))
+    notes: list[str] = []
+    assert len(lab_down("lab", down_ports(machine, notes))) == 3
+    assert machine.nodes() == ()
+    assert notes == ["put back: this machine's sysctl kernel.panic: 0 -> 10"]
+
+
+def test_down_works_after_a_half_up_and_again() -> None:
+    machine = FakeMachine(networks_of={"lab": IPv4Network("198.18.7.0/24")})
+    assert lab_down("lab", down_ports(machine, [])) == ()
+    assert machine.networks_of == {}
+    assert lab_down("lab", down_ports(machine, [])) == ()
+
+
+def test_down_leaves_other_labs_alone() -> None:
+    machine = FakeMachine()
+    lab_up(REQUEST, ports(machine))
+    other = replace(REQUEST, name="two", site_directory=Path("/sites/two"))
+    lab_up(other, ports(machine))
+    lab_down("lab", down_ports(machine, []))
+    assert {node.lab for node in machine.nodes()} == {"two"}
+
+
+def test_down_without_podman_has_nothing_to_do() -> None:
+    machine = FakeMachine(present=set())
+    assert lab_down("lab", down_ports(machine, [])) == ()
+    assert machine.done == []
+
+
+@pytest.mark.parametrize(("root", "confirm"), [(False, True), (True, False)])
+def test_down_is_refused(root: bool, confirm: bool) -> None:
+    machine = FakeMachine()
+    lab_up(REQUEST, ports(machine))
+    machine.root = root
+    with pytest.raises(Refused):
+        lab_down("lab", down_ports(machine, [], confirm=confirm))
+    assert len(machine.nodes()) == 3
+
+
+def test_what_could_not_be_removed_is_an_error() -> None:
+    machine = FakeMachine(removal_works=False)
+    lab_up(REQUEST, ports(machine))
+    with pytest.raises(LabError, match="lab-cp1"):
+        lab_down("lab", down_ports(machine, []))
