@@ -25,6 +25,7 @@ from appliance.errors import CommandFailed
 DEFAULT_TIMEOUT = 120.0
 _GRACE_SECONDS = 5.0
 _TAIL_LINES = 12
+_running: set[subprocess.Popen[str]] = set()
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     words = tuple(os.fspath(word) for word in argv)
     began = time.monotonic()
     process = _start(words, cwd, env, hint)
+    _running.add(process)
     sinks = _Sinks(process, log, on_line)
     try:
         _feed(process, stdin)
@@ -96,6 +98,8 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
         _end_group(process)
         sinks.close()
         raise
+    finally:
+        _running.discard(process)
     sinks.close()
     done = Completed(
         words, process.returncode, sinks.stdout, sinks.stderr, time.monotonic() - began
@@ -103,6 +107,12 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     if check and not done.ok:
         raise failure(done, hint=hint, log=log)
     return done
+
+
+def end_all() -> None:
+    """End every program that is still running for us, in whatever thread; for an interrupt."""
+    for process in list(_running):
+        _end_group(process)
 
 
 def failure(done: Completed, *, hint: str | None = None, log: Path | None = None) -> CommandFailed:

@@ -37,7 +37,7 @@ class Taken:
         kind: of the source.
         ref: what was taken, for people.
         verified: what vouches for the content; ``never`` when nothing does yet.
-        learned: what a lock file should remember where nothing vouched: sha256 or digest, hex.
+        learned: where a release names no digest: what a lock file is to remember, and its hex.
         image: the image's manifest, for an image: sha256 in hex.
         media_type: of that manifest.
     """
@@ -46,7 +46,7 @@ class Taken:
     ref: str
     verified: Verified
     files: tuple[TakenFile, ...]
-    learned: str | None = None
+    learned: tuple[str, str] | None = None
     image: str | None = None
     media_type: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
@@ -68,4 +68,5 @@ class Taken:
     def parse(cls, data: Mapping[str, Any]) -> Taken:
         """The inverse of :meth:`as_json`."""
         files = tuple(TakenFile(**item) for item in data["files"])
-        return cls(**{**data, "files": files})
+        learned = tuple(data["learned"]) if data["learned"] else None
+        return cls(**{**data, "files": files, "learned": learned})

@@ -46,7 +46,7 @@ class Context:
 class Source(Protocol, Generic[Spec_contra]):
     """Takes an artifact from one kind of source."""
 
-    def take(self, artifact: Artifact, spec: Spec_contra, context: Context) -> Taken:
+    def take(self, artifact: Artifact, spec: Spec_contra, context: Context, /) -> Taken:
         """Bring the artifact into the cache.
 
         Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from appliance.adapters import processes
@@ -21,8 +21,8 @@ _LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/in
              "usr/share/lintian", "usr/share/bash-completion", "usr/share/bug")  # fmt: skip
 
 
-def root_entries(packages: Sequence[Path], work: Path) -> list[Entry]:
-    """Everything that the packages bring, as entries whose content lies below ``work``.
+def root_entries(packages: Mapping[str, Path], work: Path) -> list[Entry]:
+    """Everything that packages (by file name) bring, as entries whose content is below ``work``.
 
     Raises:
         BuildFailed: two packages bring different files of one name.
@@ -30,11 +30,11 @@ def root_entries(packages: Sequence[Path], work: Path) -> list[Entry]:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     entries: dict[str, Entry] = {}
-    for number, package in enumerate(sorted(packages, key=lambda path: path.name)):
+    for number, (name, package) in enumerate(sorted(packages.items())):
         content = work / f"{number}.tar"
         _data_of(package, content)
         for entry in _read(content, work / str(number)):
-            _merge(entries, entry, package.name)
+            _merge(entries, entry, name)
         content.unlink()
     for name in _MERGED:
         if any(path.startswith(f"/usr/{name}/") for path in entries):

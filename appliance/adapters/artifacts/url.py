@@ -35,7 +35,7 @@ class Url:
                 (whole, context.cache.path(whole).stat().st_size)
             )  # fmt: skip
         file = TakenFile(artifact.path, digest, size, executable=True)
-        return Taken("url", spec.ref, verified, (file,), learned=whole)
+        return Taken("url", spec.ref, verified, (file,), learned=(spec.url, whole))
 
     def _whole(self, spec: UrlSource, expected: str | None, context: Context) -> str:
         if expected and context.cache.path(expected).is_file():

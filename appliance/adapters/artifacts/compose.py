@@ -1,0 +1,166 @@
+"""Images made here: layers from packages and from binaries that other sources gave.
+
+The digests of the inputs vouch for the outcome: the same inputs give the same image on any machine.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from appliance.adapters import processes
+from appliance.adapters.artifacts import Context
+from appliance.adapters.artifacts.oci_layout import (
+    MANIFEST_TYPE,
+    Blob,
+    Entry,
+    ImageSettings,
+    image_config,
+    image_manifest,
+    write_layer,
+)
+from appliance.adapters.artifacts.package_root import file_of, merged, root_entries
+from appliance.adapters.cache import recipe_key
+from appliance.errors import CommandFailed, SourceUnavailable
+from appliance.model.release import Artifact
+from appliance.model.sources import AptSource, ComposeSource
+from appliance.model.taken import Taken, TakenFile
+
+_RECIPE = 1
+
+
+class Compose:
+    """Makes images from layers, and small C programs of the release's own."""
+
+    def take(self, artifact: Artifact, spec: ComposeSource, context: Context) -> Taken:
+        """Make an image or a program, or recall it from the cache."""
+        if spec.c_program:
+            return _compiled(artifact, spec, spec.c_program, context)
+        layers = [_package_layer(spec, context)] if spec.packages else []
+        if spec.files or spec.directories:
+            layers.append(_file_layer(spec, context))
+        settings = ImageSettings(
+            spec.entrypoint, spec.command, spec.environment, context.architecture
+        )
+        config = Blob(*context.cache.add_bytes(image_config(layers, settings)))
+        manifest = Blob(*context.cache.add_bytes(image_manifest(config, layers)))
+        files = tuple(
+            TakenFile(f"images/blobs/sha256/{blob.sha256}", blob.sha256, blob.size)
+            for blob in (*layers, config, manifest)
+        )
+        return Taken(
+            "compose", spec.ref, "inputs", files, image=manifest.sha256, media_type=MANIFEST_TYPE
+        )
+
+
+class AptFile:
+    """Takes one file out of a package of the target operating system."""
+
+    def take(self, artifact: Artifact, spec: AptSource, context: Context) -> Taken:
+        """Fetch the package and take the file out, or recall it from the cache."""
+        closure = context.packages.closure([spec.package], essential=False)
+        package = next(item for item in closure if item.name == spec.package.partition("=")[0])
+        key = recipe_key({"kind": "apt", "package": package.sha256, "member": spec.member})
+
+        def taken() -> Path:
+            (path,) = context.packages.fetch([package]).values()
+            landing = context.cache.work("members") / key
+            file_of(path, spec.member, landing)
+            return landing
+
+        digest, size = context.cache.made(key, taken)
+        file = TakenFile(artifact.path, digest, size, executable=True)
+        ref = f"{package.name}={package.version}:/{spec.member.lstrip('/')}"
+        return Taken("apt", ref, "apt", (file,))
+
+
+def _package_layer(spec: ComposeSource, context: Context) -> Blob:
+    closure = context.packages.closure(spec.packages, essential=False)
+    key = recipe_key(
+        {
+            "kind": "root",
+            "recipe": _RECIPE,
+            "packages": sorted(item.sha256 for item in closure),
+            "links": spec.links,
+        }
+    )
+
+    def layer() -> Path:
+        packages = context.packages.fetch(closure)
+        work = context.cache.work(f"root-{key[:16]}")
+        entries = root_entries(packages, work / "content")
+        entries += [
+            Entry(f"/{merged(path)}", "symlink", 0o777, target=target)
+            for path, target in spec.links.items()
+        ]
+        write_layer(work / "layer.tar", entries)
+        shutil.rmtree(work / "content")
+        return work / "layer.tar"
+
+    return Blob(*context.cache.made(key, layer))
+
+
+def _file_layer(spec: ComposeSource, context: Context) -> Blob:
+    inputs = {path: context.inputs[name].file for path, name in spec.files.items()}
+    key = recipe_key(
+        {
+            "kind": "files",
+            "recipe": _RECIPE,
+            "files": {path: file.sha256 for path, file in inputs.items()},
+            "directories": spec.directories,
+            "applets": spec.applets,
+        }
+    )
+
+    def layer() -> Path:
+        work = context.cache.work(f"files-{key[:16]}")
+        entries = [
+            Entry(path, "directory", 0o1777 if path == "/tmp" else 0o755)  # noqa: S108 - in an image
+            for path in spec.directories
+        ]
+        for path, file in inputs.items():
+            entries.append(Entry(path, "file", source=context.cache.path(file.sha256)))
+        for program, folder in spec.applets.items():
+            entries += _applets(
+                program, context.cache.path(inputs[program].sha256), folder, work / "program"
+            )
+        write_layer(work / "layer.tar", entries)
+        return work / "layer.tar"
+
+    return Blob(*context.cache.made(key, layer))
+
+
+def _applets(program: str, content: Path, folder: str, copy: Path) -> list[Entry]:
+    shutil.copyfile(content, copy)
+    copy.chmod(0o755)
+    listed = processes.run([copy, "--list"]).stdout.split()
+    copy.unlink()
+    return [
+        Entry(f"{folder}/{name}", "symlink", 0o777, target=program)
+        for name in listed
+        if f"{folder}/{name}" != program
+    ]
+
+
+def _compiled(artifact: Artifact, spec: ComposeSource, program: str, context: Context) -> Taken:
+    if processes.find_program("gcc") is None:
+        raise SourceUnavailable("there is no C compiler on this machine (gcc)")
+    source = context.folder / program
+    flags = ["-Os", "-static", "-s", "-Wall", "-Wextra", "-Wl,--build-id=none",
+             f'-DVERSION="{artifact.version}"']  # fmt: skip
+    compiler = processes.run(["gcc", "--version"]).stdout.splitlines()[0]
+    key = recipe_key({"kind": "c", "cc": compiler, "flags": flags, "source": source.read_text()})
+
+    def compiled() -> Path:
+        landing = context.cache.work("members") / key
+        try:
+            processes.run(["gcc", *flags, "-o", landing, source])
+        except CommandFailed as error:
+            raise SourceUnavailable(
+                f"{program} could not be compiled: {error.message}", details=error.details
+            ) from error
+        return landing
+
+    digest, size = context.cache.made(key, compiled)
+    file = TakenFile(artifact.path, digest, size, executable=True)
+    return Taken("compose", spec.ref, "inputs", (file,))

@@ -1,0 +1,171 @@
+"""Images from a public registry: the distribution API, read anonymously, blob by blob.
+
+A digest in the release vouches for the whole image, because a manifest names its blobs by digest.
+Where the tag leads to an index, the image of the target's architecture is taken.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any
+
+from appliance.adapters.artifacts import Context
+from appliance.adapters.artifacts.oci_layout import (
+    INDEX_TYPE,
+    MANIFEST_TYPE,
+    Blob,
+    blob_of,
+    referenced,
+)
+from appliance.adapters.artifacts.url import fetch
+from appliance.adapters.cache import digest_of, recipe_key
+from appliance.errors import SourceUnavailable
+from appliance.model.release import Artifact
+from appliance.model.sources import OciSource
+from appliance.model.taken import Taken, TakenFile, Verified
+
+_DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+_DOCKER_LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
+_INDEXES = {INDEX_TYPE, _DOCKER_LIST}
+_ACCEPT = ", ".join((INDEX_TYPE, _DOCKER_LIST, MANIFEST_TYPE, _DOCKER_MANIFEST))
+# The name that people write is not the host that answers.
+_API_HOSTS = {"docker.io": "registry-1.docker.io"}
+_LOCAL = ("localhost", "127.0.0.1")
+_PATIENCE_SECONDS = 20
+_AT_A_TIME = 4
+
+
+class Oci:
+    """Takes an image from the registry that its reference names."""
+
+    def take(self, _artifact: Artifact, spec: OciSource, context: Context) -> Taken:
+        """Fetch an image's manifest and every blob of it, or recall them from the cache."""
+        locked = context.locked.get(spec.reference, "")
+        expected = spec.digest or (f"sha256:{locked}" if locked else None)
+        key = recipe_key({"kind": "oci", "spec": spec.model_dump(), "expected": expected})
+        known = context.cache.recall(key)
+        if known is not None:
+            taken = Taken.parse(known)
+            if all(context.cache.holds(file.sha256, file.size) for file in taken.files):
+                return taken
+        taken = _fetched(spec, expected, context)
+        context.cache.remember(key, taken.as_json())
+        return taken
+
+
+def _fetched(spec: OciSource, expected: str | None, context: Context) -> Taken:
+    repository = _Repository.of(spec.reference)
+    context.reach.require(repository.base)
+    top, kind = repository.manifest(expected or repository.tag)
+    digest = blob_of(top).sha256
+    if expected and expected != f"sha256:{digest}":
+        raise SourceUnavailable(f"{spec.reference} is sha256:{digest}, expected {expected}")
+    raw, media_type = top, kind
+    if kind in _INDEXES:
+        raw, media_type = repository.manifest(_of_architecture(top, context.architecture))
+    blobs = referenced(json.loads(raw))
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        list(pool.map(lambda blob: _bring(repository, blob, context), blobs))
+    sha256, size = context.cache.add_bytes(raw)
+    verified: Verified = "digest" if spec.digest else ("lock" if expected else "never")
+    files = tuple(_file(blob) for blob in (*blobs, Blob(sha256, size)))
+    return Taken(
+        "oci",
+        spec.ref,
+        verified,
+        files,
+        learned=(spec.reference, digest),
+        image=sha256,
+        media_type=media_type,
+    )
+
+
+@dataclass
+class _Repository:
+    """One repository of one registry, with the token that it gave."""
+
+    base: str
+    name: str
+    tag: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reference: str) -> _Repository:
+        host, _, rest = reference.partition("/")
+        name, _, tag = rest.rpartition(":")
+        host = _API_HOSTS.get(host, host)
+        scheme = "http" if host.split(":")[0] in _LOCAL else "https"
+        return cls(f"{scheme}://{host}", name, tag)
+
+    def manifest(self, which: str) -> tuple[bytes, str]:
+        """A manifest or index as it is, and its media type."""
+        url = f"{self.base}/v2/{self.name}/manifests/{which}"
+        try:
+            return self._get(url)
+        except urllib.error.HTTPError as error:
+            challenge = error.headers.get("WWW-Authenticate", "")
+            if error.code != 401 or not challenge:
+                raise SourceUnavailable(f"{url} answers {error.code} {error.reason}") from error
+            self._log_in(challenge)
+        except (OSError, HTTPException) as error:
+            raise SourceUnavailable(f"{url} can not be fetched: {error}") from error
+        try:
+            return self._get(url)
+        except (OSError, HTTPException) as error:
+            raise SourceUnavailable(f"{url} can not be fetched: {error}") from error
+
+    def blob_url(self, blob: Blob) -> str:
+        return f"{self.base}/v2/{self.name}/blobs/sha256:{blob.sha256}"
+
+    def _get(self, url: str) -> tuple[bytes, str]:
+        request = urllib.request.Request(  # noqa: S310 - addresses of a release
+            url, headers={**self.headers, "Accept": _ACCEPT}
+        )
+        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:  # noqa: S310
+            return answer.read(), answer.headers.get_content_type()
+
+    def _log_in(self, challenge: str) -> None:
+        asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+        realm = asked.pop("realm", "")
+        asked.setdefault("scope", f"repository:{self.name}:pull")
+        url = f"{realm}?{urllib.parse.urlencode(asked)}"
+        try:
+            answer = json.loads(self._get(url)[0])
+        except (OSError, ValueError, HTTPException) as error:
+            raise SourceUnavailable(f"{realm} gives no token for {self.name}: {error}") from error
+        token = answer.get("token") or answer.get("access_token", "")
+        self.headers["Authorization"] = f"Bearer {token}"
+
+
+def _of_architecture(index: bytes, architecture: str) -> str:
+    found: list[Mapping[str, Any]] = json.loads(index)["manifests"]
+    for item in found:
+        platform = item.get("platform", {})
+        if (platform.get("os"), platform.get("architecture")) == ("linux", architecture):
+            return str(item["digest"])
+    raise SourceUnavailable(f"the image has no variant for {architecture}")
+
+
+def _bring(repository: _Repository, blob: Blob, context: Context) -> None:
+    if context.cache.holds(blob.sha256, blob.size):
+        return
+    with context.cache.alone(blob.sha256):
+        partial = context.cache.work("downloads") / blob.sha256
+        fetch(repository.blob_url(blob), partial, repository.headers)
+        found, _ = digest_of(partial)
+        if found != blob.sha256:
+            partial.unlink()
+            raise SourceUnavailable(f"a layer of {repository.name} was damaged: {blob.sha256}")
+        context.cache.adopt(partial)
+
+
+def _file(blob: Blob) -> TakenFile:
+    return TakenFile(f"images/blobs/sha256/{blob.sha256}", blob.sha256, blob.size)

@@ -1,0 +1,105 @@
+"""All kinds of sources together, for one release on one operating system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters import processes
+from appliance.adapters.artifacts import Context, Source
+from appliance.adapters.artifacts.compose import AptFile, Compose
+from appliance.adapters.artifacts.file import OperatorFile
+from appliance.adapters.artifacts.go import Go
+from appliance.adapters.artifacts.oci import Oci
+from appliance.adapters.artifacts.packages import TargetPackages, target_of
+from appliance.adapters.artifacts.reach import Reach
+from appliance.adapters.artifacts.url import Url
+from appliance.adapters.artifacts.wheels import write_wheel_closure
+from appliance.adapters.cache import Cache
+from appliance.model.release import Artifact, Release
+from appliance.model.sources import Source as Spec
+from appliance.model.taken import Taken, TakenFile
+
+
+class Sources:
+    """Takes artifacts, packages and wheels into a cache."""
+
+    def __init__(  # noqa: PLR0913 - what is optional is a keyword
+        self,
+        release: Release,
+        os_name: str,
+        cache: Cache,
+        *,
+        folder: Path,
+        files: Path | None = None,
+        locked: Mapping[str, str] | None = None,
+    ) -> None:
+        system = release.operating_system(os_name)
+        self._roots = system.roots
+        self._context = Context(
+            cache=cache,
+            folder=folder,
+            architecture=release.architecture,
+            packages=TargetPackages(
+                cache, lambda: target_of(os_name, system, release.architecture)
+            ),
+            reach=Reach(),
+            files=files,
+            locked=locked or {},
+        )
+        self._by_kind: dict[str, Source[Any]] = {
+            "url": Url(),
+            "oci": Oci(),
+            "go": Go(),
+            "apt": AptFile(),
+            "compose": Compose(),
+            "file": OperatorFile(),
+        }
+
+    def take(self, artifact: Artifact, source: Spec, inputs: Mapping[str, Taken]) -> Taken:
+        """Take an artifact from one source."""
+        context = replace(self._context, inputs=inputs)
+        return self._by_kind[source.kind].take(artifact, source, context)
+
+    def packages(self) -> Taken:
+        """The closure of the release's packages, essential ones included."""
+        closure = self._context.packages.closure(self._roots, essential=True)
+        self._context.packages.fetch(closure)
+        files = tuple(
+            TakenFile(
+                f"apt/pool/{item.filename}",
+                item.sha256,
+                item.size,
+                name=item.name,
+                version=item.version,
+                origin=item.uri,
+            )
+            for item in closure
+        )
+        return Taken("apt", " ".join(self._roots), "apt", files)
+
+    def wheels(self) -> Taken:
+        """The tool itself, as wheels."""
+        cache = self._context.cache
+        with cache.alone("wheels"):
+            landing = cache.work("wheels") / "closure"
+            wheels = write_wheel_closure(landing)
+            for wheel in wheels:
+                cache.adopt(landing / wheel.filename)
+        files = tuple(
+            TakenFile(
+                f"wheels/{wheel.filename}",
+                wheel.sha256,
+                wheel.size,
+                name=wheel.name,
+                version=wheel.version,
+            )
+            for wheel in wheels
+        )
+        return Taken("pypi", "the tool and what it needs", "pypi", files)
+
+    def stop(self) -> None:
+        """End every compiler and download of ours."""
+        processes.end_all()

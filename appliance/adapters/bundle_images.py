@@ -1,0 +1,53 @@
+"""Is the image layout of a bundle whole? Read from the files, as a registry client would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters.artifacts.oci_layout import REF_NAME, referenced
+from appliance.model.bundle import BundleManifest
+
+
+def image_faults(directory: Path, manifest: BundleManifest) -> tuple[str, ...]:
+    """One sentence per image that the index lacks, and per blob that an image lacks."""
+    layout = directory / "images"
+    try:
+        index = json.loads((layout / "index.json").read_bytes())
+        indexed = {
+            str(item["annotations"][REF_NAME]): str(item["digest"]) for item in index["manifests"]
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return (f"images/index.json: not a readable index of images: {error}",)
+    return tuple(_faults(layout, manifest, indexed))
+
+
+def _faults(layout: Path, manifest: BundleManifest, indexed: dict[str, str]) -> Iterator[str]:
+    for name in sorted(set(indexed) | set(manifest.images)):
+        here, wanted = indexed.get(name), manifest.images.get(name)
+        if here != wanted:
+            yield f"image {name}: the index has {here or 'nothing'}, expected {wanted or 'nothing'}"
+        elif here:
+            yield from (f"image {name}: {why}" for why in _missing(layout, here))
+
+
+def _missing(layout: Path, digest: str) -> Iterator[str]:
+    path = _blob(layout, digest.removeprefix("sha256:"))
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        blobs = referenced(found)
+    except (OSError, ValueError, KeyError, TypeError):
+        yield f"its manifest {digest} is missing or not readable"
+        return
+    for blob in blobs:
+        try:
+            if _blob(layout, blob.sha256).stat().st_size != blob.size:
+                yield f"blob sha256:{blob.sha256} has another size"
+        except OSError:
+            yield f"blob sha256:{blob.sha256} is missing"
+
+
+def _blob(layout: Path, sha256: str) -> Path:
+    return layout / "blobs" / "sha256" / sha256

@@ -1,0 +1,107 @@
+"""Builds the adapters of the bundle's workflow, and shows how it goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from appliance import __version__
+from appliance.adapters.artifacts.taking import Sources
+from appliance.adapters.bundle_writer import BundleWriter, Locks
+from appliance.adapters.cache import Cache
+from appliance.adapters.content import RELEASES, load_release
+from appliance.errors import ApplianceError
+from appliance.model.taken import Taken
+from appliance.workflows.bundle_build import BuildPorts, BuildRequest, Built, build_bundle
+from appliance.workflows.bundle_ports import BuildObserver
+
+DEFAULT_JOBS = 4
+
+
+def build(
+    release: str,
+    os_name: str,
+    directory: Path,
+    *,
+    jobs: int = DEFAULT_JOBS,
+    files: Path | None = None,
+    replace_other: bool = False,
+    observer: BuildObserver | None = None,
+) -> Built:
+    """Run the workflow with this machine's adapters."""
+    found = load_release(release)
+    found.operating_system(os_name)
+    cache = Cache()
+    locks = Locks(release, RELEASES, cache)
+    sources = Sources(
+        found, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known
+    )
+    ports = BuildPorts(
+        sources=sources,
+        store=BundleWriter(directory, cache, replace_other=replace_other),
+        lock=locks,
+        observer=observer or BuildProgress(),
+    )
+    request = BuildRequest(
+        release=found,
+        os_name=os_name,
+        tool_version=__version__,
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        jobs=jobs,
+    )
+    return build_bundle(request, ports)
+
+
+class BuildProgress:
+    """One line on stderr for each thing that is finished, with what is left."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._wanted: set[str] = set()
+        self._done: set[str] = set()
+        self._under_way: dict[str, float] = {}
+        self._said: set[str] = set()
+
+    def began(self, names: Sequence[str]) -> None:
+        """Say how much there is to do."""
+        self._wanted = set(names)
+        self.note(f"taking {len(names)} artifacts")
+
+    def started(self, name: str) -> None:
+        """Remember what is under way."""
+        with self._lock:
+            self._under_way[name] = time.monotonic()
+
+    def skipped(self, name: str, source: str, reason: str) -> None:
+        """Say once why a source does not work; many artifacts share a host."""
+        with self._lock:
+            fresh = reason not in self._said
+            self._said.add(reason)
+        if fresh:
+            self.note(f"{name}: {reason}; trying its next source")
+
+    def ended(self, name: str, took_seconds: float, outcome: Taken | ApplianceError) -> None:
+        """Say what was taken from where, and what is left."""
+        with self._lock:
+            self._under_way.pop(name, None)
+            if name in self._wanted:
+                self._done.add(name)
+            left = len(self._wanted) - len(self._done)
+            now = ", ".join(sorted(self._under_way))
+        what = (
+            f"FAILED: {outcome.message}"
+            if isinstance(outcome, ApplianceError)
+            else f"from {outcome.kind}"
+        )
+        rest = f"{left} left" + (f", now {now}" if now else "")
+        self.note(f"{name}: {what} ({took_seconds:.1f} s; {rest})")
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        click.echo(f"[{time.monotonic() - self._began:6.1f} s] {text}", err=True)
