@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-
-import yaml
 
 from appliance.errors import ConfigError, Refused
 from appliance.model.site_schema import site_schema
@@ -69,9 +68,12 @@ def site_init(
         return tuple(request.directory / file for file in (*texts, VAULT))
     name = str(request.settings.get("site_name") or request.directory.resolve().name)
     authority = authorities.make(name)
-    secrets = yaml.safe_dump(
-        {"vault_site_ca_certificate": authority.certificate, "vault_site_ca_key": authority.key},
-        explicit_start=True,
+    secrets = "---\n" + "".join(
+        f"{name}: |\n{textwrap.indent(pem, '  ')}"
+        for name, pem in (
+            ("vault_site_ca_certificate", authority.certificate),
+            ("vault_site_ca_key", authority.key),
+        )
     )
     return files.write({**texts, VAULT: vault.encrypt(secrets)})
 
