@@ -67,7 +67,6 @@ class AnsiblePlaybooks:
                 limit=",".join(play.limit),
                 cmdline=self._options(),
                 envvars=self._environment(log),
-                binary=_program("ansible-playbook"),
                 event_handler=events,
                 quiet=True,
                 settings={"idle_timeout": 0, "suppress_ansible_output": True},

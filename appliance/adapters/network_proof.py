@@ -23,14 +23,16 @@ PORT = 8080
 TIMEOUT = (3, 20)
 _CHECK = r"""
 out=/dev/termination-log
+# nc, because wget of a static busybox dies in glibc's name service, which a bare image lacks.
+get() { printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 "$1" 8080 | grep -q '200 OK'; }
 for target in $PEERS; do
   node=${target%%=*}; address=${target#*=}
-  n=0; until answer=$(wget -q -T 3 -O - "http://$address:8080/"); do
+  n=0; until get "$address"; do
     n=$((n+1)); [ $n -ge 5 ] && { echo "no answer from the pod on $node ($address)" >>$out; break; }
     sleep 1
   done
 done
-n=0; until wget -q -T 3 -O /dev/null "http://$SERVICE:8080/"; do
+n=0; until get "$SERVICE"; do
   n=$((n+1)); [ $n -ge 5 ] && { echo "no answer from the service address $SERVICE" >>$out; break; }
   sleep 1
 done
