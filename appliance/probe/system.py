@@ -198,7 +198,7 @@ def jobs(source: Source, units: List[Dict[str, str]]) -> List[Dict[str, Any]]:
         document = source.document("/var/lib/appliance/jobs/" + file) or {}
         summary = {
             key: document[key]
-            for key in ("rc", "result", "started", "finished", "boot_id", "input_digest")
+            for key in ("rc", "started", "ended", "boot_id", "run_id", "command_digest")
             if isinstance(document.get(key), (str, int, float, bool))
         }
         job = found.setdefault(name, {"unit": name, "active": "gone", "result": None})
