@@ -18,10 +18,20 @@ from tests.unit.modules.loading import load
 
 bundle_files = load("bundle_files")
 
-SELF_SIGNED = (
-    "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
-    " -addext subjectAltName=DNS:localhost"
-).split()
+SELF_SIGNED = [
+    "openssl",
+    "req",
+    "-x509",
+    "-newkey",
+    "ec",
+    "-pkeyopt",
+    "ec_paramgen_curve:P-256",
+    "-nodes",
+    "-days",
+    "2",
+    "-addext",
+    "subjectAltName=DNS:localhost",
+]
 
 
 def sha256(data: bytes) -> str:

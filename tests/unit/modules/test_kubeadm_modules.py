@@ -22,7 +22,16 @@ operator_kubeconfig = load("operator_kubeconfig", role="kubeadm_control_plane")
 registry_images = load("registry_images")
 
 TOKEN = "abcdef.0123456789abcdef"  # noqa: S105 - an example, in the form kubeadm prints
-SELF_SIGNED = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes".split()
+SELF_SIGNED = [
+    "openssl",
+    "req",
+    "-x509",
+    "-newkey",
+    "ec",
+    "-pkeyopt",
+    "ec_paramgen_curve:P-256",
+    "-nodes",
+]
 KEY = "ab" * 32
 
 
