@@ -1,0 +1,28 @@
+"""A node that takes packages from the bundle."""
+
+import pytest
+
+
+def test_apt_reads_the_bundle_and_trusts_the_site(host):
+    options = "-o Dir::Etc::sourcelist=sources.list.d/appliance.list -o Dir::Etc::sourceparts=-"
+    done = host.run(f"apt-get {options} -o Dir::State::lists=/tmp/lists update")
+    assert done.rc == 0
+    assert "https://artifacts.site.test:9443/apt" in done.stdout
+    assert "Err" not in done.stdout
+
+
+def test_the_sources_of_the_site_are_left_alone(host):
+    others = host.run("ls /etc/apt/sources.list.d /etc/apt/sources.list").stdout.split()
+    assert len(others) > 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm /etc/appliance/ca.crt",
+        "rm /etc/apt/sources.list.d/appliance.list",
+        "truncate -s 0 /etc/apt/apt.conf.d/90appliance",
+    ],
+)
+def test_drift_is_told_and_repaired(drift, command):
+    drift(command)

@@ -1,0 +1,46 @@
+"""What the tests of all scenarios share."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+SHARED = Path(__file__).parent / "shared"
+
+
+@pytest.fixture
+def converge_again():
+    """Apply the role once more; returns how many tasks changed something, on all hosts."""
+
+    def apply(*options):
+        scenario = Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"])
+        own = scenario / "converge.yml"
+        playbook = own if own.exists() else SHARED / "site_converge.yml"
+        inventory = os.environ["MOLECULE_INVENTORY_FILE"]
+        done = subprocess.run(  # noqa: S603 - arguments of the tests' own
+            [PLAYBOOK, "--inventory", inventory, *options, str(playbook)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return sum(int(count) for count in re.findall(r"changed=(\d+)", done.stdout))
+
+    return apply
+
+
+@pytest.fixture
+def drift(host, converge_again):
+    """Inject drift, and see it told by --check, repaired by a run, and nothing left to change."""
+
+    def inject(command):
+        host.run_expect([0], command)
+        assert converge_again("--check") > 0, f"not told: {command}"
+        assert converge_again() > 0, f"not repaired: {command}"
+        assert converge_again() == 0, f"never settles: {command}"
+
+    return inject

@@ -1,0 +1,16 @@
+"""Trust of the registry."""
+
+import pytest
+
+FOLDER = "/etc/docker/certs.d/registry.site.test:5000"
+
+
+def test_docker_and_containerd_find_the_authority(host):
+    assert host.file(f"{FOLDER}/ca.crt").contains("BEGIN CERTIFICATE")
+    hosts = host.file("/etc/containerd/certs.d/registry.site.test:5000/hosts.toml")
+    assert hosts.contains(f'ca = "{FOLDER}/ca.crt"')
+
+
+@pytest.mark.parametrize("command", [f"rm -r {FOLDER}", f"chmod 600 {FOLDER}/ca.crt"])
+def test_drift_is_told_and_repaired(drift, command):
+    drift(command)
