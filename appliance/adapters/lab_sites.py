@@ -13,7 +13,7 @@ from appliance.model.lab_site import KEY, LabSite
 
 HOSTS, SETTINGS = Path("hosts.yml"), Path("group_vars", "all", "site.yml")
 # A site that differs in one of these is another lab's, or was made for another shape of this one.
-IDENTITY = ("site_name", "appliance_release", "operating_system", "network", "connection")
+IDENTITY = ("site_name", "appliance_release", "operating_system", "network", "ssh")
 
 
 class LabSiteFiles:

@@ -258,10 +258,10 @@ def _authority_faults(directory: Path, draft: Draft) -> Iterator[SiteFault]:
 
 
 def _key_warnings(directory: Path, draft: Draft) -> Iterator[SiteFault]:
-    key = draft.value.connection.private_key if draft.value else None
+    key = draft.value.ssh.private_key if draft.value else None
     if key is not None and not _path(directory, key).is_file():
         yield draft.fault(
-            ("connection", "private_key"),
+            ("ssh", "private_key"),
             f"there is no file {_path(directory, key)} on this machine",
             "put the key there before an install, or write null to use the SSH agent",
         )
@@ -271,9 +271,9 @@ def _resolved(site: Site) -> Site:
     """Make the paths in the settings absolute, so that nobody depends on the current directory."""
     settings = site.settings
     update: dict[str, object] = {}
-    if settings.connection.private_key is not None:
-        key = str(_path(site.directory, settings.connection.private_key))
-        update["connection"] = settings.connection.model_copy(update={"private_key": key})
+    if settings.ssh.private_key is not None:
+        key = str(_path(site.directory, settings.ssh.private_key))
+        update["ssh"] = settings.ssh.model_copy(update={"private_key": key})
     if settings.certificates.organisation_ca is not None:
         path = str(_path(site.directory, settings.certificates.organisation_ca))
         update["certificates"] = settings.certificates.model_copy(update={"organisation_ca": path})

@@ -58,12 +58,12 @@ class SshNodes:
     """The nodes of one site, by SSH.
 
     Args:
-        site: whose ``connection`` block and ``known_hosts`` are used.
+        site: whose ``ssh`` block and ``known_hosts`` are used.
         probe_arguments: passed to the probe as they are.
     """
 
     def __init__(self, site: Site, probe_arguments: Sequence[str] = ()) -> None:
-        self._connection = site.settings.connection
+        self._connection = site.settings.ssh
         self._known_hosts = site.directory / "known_hosts"
         self._arguments = tuple(probe_arguments)
         self._clients: dict[str, paramiko.SSHClient] = {}
@@ -150,7 +150,7 @@ class SshNodes:
 
     def _photograph(self, node: Node) -> Photograph | Fault:
         script = _PROBE.format(
-            python=shlex.quote(self._connection.python), arguments=shlex.join(self._arguments)
+            python=shlex.quote(self._ssh.python), arguments=shlex.join(self._arguments)
         )
         try:
             answer = self.run(
@@ -166,7 +166,7 @@ class SshNodes:
                 node.name,
                 f"{node.name}: the probe ended with code {answer.code} and said: "
                 f"{said[-1] if said else 'nothing'}",
-                f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
+                f"see what it says: ssh {self._login(node)} {self._ssh.python} --version",
             )
         return Photograph(document)
 

@@ -23,7 +23,7 @@ def accept(site: Site, *, assume_yes: bool) -> None:
     from appliance.adapters.known_hosts import append, fingerprint, missing
     from appliance.adapters.ssh import host_keys
 
-    port = site.settings.connection.port
+    port = site.settings.ssh.port
     unknown = {
         node.name: (node.ip, port)
         for node in site.nodes

@@ -79,7 +79,7 @@ def _settings(lab: Lab, release: str, operating_system: str, private_key: Path) 
             "lan_cidrs": [str(lab.subnet)],
         },
         "control_plane_endpoint": _endpoint(lab),
-        "connection": {"user": NODE_USER, "private_key": str(private_key)},
+        "ssh": {"user": NODE_USER, "private_key": str(private_key)},
         "kubernetes": {
             "ignore_preflight_errors": list(IGNORED_PREFLIGHT_ERRORS),
             "kubelet": KUBELET,

@@ -86,7 +86,7 @@ def run_inventory(
 
 
 def _connection(site: Site) -> Vars:
-    connection = site.settings.connection
+    connection = site.settings.ssh
     options = [f"-o UserKnownHostsFile={site.known_hosts}", "-o StrictHostKeyChecking=yes"]
     if connection.jump_host:
         options.append(f"-o ProxyJump={connection.jump_host}")
@@ -236,7 +236,7 @@ def _control_plane(desired: Desired, choice: Choice) -> Vars:
         "kubeadm_control_plane_kubelet_configuration": dict(settings.kubernetes.kubelet),
         "kubeadm_control_plane_kube_proxy_configuration": dict(settings.kubernetes.kube_proxy),
         "kubeadm_control_plane_kubeconfig_path": str(site.state_directory / "kubeconfig"),
-        "kubeadm_control_plane_login_user": settings.connection.user,
+        "kubeadm_control_plane_login_user": settings.ssh.user,
         "kubeadm_worker_leader": choice.leader,
         "kubeadm_worker_endpoint": address,
         "kubeadm_worker_ignore_preflight_errors": ignored,

@@ -77,7 +77,7 @@ class Endpoint(_Settings):
     """The address the balancer answers on; only with site or keepalived."""
 
 
-class Connection(_Settings):
+class Ssh(_Settings):
     """How the tool reaches the nodes; the same for Ansible and for the probe."""
 
     user: User = "ubuntu"
@@ -142,7 +142,7 @@ class SiteSettings(_Settings):
     """Shared storage for Run:ai; may come later."""
     network: NetworkSettings = NetworkSettings()
     control_plane_endpoint: Endpoint
-    connection: Connection = Connection()
+    ssh: Ssh = Ssh()
     kubernetes: KubernetesSettings = KubernetesSettings()
     certificates: Certificates = Certificates()
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)

@@ -249,7 +249,7 @@ def service_ports_are_free(draft: Draft, _known: KnownContent) -> Iterator[SiteF
             f"port {ports['artifacts']} is the registry's too, on the same host",
             "write another port, such as 9443",
         )
-    taken = {draft.value.connection.port}
+    taken = {draft.value.ssh.port}
     services = draft.hosts.members.get(SERVICES, ())
     if set(services) & set(draft.hosts.members.get(CONTROL_PLANE, ())):
         taken |= _KUBERNETES_PORTS

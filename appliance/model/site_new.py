@@ -57,7 +57,7 @@ class NewSite:
             "registry": f"registry.{self.domain}:{_REGISTRY_PORT}",
             "artifacts": f"artifacts.{self.domain}:{_ARTIFACTS_PORT}",
             "control_plane_endpoint": self._endpoint(),
-            "connection": self._connection(),
+            "ssh": self._ssh(),
         }
         return settings
 
@@ -98,6 +98,6 @@ class NewSite:
             "virtual_address": self.virtual_address,
         }
 
-    def _connection(self) -> dict[str, Any]:
+    def _ssh(self) -> dict[str, Any]:
         given = {"user": self.user, "private_key": self.private_key}
         return {key: value for key, value in given.items() if value is not None}

@@ -113,7 +113,7 @@ class Subject:
 
     def ssh(self, command: str) -> str:
         """A command to run on this node."""
-        user = self.site.settings.connection.user
+        user = self.site.settings.ssh.user
         return f"ssh {user}@{self.node.ip} {command}"
 
     def error(self, check: str, seen: object, expected: object, hint: str) -> Finding:

@@ -207,7 +207,7 @@ def python(subject: Subject) -> Iterator[Finding]:
             "python",
             f"Python {seen}",
             "Python 3.8 or newer",
-            "set connection.python in site.yml to a newer one",
+            "set ssh.python in site.yml to a newer one",
         )
 
 

@@ -21,7 +21,7 @@ def a_site(*, workers: int = 1, name: str = "lab") -> LabSite:
 def write(directory: Path, site: LabSite) -> None:
     (directory / "group_vars/all").mkdir(parents=True)
     (directory / "group_vars/all/site.yml").write_text(yaml.safe_dump(dict(site.settings)))
-    children = {
+    children: dict[str, dict[str, dict[str, dict[str, str]]]] = {
         group: {"hosts": {name: {} for name in names}} for group, names in site.groups.items()
     }
     (directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": children}}))

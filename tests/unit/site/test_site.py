@@ -81,7 +81,7 @@ def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
     path.write_text(text, encoding="utf-8")
     monkeypatch.chdir(directory)
     site = load_site(Path(), known=KNOWN)
-    assert site.settings.connection.private_key == str(directory / ".appliance/ssh/id_ed25519")
+    assert site.settings.ssh.private_key == str(directory / ".appliance/ssh/id_ed25519")
     assert site.settings.certificates.organisation_ca == str(directory / "ca.crt")
 
 
