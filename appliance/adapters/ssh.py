@@ -150,7 +150,7 @@ class SshNodes:
 
     def _photograph(self, node: Node) -> Photograph | Fault:
         script = _PROBE.format(
-            python=shlex.quote(self._ssh.python), arguments=shlex.join(self._arguments)
+            python=shlex.quote(self._connection.python), arguments=shlex.join(self._arguments)
         )
         try:
             answer = self.run(
@@ -166,7 +166,7 @@ class SshNodes:
                 node.name,
                 f"{node.name}: the probe ended with code {answer.code} and said: "
                 f"{said[-1] if said else 'nothing'}",
-                f"see what it says: ssh {self._login(node)} {self._ssh.python} --version",
+                f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
             )
         return Photograph(document)
 
