@@ -44,7 +44,8 @@ class LocalPlays:
                 quiet=True,
                 settings={"idle_timeout": 0},
             )
-            output = (result.stdout.read() if result.stdout else "").splitlines()[-15:]
+            log = Path(result.config.artifact_dir) / "stdout"
+            output = log.read_text(errors="replace").splitlines()[-15:] if log.exists() else []
         if result.rc != 0:
             data = failures[0] if failures else {}
             message = str(data.get("res", {}).get("msg") or f"{playbook} ended as {result.status}")

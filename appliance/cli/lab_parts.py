@@ -109,7 +109,11 @@ class LabParts:
             site_init(request, *ports)
 
     def _build_bundle(self) -> None:
-        raise NotImplementedError
+        """As if it was typed: what the command does is decided in one place."""
+        from appliance.cli.app import cli
+
+        words = ["bundle", "build", "--release", self.release, "--os", OPERATING_SYSTEM]
+        cli.main([*words, str(self.bundle)], prog_name="appliance", standalone_mode=False)
 
     def _install(self) -> None:
         from appliance.cli.progress import progress
