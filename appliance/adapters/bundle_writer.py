@@ -107,7 +107,7 @@ class BundleWriter:
             digests=digests,
         )
 
-    def seal(self, manifest: BundleManifest) -> str:
+    def seal(self, manifest: BundleManifest) -> tuple[str, BundleManifest]:
         """Remove what is left of an earlier bundle, list every file, write the manifest."""
         indexes = {"apt/Packages", "apt/Packages.gz", "apt/Release"}
         indexes |= {"images/oci-layout", "images/index.json"}
@@ -127,7 +127,7 @@ class BundleWriter:
         partial = self._directory / f".{MANIFEST}.partial"
         partial.write_bytes(content)
         partial.replace(self._directory / MANIFEST)
-        return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256(content).hexdigest(), sealed
 
 
 def _manifest_of(directory: Path) -> BundleManifest | None:

@@ -78,13 +78,13 @@ class BuildProgress:
         with self._lock:
             self._under_way[name] = time.monotonic()
 
-    def skipped(self, name: str, source: str, reason: str) -> None:
+    def skipped(self, name: str, ref: str, reason: str) -> None:
         """Say once why a source does not work; many artifacts share a host."""
         with self._lock:
             fresh = reason not in self._said
             self._said.add(reason)
         if fresh:
-            self.note(f"{name}: {reason}; trying its next source")
+            self.note(f"{name}: not from {ref}: {reason}")
 
     def ended(self, name: str, took_seconds: float, outcome: Taken | ApplianceError) -> None:
         """Say what was taken from where, and what is left."""

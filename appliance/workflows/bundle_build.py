@@ -82,7 +82,8 @@ def build_bundle(request: BuildRequest, ports: BuildPorts) -> Built:
     manifest = _manifest(request, shipped, outcomes)
     learned = dict(one.taken.learned for one in outcomes.values() if one.taken.learned)
     ports.lock.record(learned)
-    return Built(ports.store.seal(manifest), manifest, learned)
+    digest, sealed = ports.store.seal(manifest)
+    return Built(digest, sealed, learned)
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,10 @@ class _Takes:
             take: Callable[[], Taken] = (
                 self._ports.sources.packages if name == PACKAGES else self._ports.sources.wheels
             )
-            return _Outcome(take(), "")
+            taken = take()
+            if stale := taken.details.get("stale"):
+                self._ports.observer.skipped(name, taken.ref, stale)
+            return _Outcome(taken, "")
         except ApplianceError as error:
             return error
 

@@ -49,8 +49,8 @@ class BundleStore(Protocol):
         ``images``: ``name:tag`` -> sha256 of its manifest, and that manifest's media type.
         """
 
-    def seal(self, manifest: BundleManifest) -> str:
-        """List every file in the manifest, write it last; returns its sha256.
+    def seal(self, manifest: BundleManifest) -> tuple[str, BundleManifest]:
+        """List every file in the manifest, write it last; returns its sha256, and it.
 
         A manifest that differs in nothing but its date stays as it is.
         """
@@ -72,7 +72,7 @@ class BuildObserver(Protocol):
     def started(self, name: str) -> None:
         """One is being taken."""
 
-    def skipped(self, name: str, source: str, reason: str) -> None:
+    def skipped(self, name: str, ref: str, reason: str) -> None:
         """A source did not work; the next one is tried."""
 
     def ended(self, name: str, took_seconds: float, outcome: Taken | ApplianceError) -> None:

@@ -122,7 +122,10 @@ def _file_layer(spec: ComposeSource, context: Context) -> Blob:
             entries.append(Entry(path, "file", source=context.cache.path(file.sha256)))
         for program, folder in spec.applets.items():
             entries += _applets(
-                program, context.cache.path(inputs[program].sha256), folder, work / "program"
+                program,
+                context.cache.path(inputs[program].sha256),
+                folder,
+                work / Path(program).name,
             )
         write_layer(work / "layer.tar", entries)
         return work / "layer.tar"
@@ -131,6 +134,7 @@ def _file_layer(spec: ComposeSource, context: Context) -> Blob:
 
 
 def _applets(program: str, content: Path, folder: str, copy: Path) -> list[Entry]:
+    # Under its own name, because it is the name that says which applet is meant.
     shutil.copyfile(content, copy)
     copy.chmod(0o755)
     listed = processes.run([copy, "--list"]).stdout.split()

@@ -9,7 +9,7 @@ from pathlib import Path
 from appliance.adapters.artifacts.apt import IsolatedApt, ResolvedPackage
 from appliance.adapters.artifacts.apt_sources import AptTarget, host_target, with_host_network
 from appliance.adapters.cache import Cache, recipe_key
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, BuildFailed
 from appliance.model.release import OperatingSystem
 
 
@@ -29,6 +29,9 @@ class TargetPackages:
     """apt for the target; the indexes are read when the first package is asked for.
 
     An outcome that could not be had is remembered too: each later question is answered at once.
+
+    Attributes:
+        stale: why the indexes of an earlier build had to serve; empty when they are of today.
     """
 
     def __init__(self, cache: Cache, target: Callable[[], AptTarget]) -> None:
@@ -37,6 +40,7 @@ class TargetPackages:
         self._apt: IsolatedApt | None = None
         self._error: ApplianceError | None = None
         self._lock = threading.Lock()
+        self.stale = ""
 
     def closure(self, roots: Sequence[str], *, essential: bool) -> tuple[ResolvedPackage, ...]:
         """The roots and everything they need.
@@ -68,9 +72,21 @@ class TargetPackages:
             try:
                 target = self._target()
                 key = recipe_key({"target": [target.name, target.architecture, target.sources]})
-                self._apt = IsolatedApt(self._cache.work(f"apt-{key[:12]}"), target)
-                self._apt.update()
+                folder = self._cache.work(f"apt-{key[:12]}")
+                self._apt = IsolatedApt(folder, target)
+                self._update(self._apt, folder / "updated")
             except ApplianceError as error:
                 self._error, self._apt = error, None
                 raise
         return self._apt
+
+    def _update(self, apt: IsolatedApt, marker: Path) -> None:
+        """Read the indexes; where the archive is out of reach, those of the last time serve."""
+        try:
+            apt.update()
+        except BuildFailed as error:
+            if not marker.is_file():
+                raise
+            self.stale = error.message
+        else:
+            marker.touch()

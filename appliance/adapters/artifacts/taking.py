@@ -17,7 +17,8 @@ from appliance.adapters.artifacts.packages import TargetPackages, target_of
 from appliance.adapters.artifacts.reach import Reach
 from appliance.adapters.artifacts.url import Url
 from appliance.adapters.artifacts.wheels import write_wheel_closure
-from appliance.adapters.cache import Cache
+from appliance.adapters.artifacts.wheels_recipe import closure_recipe
+from appliance.adapters.cache import Cache, recipe_key
 from appliance.model.release import Artifact, Release
 from appliance.model.sources import Source as Spec
 from appliance.model.taken import Taken, TakenFile
@@ -78,16 +79,29 @@ class Sources:
             )
             for item in closure
         )
-        return Taken("apt", " ".join(self._roots), "apt", files)
+        stale = self._context.packages.stale
+        details = {"stale": f"{stale}; the indexes of the last build serve"} if stale else {}
+        return Taken("apt", " ".join(self._roots), "apt", files, details=details)
 
     def wheels(self) -> Taken:
         """The tool itself, as wheels."""
         cache = self._context.cache
+        key = recipe_key({"kind": "wheels", "of": closure_recipe()})
         with cache.alone("wheels"):
-            landing = cache.work("wheels") / "closure"
-            wheels = write_wheel_closure(landing)
-            for wheel in wheels:
-                cache.adopt(landing / wheel.filename)
+            known = cache.recall(key)
+            if known is not None:
+                taken = Taken.parse(known)
+                if all(cache.holds(file.sha256, file.size) for file in taken.files):
+                    return taken
+            taken = self._closed(cache)
+            cache.remember(key, taken.as_json())
+        return taken
+
+    def _closed(self, cache: Cache) -> Taken:
+        landing = cache.work("wheels") / "closure"
+        wheels = write_wheel_closure(landing)
+        for wheel in wheels:
+            cache.adopt(landing / wheel.filename)
         files = tuple(
             TakenFile(
                 f"wheels/{wheel.filename}",
