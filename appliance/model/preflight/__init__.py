@@ -63,6 +63,7 @@ CHECKS: tuple[Check, ...] = (
     capacity.nearly_full,
     capacity.inodes,
     capacity.read_only,
+    software.root,
     software.package_lock,
     software.broken_packages,
     software.package_conflicts,

@@ -20,6 +20,25 @@ RUNTIME_PACKAGES = (
 )
 
 
+def root(subject: Subject) -> Iterator[Finding]:
+    """The user of the connection becomes root without being asked for a password."""
+    unread = [
+        str(entry.get("reason"))
+        for entry in subject.photo.items("unreadable")
+        if "needs root" in str(entry.get("reason"))
+    ]
+    if unread:
+        user = subject.site.settings.ssh.user
+        yield subject.error(
+            "root",
+            f"the user {user} without the rights of root ({unread[0]})",
+            "root, or sudo without a password",
+            subject.ssh(
+                f"-t \"echo '{user} ALL=(ALL) NOPASSWD:ALL' | sudo tee /etc/sudoers.d/{user}\""
+            ),
+        )
+
+
 def package_lock(subject: Subject) -> Iterator[Finding]:
     """Somebody else is installing packages right now."""
     holder = subject.photo.at("packages.manager_lock_held_by")
