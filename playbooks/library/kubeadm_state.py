@@ -58,11 +58,12 @@ STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-schedu
 READY_URL = "https://127.0.0.1:6443/readyz"
 
 
-def file_digest(path):
-    """Return the sha256 of a file, or an empty string."""
+def ca_digest(path):
+    """Return the sha256 of a CA's file, or an empty string when it is absent or cut off."""
     try:
+        ssl.create_default_context(cafile=str(path))
         return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+    except (OSError, ssl.SSLError):
         return ""
 
 
@@ -104,7 +105,7 @@ def node_state(root, ready_seconds):
         "manifests": manifests,
         "static_pods_missing": sorted(set(STATIC_PODS) - set(manifests)),
         "etcd_data": (root / "var/lib/etcd/member").is_dir(),
-        "ca_hash": file_digest(ca),
+        "ca_hash": ca_digest(ca),
         "api_ready": ca.is_file() and complete and wait_api(ca, ready_seconds),
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.server
 import ssl
-import subprocess
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -14,24 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.unit.modules.certificates import self_signed
 from tests.unit.modules.loading import load
 
 bundle_files = load("bundle_files")
-
-SELF_SIGNED = [
-    "openssl",
-    "req",
-    "-x509",
-    "-newkey",
-    "ec",
-    "-pkeyopt",
-    "ec_paramgen_curve:P-256",
-    "-nodes",
-    "-days",
-    "2",
-    "-addext",
-    "subjectAltName=DNS:localhost",
-]
 
 
 def sha256(data: bytes) -> str:
@@ -48,11 +33,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     """A TLS server with one file; its address, its folder and its CA."""
     folder = tmp_path_factory.mktemp("served")
     key, certificate = folder / "tls.key", folder / "tls.crt"
-    subprocess.run(
-        [*SELF_SIGNED, "-keyout", str(key), "-out", str(certificate), "-subj", "/CN=localhost"],
-        check=True,
-        capture_output=True,
-    )
+    self_signed(key, certificate)
     (folder / "bin").mkdir()
     (folder / "bin" / "tool").write_bytes(b"x" * 3_000_000)
     server = http.server.ThreadingHTTPServer(

@@ -6,7 +6,6 @@ import hashlib
 import os
 import pwd
 import stat
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from tests.unit.modules.certificates import self_signed
 from tests.unit.modules.loading import load
 
 kubeadm_state = load("kubeadm_state")
@@ -22,16 +22,6 @@ operator_kubeconfig = load("operator_kubeconfig", role="kubeadm_control_plane")
 registry_images = load("registry_images")
 
 TOKEN = "abcdef.0123456789abcdef"  # noqa: S105 - an example, in the form kubeadm prints
-SELF_SIGNED = [
-    "openssl",
-    "req",
-    "-x509",
-    "-newkey",
-    "ec",
-    "-pkeyopt",
-    "ec_paramgen_curve:P-256",
-    "-nodes",
-]
 KEY = "ab" * 32
 
 
@@ -70,6 +60,7 @@ def test_a_join_that_died_is_told_from_one_that_ended(tmp_path: Path) -> None:
 
 def test_static_pods_that_are_missing_are_named(tmp_path: Path) -> None:
     node(tmp_path, "etc/kubernetes/manifests/etcd.yaml", "etc/kubernetes/pki/ca.crt")
+    self_signed(tmp_path / "ca.key", tmp_path / "etc/kubernetes/pki/ca.crt")
     state = kubeadm_state.node_state(tmp_path, 0)
     assert state["manifests"] == ["etcd"]
     assert "etcd" not in state["static_pods_missing"]
@@ -106,11 +97,7 @@ def want(tmp_path: Path) -> dict[str, Any]:
     )
     program.chmod(0o755)
     ca = tmp_path / "ca.crt"
-    subprocess.run(
-        [*SELF_SIGNED, "-keyout", str(tmp_path / "ca.key"), "-out", str(ca), "-subj", "/CN=ca"],
-        check=True,
-        capture_output=True,
-    )
+    self_signed(tmp_path / "ca.key", ca, "ca")
     return {
         "kubeadm": str(program),
         "kubeconfig": "admin.conf",

@@ -1,0 +1,180 @@
+#!/usr/bin/python
+"""Ansible module: what a kubeadm that died half wrote is out of the way of the next one."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kubeadm_leftovers
+short_description: Remove what a kubeadm that died left unusable
+description:
+  - kubeadm takes up every whole file that it finds and stumbles over half a one. This removes
+    certificates, keys and kubeconfigs that are cut off or alone, when they can be made again.
+  - A CA or service account key can be made again only where no etcd data rests on it. With C(init)
+    and without etcd data everything kubeadm made is removed with it; with etcd data this fails.
+  - With C(join) the cluster has the originals, so only what is broken is removed.
+options:
+  before: {description: What is to run next, type: str, choices: [init, join], required: true}
+  root: {description: The folder that stands for /, type: path, default: /}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Clear the way
+  kubeadm_leftovers:
+    before: init
+"""
+
+RETURN = r"""
+removed: {description: What was removed, type: list, elements: str, returned: always}
+"""
+
+ORIGINALS = ("ca", "front-proxy-ca", "etcd/ca")
+LEAVES = (
+    "apiserver",
+    "apiserver-kubelet-client",
+    "apiserver-etcd-client",
+    "front-proxy-client",
+    "etcd/server",
+    "etcd/peer",
+    "etcd/healthcheck-client",
+)
+KUBECONFIGS = (
+    "admin.conf",
+    "controller-manager.conf",
+    "scheduler.conf",
+    "kubelet.conf",
+    "bootstrap-kubelet.conf",
+)
+DATA = re.compile(r"^\s*[a-z-]+-data: ?(\S*)$", re.MULTILINE)
+CREDENTIAL = re.compile(r"^\s*(client-key-data|client-key|token): ?\S+$", re.MULTILINE)
+
+
+def is_whole_kubeconfig(text):
+    """Return whether a kubeconfig that kubeadm wrote is not cut off."""
+    if "kind: Config" not in text or not CREDENTIAL.search(text):
+        return False
+    for encoded in DATA.findall(text):
+        try:
+            decoded = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            return False
+        if not decoded.rstrip().endswith(b"-----"):
+            return False
+    return True
+
+
+class Leftovers:
+    """What is below /etc/kubernetes."""
+
+    def __init__(self, root, run):
+        self._root = root
+        self.home = root / "etc/kubernetes"
+        self._pki = self.home / "pki"
+        self._run = run
+
+    def has_etcd_data(self):
+        """Return whether an etcd member has data here."""
+        return (self._root / "var/lib/etcd/member").is_dir()
+
+    def _public(self, path, *command):
+        """Return the public key in a file, or None when it is not whole."""
+        if not path.is_file():
+            return None
+        rc, out, _ = self._run(["openssl", *command, "-in", str(path)])
+        return out.strip() if rc == 0 and out.strip() else None
+
+    def _pair(self, name, public, *command):
+        """Return the files of a pair that exists in part or does not fit."""
+        key, other = self._pki / (name + ".key"), self._pki / (name + public)
+        here = [path for path in (key, other) if path.exists()]
+        if not here:
+            return []
+        known = self._public(key, "pkey", "-pubout")
+        fits = known is not None and known == self._public(other, *command)
+        return [] if fits else here
+
+    def broken_originals(self):
+        """Return the files of CAs and service account keys that are not whole pairs."""
+        found = self._pair("sa", ".pub", "pkey", "-pubin", "-pubout")
+        for name in ORIGINALS:
+            found += self._pair(name, ".crt", "x509", "-noout", "-pubkey")
+        return found
+
+    def broken_ca_certificate(self):
+        """Return the CA's certificate when it is cut off; a worker has no key beside it."""
+        path = self._pki / "ca.crt"
+        whole = self._public(path, "x509", "-noout", "-pubkey")
+        return [path] if path.exists() and whole is None else []
+
+    def broken_copies(self):
+        """Return the files that can be made from the originals."""
+        found = []
+        for name in LEAVES:
+            found += self._pair(name, ".crt", "x509", "-noout", "-pubkey")
+        for name in KUBECONFIGS:
+            path = self.home / name
+            if path.is_file() and not is_whole_kubeconfig(path.read_text(errors="replace")):
+                found.append(path)
+        return found
+
+    def everything(self):
+        """Return all that kubeadm made."""
+        paths = [self._pki, self.home / "manifests", self._root / "var/lib/kubelet/pki"]
+        paths += [self.home / name for name in KUBECONFIGS]
+        return [path for path in paths if path.exists()]
+
+
+def to_remove(leftovers, before):
+    """Return (what to remove, why that is refused or None)."""
+    copies = leftovers.broken_copies()
+    if before == "join":
+        return copies + leftovers.broken_ca_certificate(), None
+    originals = leftovers.broken_originals()
+    if not originals:
+        return copies, None
+    if leftovers.has_etcd_data():
+        names = ", ".join(str(path) for path in originals)
+        return [], (
+            "%s: not a whole pair, and etcd data that may rest on it is in /var/lib/etcd. Nothing "
+            "was changed. Bring the keys back from a backup; or, when this cluster may be lost, "
+            "empty the node and install again" % names
+        )
+    return leftovers.everything(), None
+
+
+def remove(path):
+    """Remove a file or a folder."""
+    if path.is_dir():
+        shutil.rmtree(str(path))
+    else:
+        path.unlink()
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "before": {"type": "str", "choices": ["init", "join"], "required": True},
+            "root": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    leftovers = Leftovers(Path(module.params["root"]), module.run_command)
+    paths, refusal = to_remove(leftovers, module.params["before"])
+    if refusal:
+        module.fail_json(msg=refusal, removed=[])
+    if not module.check_mode:
+        for path in paths:
+            remove(path)
+    module.exit_json(changed=bool(paths), removed=[str(path) for path in paths])
+
+
+if __name__ == "__main__":
+    main()
