@@ -12,6 +12,7 @@ import shlex
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -168,7 +169,7 @@ class SshNodes:
                 f"{said[-1] if said else 'nothing'}",
                 f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
             )
-        return Photograph(document)
+        return Photograph(document, received_at=time.time())
 
     def _transport(self, node: Node) -> paramiko.Transport:
         with self._lock:

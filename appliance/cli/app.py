@@ -86,10 +86,12 @@ class Connected:
         self, desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
     ) -> Sequence[Finding]:
         """The pure checks of the model, with the hardware catalogue of this installation."""
-        from appliance.adapters.hardware_files import load_hardware
+        from appliance.adapters.hardware_files import load_hardware, load_role_minima
         from appliance.model.preflight import preflight
 
-        return preflight(desired, photographs, observed, models=load_hardware())
+        return preflight(
+            desired, photographs, observed, models=load_hardware(), minima=load_role_minima()
+        )
 
     @cached_property
     def wish(self) -> Desired:
@@ -171,6 +173,7 @@ class Application:
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
         from appliance.model.desired import Desired
+        from appliance.model.preflight import probe_arguments
 
         site = load_site(directory)
         found = BundleDirectory(bundle) if bundle else None
@@ -180,7 +183,7 @@ class Application:
             manifest=found.manifest if found else None,
             bundle_digest=found.digest if found else None,
         )
-        nodes = SshNodes(site, _probe_arguments(desired))
+        nodes = SshNodes(site, probe_arguments(desired))
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
 
 
@@ -188,15 +191,6 @@ def _journal(directory: Path) -> FileJournal:
     from appliance.adapters.journal import FileJournal
 
     return FileJournal(directory / ".appliance" / "journal")
-
-
-def _probe_arguments(desired: Desired) -> tuple[str, ...]:
-    settings = desired.site.settings
-    return (
-        *("--facts", "/etc/appliance-lab/facts"),
-        *("--registry", settings.registry),
-        *("--artifacts", settings.artifacts),
-    )
 
 
 @click.command(
