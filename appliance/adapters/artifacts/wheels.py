@@ -60,11 +60,6 @@ class WheelTarget:
         return (*(f"manylinux_2_{minor}_{self.machine}" for minor in newest),
                 f"manylinux2014_{self.machine}")  # fmt: skip
 
-    @property
-    def runs_here(self) -> bool:
-        """Whether this process is such a Python: only then are its own versions a guide."""
-        return self == this_python()
-
 
 def this_python() -> WheelTarget:
     """The Python of this process."""
@@ -129,10 +124,9 @@ def _download(
     arguments += ["--python-version", target.python, "--implementation", "cp"]
     for tag in target.platforms:
         arguments += ["--platform", tag]
-    if target.runs_here:
-        constraints = landing / "constraints.txt"
-        constraints.write_text("\n".join(_running_versions()) + "\n", encoding="utf-8")
-        arguments += ["--constraint", constraints]
+    constraints = landing / "constraints.txt"
+    constraints.write_text("\n".join(_running_versions()) + "\n", encoding="utf-8")
+    arguments += ["--constraint", constraints]
     _pip("download", *arguments, own, on_line=on_line)
     (landing / own.name).unlink(missing_ok=True)
 
