@@ -16,6 +16,7 @@ from appliance.adapters.processes import find_program
 
 PACKAGE_OF = {
     "gpg": "gnupg",
+    "ip": "iproute2",
     "mmdebstrap": "mmdebstrap",
     "openssl": "openssl",
     "podman": "podman",
