@@ -222,11 +222,20 @@ def _owners(source: Source, inodes: Set[str]) -> Dict[str, str]:
             continue
         folder = str(source.path("/proc/%s/fd" % pid))
         try:
-            for entry in os.scandir(folder):
-                target = os.readlink(entry.path)  # noqa: PTH115  (thousands of them: be quick)
-                if target in wanted:
-                    owners[target[8:-1]] = source.word("/proc/%s/comm" % pid) or "?"
-                    wanted.discard(target)
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    target = _target(entry.path)
+                    if target in wanted:
+                        owners[target[8:-1]] = source.word("/proc/%s/comm" % pid) or "?"
+                        wanted.discard(target)
         except OSError:
             continue  # the process ended while we looked
     return owners
+
+
+def _target(path: str) -> str:
+    """Where a file descriptor points; nowhere when it was closed while we looked."""
+    try:
+        return os.readlink(path)  # noqa: PTH115  (thousands of them: be quick)
+    except OSError:
+        return ""

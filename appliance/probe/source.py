@@ -144,7 +144,7 @@ class Source:
     def names(self, name: str) -> List[str]:
         """The sorted names in a folder; empty when it is absent or may not be read (noted)."""
         try:
-            return sorted(entry.name for entry in os.scandir(str(self.path(name))))
+            return sorted(os.listdir(str(self.path(name))))  # noqa: PTH208  (names, no paths)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except PermissionError:
