@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import appliance
+from appliance.adapters.ansible import MARK, end_leftovers
 from appliance.adapters.content import find_content_root
 from appliance.errors import LabError
 
@@ -32,6 +33,9 @@ class LocalPlays:
             return True
 
         playbooks = find_content_root() / "playbooks"
+        # A killed command leaves its play running: two plays on one lab would undo each other.
+        mark = Path("lab", variables["lab_node_lab"])
+        end_leftovers(mark)
         with TemporaryDirectory(prefix="appliance-lab-") as directory:
             result = ansible_runner.run(
                 private_data_dir=directory,
@@ -39,7 +43,7 @@ class LocalPlays:
                 inventory={"all": {"hosts": {"localhost": {"ansible_connection": "local"}}}},
                 # Nothing secret: names, addresses and a public key.
                 extravars={**self._recipe(), **variables},
-                envvars=_environment(playbooks),
+                envvars={**_environment(playbooks), MARK: str(mark)},
                 event_handler=on_event,
                 quiet=True,
                 settings={"idle_timeout": 0},

@@ -112,7 +112,7 @@ class LabParts:
         """As if it was typed: what the command does is decided in one place."""
         from appliance.cli.app import cli
 
-        words = ["bundle", "build", "--release", self.release, "--os", OPERATING_SYSTEM]
+        words = ["bundle", "build", "--yes", "--release", self.release, "--os", OPERATING_SYSTEM]
         cli.main([*words, str(self.bundle)], prog_name="appliance", standalone_mode=False)
 
     def _install(self) -> None:
