@@ -102,6 +102,8 @@ def _package_layer(spec: ComposeSource, context: Context) -> Blob:
 
 def _file_layer(spec: ComposeSource, context: Context) -> Blob:
     inputs = {path: context.inputs[name].file for path, name in spec.files.items()}
+    if spec.packages:
+        inputs = {f"/{merged(path)}": file for path, file in inputs.items()}
     key = recipe_key(
         {
             "kind": "files",

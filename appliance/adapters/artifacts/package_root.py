@@ -119,7 +119,7 @@ def _retarget(item: tarfile.TarInfo) -> str:
     before = before[1:] if before and before[0] in {".", "/"} else before
     if item.linkname.startswith("/"):
         return "/" + merged(item.linkname)
-    if before[0] not in _MERGED:
+    if before[0] not in _MERGED or ".." not in PurePosixPath(item.linkname).parts:
         return item.linkname
     resolved = _resolve((*before[:-1], *PurePosixPath(item.linkname).parts))
     return "/" + merged("/".join(resolved))

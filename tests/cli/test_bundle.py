@@ -1,0 +1,186 @@
+"""``appliance bundle``: exit codes, words, and JSON keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.cache import Cache
+from appliance.cli import bundle_parts
+from appliance.cli.bundle_parts import BuildProgress
+from appliance.cli.exits import run
+from appliance.errors import BuildFailed
+from appliance.model.taken import Taken
+from appliance.workflows.bundle_build import BuildPorts, Built, build_bundle
+from tests.unit.bundle.samples import FakeLock, FakeSources, artifact, image_of, release
+from tests.unit.bundle.test_bundle_directory import Maker
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    maker = Maker(Cache(tmp_path / "cache"), tmp_path / "bundle")
+    maker.make()
+    return maker.directory
+
+
+def test_verify_says_what_is_whole(made: Path, capsys: Capture) -> None:
+    assert run(["bundle", "verify", str(made)]) == 0
+    assert "release: r1" in capsys.readouterr().out
+
+
+def test_verify_names_every_fault_and_exits_with_5(made: Path, capsys: Capture) -> None:
+    (made / "bin/tool").write_bytes(b"looT")
+    (made / "bin/extra").write_bytes(b"x")
+    assert run(["bundle", "verify", str(made)]) == 5
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "error: the bundle" in shown.err
+    assert "2 faults" in shown.err
+    assert "bin/tool: sha256" in shown.err
+    assert "hint: appliance bundle build --release r1 --os debian-12" in shown.err
+
+
+def test_verify_as_json_tells_the_faults_on_stdout(made: Path, capsys: Capture) -> None:
+    (made / "bin/tool").unlink()
+    assert run(["bundle", "verify", "-o", "json", str(made)]) == 5
+    found = json.loads(capsys.readouterr().out)
+    assert found["faults"] == ["bin/tool: missing"]
+    assert set(found) >= {"bundle", "digest", "release", "os", "created", "files", "bytes"}
+
+
+def test_what_is_no_bundle_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    for verb in ("verify", "show"):
+        assert run(["bundle", verb, str(tmp_path)]) == 3
+        assert "is not a bundle: it has no manifest.json" in capsys.readouterr().err
+
+
+def test_an_unknown_release_or_system_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    arguments = ["bundle", "build", str(tmp_path / "b"), "--release"]
+    assert run([*arguments, "k8s-9", "--os", "debian-12"]) == 3
+    assert "there is no release k8s-9" in capsys.readouterr().err
+    assert run([*arguments, "k8s-1.23.5-r1", "--os", "rocky-9"]) == 3
+    assert "does not know the operating system rocky-9" in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def test_release_and_system_must_be_given(tmp_path: Path, capsys: Capture) -> None:
+    assert run(["bundle", "build", str(tmp_path)]) == 2
+    assert "Missing option '--release'" in capsys.readouterr().err
+
+
+class Builds:
+    """Stands in for the wiring of a build: the workflow is real, its sources are not."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cache: Cache) -> None:
+        self.sources = FakeSources()
+        self.arguments: dict[str, object] = {}
+        self._cache = cache
+        monkeypatch.setattr(bundle_parts, "build", self.build)
+
+    def build(self, name: str, os_name: str, directory: Path, **more: object) -> Built:
+        from appliance.workflows.bundle_build import BuildRequest
+        from tests.unit.bundle.samples import FakeStore
+
+        self.arguments = {"name": name, "os": os_name, "directory": directory, **more}
+        ports = BuildPorts(self.sources, FakeStore(), FakeLock(), BuildProgress())
+        found = release(artifact("core", "part"), artifact("tool"), image_of("web", "core"))
+        return build_bundle(BuildRequest(found, os_name, "0", "2026-01-01T00:00:00Z"), ports)
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Builds:
+    return Builds(monkeypatch, Cache(tmp_path / "cache"))
+
+
+BUILD = ["bundle", "build", "--release", "k8s-1.23.5-r1", "--os", "debian-12"]
+
+
+def test_build_shows_progress_on_stderr_and_the_result_on_stdout(
+    builds: Builds, capsys: Capture
+) -> None:
+    builds.sources.break_source("tool", "url")
+    assert run([*BUILD, "--jobs", "1", "-y", "out"]) == 0
+    shown = capsys.readouterr()
+    assert "taking 4 artifacts" in shown.err
+    assert "binary tool: not from https://maker.test/tool: can not be reached" in shown.err
+    assert "binary tool: from go" in shown.err
+    assert "0 left" in shown.err
+    assert "digest: dddd" in shown.out
+    assert builds.arguments["jobs"] == 1
+    assert builds.arguments["replace_other"] is True
+
+
+def test_build_as_json_names_what_nothing_vouches_for(builds: Builds, capsys: Capture) -> None:
+    assert run([*BUILD, "-o", "json", "out"]) == 0
+    assert json.loads(capsys.readouterr().out)["verified_never"] == ["tool"]
+    assert builds.arguments["replace_other"] is False
+
+
+def test_a_build_that_lacks_something_exits_with_1(builds: Builds, capsys: Capture) -> None:
+    for kind in ("url", "go"):
+        builds.sources.break_source("tool", kind)
+    assert run([*BUILD, "out"]) == 1
+    shown = capsys.readouterr()
+    assert "error: 1 of 4 artifacts could not be had from any source" in shown.err
+    assert "binary tool: no source works" in shown.err
+
+
+def test_options_can_come_from_the_environment(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("APPLIANCE_RELEASE", "k8s-1.23.5-r1")
+    monkeypatch.setenv("APPLIANCE_OS", "debian-12")
+    monkeypatch.setenv("APPLIANCE_JOBS", "7")
+    assert run(["bundle", "build", "out"]) == 0
+    assert builds.arguments["jobs"] == 7
+
+
+def test_show_tells_sources_skips_and_what_is_never_verified(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    manifest = {
+        "schema": 1, "release": "r1", "os": "debian-12", "architecture": "amd64",
+        "tool_version": "0", "created": "now", "images": {}, "packages": {}, "package_roots": {},
+        "files": [],
+        "artifacts": [
+            {"name": "tool", "version": "1", "kind": "binary", "path": "bin/tool", "sha256": "a",
+             "size": 2_000_000, "source": {"kind": "go", "ref": "e.test/tool@v1",
+             "verified": "gosum", "skipped": [{"kind": "url", "ref": "u", "reason": "no"}]}},
+            {"name": "odd", "version": "2", "kind": "binary", "path": "bin/odd", "sha256": "b",
+             "size": 1, "source": {"kind": "url", "ref": "v", "verified": "never"}},
+            {"name": "chrony", "version": "4", "kind": "package", "path": "apt/pool/c.deb",
+             "sha256": "c", "size": 1,
+             "source": {"kind": "apt", "ref": "w", "verified": "apt"}},
+        ],
+    }  # fmt: skip
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert run(["bundle", "show", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "go e.test/tool@v1" in out
+    assert "skipped: url u: no" in out
+    assert "verified never: odd" in out
+    assert "chrony" not in out
+    assert run(["bundle", "show", "--all", str(tmp_path)]) == 0
+    assert "chrony" in capsys.readouterr().out
+    assert run(["bundle", "show", "--output", "json", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verified_never"] == ["odd"]
+    assert found["release"] == "r1"
+
+
+def test_progress_says_a_reason_once(capsys: Capture) -> None:
+    progress = BuildProgress()
+    progress.began(["a", "b"])
+    progress.skipped("a", "https://x.test/a", "x.test can not be reached")
+    progress.skipped("b", "https://x.test/b", "x.test can not be reached")
+    progress.started("b")
+    progress.ended("a", 1.0, Taken("go", "a", "gosum", ()))
+    progress.ended("b", 1.0, BuildFailed("no"))
+    lines = capsys.readouterr().err.splitlines()
+    assert len([line for line in lines if "can not be reached" in line]) == 1
+    assert "a: from go (1.0 s; 1 left, now b)" in lines[2]
+    assert "b: FAILED: no (1.0 s; 0 left)" in lines[3]

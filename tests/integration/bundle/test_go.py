@@ -1,0 +1,82 @@
+"""Programs built by the real Go client from a wrapper module without dependencies."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.artifacts import Context
+from appliance.adapters.artifacts.go import Go
+from appliance.errors import SourceUnavailable
+from appliance.model.release import Artifact
+from appliance.model.sources import GoSource
+
+pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="no Go toolchain")
+MAIN = 'package main\n\nvar version = "unknown"\n\nfunc main() { print(version) }\n'
+
+
+@pytest.fixture
+def module(context: Context, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GOPROXY", "off")
+    folder = context.folder / "go/tool"
+    folder.mkdir(parents=True)
+    (folder / "go.mod").write_text("module example.test/tool\n\ngo 1.17\n")
+    (folder / "go.sum").write_text("")
+    (folder / "main.go").write_text(MAIN)
+    return folder
+
+
+def tool(**fields: object) -> tuple[Artifact, GoSource]:
+    spec = GoSource.model_validate(
+        {
+            "kind": "go", "module": "tool", "package": "example.test/tool", "at": "v1.2.3",
+            "ldflags": ["-X main.version=v1.2.3"], **fields,
+        }
+    )  # fmt: skip
+    return Artifact(name="tool", kind="binary", version="1.2.3", sources=(spec,)), spec
+
+
+def test_a_program_is_built_with_its_version_and_recalled(
+    module: Path, context: Context, tmp_path: Path
+) -> None:
+    taken = Go().take(*tool(), context)
+    assert (taken.kind, taken.ref, taken.verified) == ("go", "example.test/tool@v1.2.3", "gosum")
+    program = tmp_path / "program"
+    context.cache.place(taken.file.sha256, program, executable=True)
+    done = subprocess.run([program], capture_output=True, text=True, check=True)
+    assert done.stderr == "v1.2.3"
+    (module / "main.go").write_text("does not compile any more")
+    assert Go().take(*tool(), context).file == taken.file
+
+
+def test_other_flags_are_another_program(module: Path, context: Context) -> None:
+    assert module.is_dir()
+    one = Go().take(*tool(), context)
+    two = Go().take(*tool(ldflags=["-X main.version=v2"]), context)
+    assert one.file.sha256 != two.file.sha256
+
+
+def test_a_program_that_does_not_compile_is_told_and_its_log_kept(
+    module: Path, context: Context
+) -> None:
+    (module / "main.go").write_text("package main\n\nfunc main() { nonsense() }\n")
+    with pytest.raises(SourceUnavailable, match="could not be built") as caught:
+        Go().take(*tool(), context)
+    assert "nonsense" in caught.value.message
+    assert caught.value.log_path is not None
+    assert "nonsense" in caught.value.log_path.read_text()
+
+
+def test_a_go_that_is_too_old_is_told(module: Path, context: Context) -> None:
+    assert module.is_dir()
+    with pytest.raises(SourceUnavailable, match=r"Go 9\.9 is needed"):
+        Go().take(*tool(minimum_go="9.9"), context)
+
+
+def test_a_host_without_go_is_told(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SourceUnavailable, match="no Go toolchain"):
+        Go().take(*tool(), context)

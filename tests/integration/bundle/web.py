@@ -1,0 +1,92 @@
+"""A small web server of a test: files with ranges, and an image registry with tokens."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class Web:
+    """What is served, and what was asked for.
+
+    Attributes:
+        pages: path -> (content type, content).
+        cut_after: bytes after which the next answers break off.
+        token: what a request must carry, when set.
+    """
+
+    base: str = ""
+    pages: dict[str, tuple[str, bytes]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    ranges: list[str] = field(default_factory=list)
+    cut_after: int | None = None
+    token: str = ""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    web: Web
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        web = self.web
+        web.asked.append(self.path)
+        if self.path.startswith("/token"):
+            self._answer(200, "application/json", f'{{"token":"{web.token}"}}'.encode())
+        elif web.token and self.headers.get("Authorization") != f"Bearer {web.token}":
+            self.send_response(401)
+            challenge = f'Bearer realm="{web.base}/token",service="test"'
+            self.send_header("WWW-Authenticate", challenge)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        elif self.path not in web.pages:
+            self._answer(404, "text/plain", b"no")
+        else:
+            self._page(*web.pages[self.path])
+
+    def _page(self, kind: str, content: bytes) -> None:
+        asked = self.headers.get("Range", "")
+        if not asked:
+            self._answer(200, kind, content)
+            return
+        self.web.ranges.append(asked)
+        start = int(asked.removeprefix("bytes=").rstrip("-"))
+        if start < len(content):
+            self._answer(206, kind, content[start:])
+        else:
+            self._answer(416, kind, b"")
+
+    def _answer(self, status: int, kind: str, content: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        cut, self.web.cut_after = self.web.cut_after, None
+        self.wfile.write(content if cut is None else content[:cut])
+        self.close_connection = cut is not None
+
+    def log_message(self, *_arguments: object) -> None:
+        pass
+
+
+@contextmanager
+def serving() -> Iterator[Web]:
+    """Serve until the block ends."""
+    web = Web()
+    handler = type("Handler", (_Handler,), {"web": web})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    web.base = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield web
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,217 @@
+"""Writing a bundle, and finding every fault of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.artifacts.oci_layout import (
+    MANIFEST_TYPE,
+    Blob,
+    ImageSettings,
+    image_config,
+    image_manifest,
+)
+from appliance.adapters.bundle_directory import BundleDirectory
+from appliance.adapters.bundle_images import image_faults
+from appliance.adapters.bundle_writer import BundleWriter, Locks
+from appliance.adapters.cache import Cache
+from appliance.errors import ApplianceError, BuildFailed, Refused
+from appliance.model.bundle import BundleManifest
+from appliance.model.taken import TakenFile
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+class Maker:
+    """Writes the same small bundle again and again."""
+
+    def __init__(self, cache: Cache, directory: Path) -> None:
+        self.cache = cache
+        self.directory = directory
+        self.created = "2026-01-01T00:00:00Z"
+        self.tool = b"tool"
+
+    def make(self, os_name: str = "debian-12", *, replace_other: bool = False) -> str:
+        writer = BundleWriter(self.directory, self.cache, replace_other=replace_other)
+        writer.prepare("r1", os_name)
+        layer, config = self._blob(b"layer"), self._blob(b"")
+        config = self._blob(image_config([layer], ImageSettings()))
+        manifest = self._blob(image_manifest(config, [layer]))
+        files = [
+            self._file(f"images/blobs/sha256/{blob.sha256}", blob)
+            for blob in (layer, config, manifest)
+        ]
+        files.append(self._file("bin/tool", self._blob(self.tool), executable=True))
+        writer.write(files, {"web:v1": (manifest.sha256, MANIFEST_TYPE)})
+        images = {"web:v1": f"sha256:{manifest.sha256}"}
+        wanted = BundleManifest("r1", os_name, "amd64", "0", self.created, images=images)
+        digest, sealed = writer.seal(wanted)
+        assert {file.path for file in sealed.files} >= {"bin/tool", "images/index.json"}
+        return digest
+
+    def faults(self) -> list[str]:
+        found = BundleDirectory(self.directory)
+        return [*found.faults(), *image_faults(self.directory, found.manifest)]
+
+    def _blob(self, content: bytes) -> Blob:
+        return Blob(*self.cache.add_bytes(content))
+
+    @staticmethod
+    def _file(path: str, blob: Blob, *, executable: bool = False) -> TakenFile:
+        return TakenFile(path, blob.sha256, blob.size, executable=executable)
+
+
+@pytest.fixture
+def maker(cache: Cache, tmp_path: Path) -> Maker:
+    return Maker(cache, tmp_path / "bundle")
+
+
+def test_what_is_written_is_whole(maker: Maker) -> None:
+    digest = maker.make()
+    assert maker.faults() == []
+    assert BundleDirectory(maker.directory).digest == digest
+    assert (maker.directory / "bin/tool").stat().st_mode & 0o777 == 0o755
+    assert not [path.name for path in maker.directory.iterdir() if path.name.startswith(".")]
+
+
+def test_the_same_bundle_again_keeps_its_digest_and_date(maker: Maker) -> None:
+    first = maker.make()
+    (maker.directory / "manifest.json.sig").write_text("signature")
+    maker.created = "2026-02-02T00:00:00Z"
+    assert maker.make() == first
+    assert (maker.directory / "manifest.json.sig").is_file()
+
+
+def test_a_changed_bundle_has_another_digest_and_no_signature_any_more(maker: Maker) -> None:
+    first = maker.make()
+    (maker.directory / "manifest.json.sig").write_text("signature")
+    maker.tool = b"another tool"
+    assert maker.make() != first
+    assert maker.faults() == []
+    assert not (maker.directory / "manifest.json.sig").exists()
+
+
+def test_building_again_mends_what_is_broken_and_removes_what_is_left_over(maker: Maker) -> None:
+    first = maker.make()
+    (maker.directory / "bin/tool").write_bytes(b"looT")
+    (maker.directory / "bin/left-over").write_bytes(b"x")
+    (maker.directory / "apt/Packages").unlink()
+    assert maker.make() == first
+    assert maker.faults() == []
+
+
+def break_byte(directory: Path) -> None:
+    (directory / "bin/tool").write_bytes(b"looT")
+
+
+def remove_layer(directory: Path) -> None:
+    blobs = directory / "images/blobs/sha256"
+    (path,) = [path for path in blobs.iterdir() if path.read_bytes() == b"layer"]
+    path.unlink()
+
+
+def lengthen(directory: Path) -> None:
+    with (directory / "bin/tool").open("ab") as stream:
+        stream.write(b"!")
+
+
+def add_file(directory: Path) -> None:
+    (directory / "bin/extra").write_bytes(b"x")
+
+
+def empty_index(directory: Path) -> None:
+    (directory / "images/index.json").write_text(json.dumps({"manifests": []}))
+
+
+@pytest.mark.parametrize(
+    ("harm", "words"),
+    [
+        (break_byte, ["bin/tool: sha256"]),
+        (lengthen, ["bin/tool: 5 bytes, expected 4"]),
+        (remove_layer, [": missing", "image web:v1: blob sha256:"]),
+        (add_file, ["bin/extra: is not in the manifest"]),
+        (empty_index, ["images/index.json: ", "image web:v1: the index has nothing"]),
+    ],
+)
+def test_each_fault_is_found(maker: Maker, harm: Callable[[Path], None], words: list[str]) -> None:
+    maker.make()
+    harm(maker.directory)
+    text = "\n".join(maker.faults())
+    for word in words:
+        assert word in text
+
+
+def test_all_faults_are_found_at_once(maker: Maker) -> None:
+    maker.make()
+    for harm in (break_byte, remove_layer, add_file):
+        harm(maker.directory)
+    assert len(maker.faults()) == 4
+
+
+def test_an_index_that_is_no_json_is_a_fault(maker: Maker) -> None:
+    maker.make()
+    (maker.directory / "images/index.json").write_text("{")
+    assert any("not a readable index" in fault for fault in maker.faults())
+
+
+def test_a_directory_with_something_else_is_refused(maker: Maker) -> None:
+    maker.directory.mkdir()
+    (maker.directory / "letter.txt").write_text("dear")
+    with pytest.raises(Refused, match="is not empty and not a bundle"):
+        maker.make()
+    assert (maker.directory / "letter.txt").read_text() == "dear"
+
+
+def test_a_bundle_of_another_system_is_only_replaced_when_asked(maker: Maker) -> None:
+    maker.make()
+    with pytest.raises(Refused, match="holds a bundle of r1 for debian-12"):
+        maker.make("ubuntu-20.04")
+    maker.make("ubuntu-20.04", replace_other=True)
+    assert maker.faults() == []
+
+
+def test_an_interrupted_build_is_no_bundle_and_goes_on(maker: Maker, cache: Cache) -> None:
+    writer = BundleWriter(maker.directory, cache)
+    writer.prepare("r1", "debian-12")
+    writer.write([], {})
+    assert not (maker.directory / "manifest.json").exists()
+    maker.make()
+    assert maker.faults() == []
+
+
+def test_a_directory_that_can_not_be_made_is_refused(cache: Cache, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Refused, match="can not be made"):
+        BundleWriter(tmp_path / "file/bundle", cache).prepare("r1", "debian-12")
+
+
+def test_a_disk_that_can_not_be_written_fails_the_build(cache: Cache, tmp_path: Path) -> None:
+    writer = BundleWriter(tmp_path / "bundle", cache)
+    writer.prepare("r1", "debian-12")
+    (tmp_path / "bundle/bin").write_text("in the way")
+    digest, size = cache.add_bytes(b"x")
+    with pytest.raises(BuildFailed, match="could not be written"):
+        writer.write([TakenFile("bin/tool", digest, size)], {})
+
+
+def test_a_lock_remembers_the_first_digest_only(cache: Cache, tmp_path: Path) -> None:
+    one, two = "1" * 64, "2" * 64
+    (tmp_path / "r1.lock").write_text(f"# shipped\n{one}  https://a.test/x\n")
+    Locks("r1", tmp_path, cache).record({"https://a.test/x": two, "https://b.test/y": two})
+    again = Locks("r1", tmp_path, cache)
+    assert again.known == {"https://a.test/x": one, "https://b.test/y": two}
+    again.record({})
+    assert one not in (cache.root / "locks/r1.lock").read_text()
+
+
+def test_a_lock_that_is_none_is_told(cache: Cache, tmp_path: Path) -> None:
+    (tmp_path / "r1.lock").write_text("nonsense\n")
+    with pytest.raises(ApplianceError, match="is not a lock file"):
+        Locks("r1", tmp_path, cache)
