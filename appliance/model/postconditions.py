@@ -109,7 +109,9 @@ def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """Docker of the release's line runs with the systemd cgroup driver, and is held."""
     photo = observed.photographs[node.name]
     version = photo.at("runtime.docker.version")
-    wanted = ".".join(desired.release.versions_on(desired.site.settings.operating_system).docker.split(".")[:2])
+    wanted = ".".join(
+        desired.release.versions_on(desired.site.settings.operating_system).docker.split(".")[:2]
+    )
     if not version:
         yield "Docker does not run"
         return
