@@ -1,6 +1,8 @@
 """One lab for all end-to-end tests: bare nodes, one bundle, the real command line.
 
-``APPLIANCE_TEST_KEEP=1`` leaves the lab up for a look afterwards.
+``APPLIANCE_TEST_KEEP=1`` leaves the lab up for a look afterwards; ``APPLIANCE_TEST_SITE=DIR`` uses
+the lab of that site, which is up already, and leaves it as it ends; ``APPLIANCE_TEST_BUNDLE=DIR`` takes
+that bundle instead of building one.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,30 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-RELEASE, OS = "k8s-1.23.5-r1", "debian-12"
+from tests.commands import appliance, succeed
 
-
-def appliance(*words: str, timeout: float = 900, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command line as a user would; output is captured."""
-    return subprocess.run(
-        [sys.executable, "-m", "appliance", *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        **more,
-    )
+# The files that share the lab tell one story: bare nodes, an install, then what may befall them.
+STORY = ("test_refusals", "test_install", "test_drift", "test_rejoin")
 
 
-def succeed(*words: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
-    """Run a command that must end with 0; its output is the assertion's message."""
-    done = appliance(*words, timeout=timeout)
-    assert done.returncode == 0, (
-        f"{' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    )
-    return done
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files of the story in its order, after whatever does not belong to it."""
+    items.sort(key=lambda item: STORY.index(name) if (name := item.path.stem) in STORY else -1)
 
 
 @dataclass(frozen=True)
@@ -54,6 +42,11 @@ class LabSite:
     def node(self, short: str) -> str:
         """The full name of ``cp1`` or ``w1``."""
         return f"{self.name}-{short}"
+
+    def address(self, short: str) -> str:
+        """The node's address as the site has it."""
+        host_vars = self.directory / "host_vars" / f"{self.node(short)}.yml"
+        return str(yaml.safe_load(host_vars.read_text())["address"]).partition("/")[0]
 
     def shell(self, short: str, command: str, *, check: bool = True) -> str:
         """Run a shell command as root inside a node, past SSH."""
@@ -96,16 +89,6 @@ def wait_for(what: str, probe: Callable[[], bool], seconds: float = 300) -> None
         time.sleep(0.1)
 
 
-@pytest.fixture(scope="session")
-def bundle_directory() -> Path:
-    """The bundle, built (or taken from the cache) by the real command."""
-    from appliance.cli.lab_parts import default_bundle
-
-    directory = default_bundle(RELEASE)
-    succeed("bundle", "build", "--release", RELEASE, "--os", OS, str(directory), timeout=3600)
-    return directory
-
-
 def bring_up(name: str, tmp: Path, *words: str) -> Path:
     """``lab up --bare`` and return the site's directory."""
     site = tmp / name
@@ -121,9 +104,20 @@ def lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Ite
     if os.geteuid() != 0:
         pytest.fail("the lab needs root: run pytest as root, or leave it out with -m 'not lab'")
     assert shutil.which("podman") or shutil.which("apt-get"), "no podman and no way to get it"
+    if given := os.environ.get("APPLIANCE_TEST_SITE"):
+        yield LabSite(Path(given).name, Path(given), bundle_directory)
+        return
     name = "e2e"
     succeed("lab", "down", "--name", name, "--yes")
     site = bring_up(name, tmp_path_factory.mktemp("labs"))
     yield LabSite(name, site, bundle_directory)
     if not os.environ.get("APPLIANCE_TEST_KEEP"):
         succeed("lab", "down", "--name", name, "--yes")
+
+
+@pytest.fixture(scope="session")
+def installed_lab(lab: LabSite) -> LabSite:
+    """The same lab, brought to its end by the one command, which is quick when it was."""
+    done = lab.install()
+    assert done.returncode == 0, done.stderr
+    return lab

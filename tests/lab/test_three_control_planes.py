@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import LabSite, succeed, wait_for
+from tests.commands import succeed
+from tests.lab.conftest import LabSite, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

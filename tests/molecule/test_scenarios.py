@@ -1,0 +1,48 @@
+"""Every Molecule scenario, as pytest cases: create, check, converge, idempotence, verify.
+
+``default`` scenarios run in every CI run; all others are ``slow`` and run before a release.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCENARIOS = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+DEFAULTS = "_default"
+
+
+def _case(name: str) -> object:
+    marks = [pytest.mark.molecule]
+    if not name.endswith(DEFAULTS):
+        marks.append(pytest.mark.slow)
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("scenario", [_case(name) for name in SCENARIOS])
+def test_the_scenario_passes(scenario: str, bundle_directory: Path) -> None:
+    environment = {
+        **os.environ,
+        "APPLIANCE_BUNDLE": str(bundle_directory),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["molecule", "-c", "molecule/base.yml", "test", "-s", scenario],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+
+
+def test_there_are_scenarios() -> None:
+    assert len(SCENARIOS) >= 10
