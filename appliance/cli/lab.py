@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.options import output_option, yes_option
+from appliance.cli.options import dry_run_option, output_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.errors import Refused
+from appliance.model.lab_host import packages_for
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.cli.lab_parts import LabParts
     from appliance.model.lab import RunningNode
-    from appliance.model.lab_host import Need
-    from appliance.workflows.lab_up import LabUpResult
+    from appliance.workflows.lab_up import LabUpPlan, LabUpResult
 
 name_option = click.option(
     "--name", default="lab", show_default=True, help="The lab; its nodes' names begin with it."
@@ -52,6 +52,7 @@ def lab() -> None:
 )
 @click.option("--release", help="The release to install. Default: the newest.")
 @click.option("--bare", is_flag=True, help="Stop at bare nodes: no bundle, no install.")
+@dry_run_option
 @yes_option
 @click.pass_obj
 def up(
@@ -63,13 +64,15 @@ def up(
     bundle: Path | None,
     release: str | None,
     bare: bool,
+    dry_run: bool,
     yes: bool,
 ) -> None:
     """Bring up a lab: bare nodes in containers, then the same install as on a rack.
 
     \b
     What happens to this machine (root is needed):
-    - missing programs are installed with apt; you are asked first
+    - you are shown what will be done, and asked first
+    - missing programs are installed with apt
     - a node image and the bundle are built into the cache, once
     - containers, volumes and one internal network are made, all named after the lab
     - some sysctls are raised; they are printed, and put back after the last lab
@@ -81,14 +84,20 @@ def up(
     from appliance.cli.lab_parts import LabParts
 
     parts = LabParts(app, name, site, bundle, release)
-    result = parts.up(int(control_planes), workers, lambda needs: _packages(needs, yes), bare=bare)
-    _show(parts, result, bare=bare)
+    result = parts.up(
+        int(control_planes), workers, lambda plan: _go(plan, yes), bare=bare, dry_run=dry_run
+    )
+    if dry_run:
+        click.echo("\n".join(_plan_lines(result.plan)))
+    else:
+        _show(parts, result, bare=bare)
 
 
 @lab.command()
 @name_option
+@dry_run_option
 @yes_option
-def down(name: str, yes: bool) -> None:
+def down(name: str, dry_run: bool, yes: bool) -> None:
     """Take a lab down, in whatever state it is.
 
     \b
@@ -101,8 +110,12 @@ def down(name: str, yes: bool) -> None:
     """
     from appliance.cli.lab_parts import take_down
 
-    nodes = take_down(name, lambda found: _destroy(name, found, yes))
-    click.echo(f"lab {name} is down ({len(nodes)} nodes removed)" if nodes else f"no lab {name}")
+    nodes = take_down(name, lambda found: _destroy(name, found, yes), dry_run=dry_run)
+    names = ", ".join(node.name for node in nodes)
+    if dry_run:
+        click.echo(f"would remove: {names or 'nothing'}")
+    else:
+        click.echo(f"lab {name} is down; removed: {names}" if nodes else f"no lab {name}")
 
 
 @lab.command()
@@ -144,8 +157,18 @@ def shell(node: str, command: tuple[str, ...]) -> None:
     Podman().shell(node, command)
 
 
-def _packages(needs: Sequence[Need], yes: bool) -> bool:
-    return yes or _ask("Install them with apt-get?", [need.program for need in needs])
+def _plan_lines(plan: LabUpPlan) -> list[str]:
+    """What would happen to this machine, one line each."""
+    packages = packages_for(plan.missing)
+    lines = [f"network {plan.lab.subnet} (internal), domain {plan.lab.domain}"]
+    lines += [f"install with apt-get: {', '.join(packages)}"] if packages else []
+    lines += ["build the bundle"] if plan.builds_bundle else []
+    lines += [f"make nodes: {', '.join(plan.new_nodes)}"] if plan.new_nodes else []
+    return lines
+
+
+def _go(plan: LabUpPlan, yes: bool) -> bool:
+    return yes or _ask("Go on?", _plan_lines(plan))
 
 
 def _destroy(name: str, nodes: Sequence[RunningNode], yes: bool) -> bool:
@@ -157,9 +180,9 @@ def _ask(question: str, names: Sequence[str]) -> bool:
         raise Refused(
             "nobody is there to confirm: nothing was changed",
             hint="pass --yes, or run it by hand",
-            details=[f"to confirm: {', '.join(names)}"],
+            details=[f"to confirm: {'; '.join(names)}"],
         )
-    click.echo(", ".join(names), err=True)
+    click.echo("\n".join(names), err=True)
     return click.confirm(question, err=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,22 +15,22 @@ from appliance.adapters.lab_plays import LocalPlays
 from appliance.adapters.lab_sites import LabSiteFiles
 from appliance.adapters.podman import Podman
 from appliance.workflows.lab_down import LabDownPorts, lab_down
-from appliance.workflows.lab_up import LabUpPorts, LabUpRequest, LabUpResult, lab_up
+from appliance.workflows.lab_up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, lab_up
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.lab import RunningNode
-    from appliance.model.lab_host import Need
     from appliance.model.lab_site import LabSite
 
 OPERATING_SYSTEM = "debian-12"
 
 
 def take_down(
-    name: str, confirm: Callable[[tuple[RunningNode, ...]], bool]
+    name: str, confirm: Callable[[tuple[RunningNode, ...]], bool], *, dry_run: bool
 ) -> tuple[RunningNode, ...]:
     """Run the workflow with this machine's adapters."""
-    return lab_down(name, LabDownPorts(LabMachine(), Podman(), LocalPlays(), confirm, _note))
+    ports = LabDownPorts(LabMachine(), Podman(), LocalPlays(), confirm, _note)
+    return lab_down(name, ports, dry_run=dry_run)
 
 
 class LabParts:
@@ -60,9 +60,10 @@ class LabParts:
         self,
         control_planes: int,
         workers: int,
-        confirm: Callable[[Sequence[Need]], bool],
+        confirm: Callable[[LabUpPlan], bool],
         *,
         bare: bool,
+        dry_run: bool,
     ) -> LabUpResult:
         """Run the workflow."""
         request = LabUpRequest(
@@ -75,6 +76,7 @@ class LabParts:
             bundle=self.bundle,
             bundle_is_there=(self.bundle / "manifest.json").is_file(),
             install=not bare,
+            dry_run=dry_run,
         )
         ports = LabUpPorts(
             host=LabMachine(),

@@ -29,7 +29,7 @@ class LabDownPorts:
     note: Callable[[str], None]
 
 
-def lab_down(name: str, ports: LabDownPorts) -> tuple[RunningNode, ...]:
+def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[RunningNode, ...]:
     """Take a lab down; returns the nodes it had. A lab that is not there is down already.
 
     Raises:
@@ -43,6 +43,8 @@ def lab_down(name: str, ports: LabDownPorts) -> tuple[RunningNode, ...]:
     if not ports.host.programs(("podman",)):
         return ()
     nodes = ports.containers.nodes(name)
+    if dry_run:
+        return nodes
     if nodes and not ports.confirm(nodes):
         raise Refused(f"lab {name} stays as it is: not confirmed")
     before = ports.host.changed_sysctls()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
 from pathlib import Path
 
 from appliance.errors import Refused
@@ -30,6 +29,7 @@ class LabUpRequest:
         bundle: the bundle to install from.
         bundle_is_there: whether it need not be built.
         install: False stops at bare nodes.
+        dry_run: plan, and change nothing.
     """
 
     name: str
@@ -41,6 +41,29 @@ class LabUpRequest:
     bundle: Path
     bundle_is_there: bool
     install: bool = True
+    dry_run: bool = False
+
+    @property
+    def builds_bundle(self) -> bool:
+        """Whether a bundle has to be built first."""
+        return self.install and not self.bundle_is_there
+
+
+@dataclass(frozen=True)
+class LabUpPlan:
+    """What would happen to this machine.
+
+    Attributes:
+        lab: its network and nodes.
+        missing: programs to be installed.
+        builds_bundle: whether a bundle is built first.
+        new_nodes: the nodes that are not there yet.
+    """
+
+    lab: Lab
+    missing: tuple[Need, ...]
+    builds_bundle: bool
+    new_nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +77,7 @@ class LabUpPorts:
         sites: site directories.
         build_bundle: makes the bundle at the request's path.
         install: brings the site's nodes to a working appliance.
-        confirm: asks before packages are installed on this machine.
+        confirm: asks before this machine is changed.
         note: tells the operator one line.
         monotonic: seconds.
     """
@@ -65,7 +88,7 @@ class LabUpPorts:
     sites: LabSites
     build_bundle: Callable[[], None]
     install: Callable[[], None]
-    confirm: Callable[[Sequence[Need]], bool]
+    confirm: Callable[[LabUpPlan], bool]
     note: Callable[[str], None]
     monotonic: Callable[[], float]
 
@@ -74,8 +97,13 @@ class LabUpPorts:
 class LabUpResult:
     """The lab that is up, and what each part took."""
 
-    lab: Lab
+    plan: LabUpPlan
     seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def lab(self) -> Lab:
+        """The lab itself."""
+        return self.plan.lab
 
 
 def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
@@ -85,25 +113,27 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
         Refused: not root, not confirmed, or a site of another lab is in the way.
         LabError: a node could not be made.
     """
-    lab = plan_lab(
-        request.name,
-        _subnet(request.name, ports) if ports.host.is_root() else IPv4Network("198.18.1.0/24"),
-        control_planes=request.control_planes,
-        workers=request.workers,
-    )
-    result = LabUpResult(lab)
+    plan = plan_lab_up(request, ports)
+    result = LabUpResult(plan)
+    if request.dry_run:
+        return result
     if not ports.host.is_root():
         raise Refused(
             "the lab needs root on this machine: it starts privileged containers",
             hint=f"sudo appliance lab up --name {request.name}",
         )
+    if not ports.confirm(plan):
+        raise Refused(
+            f"lab {request.name} was not confirmed; nothing was changed",
+            hint="pass --yes, or answer y",
+        )
     with _timed(result, "prerequisites", ports):
-        _prerequisites(request, ports)
+        _prerequisites(plan, ports)
     with _timed(result, "site", ports):
-        _site(request, ports, lab)
+        _site(request, ports, result.lab)
     with ThreadPoolExecutor(max_workers=1) as pool:
         nodes = pool.submit(_nodes, request, ports, result)
-        if request.install and not request.bundle_is_there:
+        if request.builds_bundle:
             with _timed(result, "bundle", ports):
                 ports.build_bundle()
         nodes.result()
@@ -115,33 +145,45 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
     return result
 
 
-def _subnet(name: str, ports: LabUpPorts) -> IPv4Network:
-    """The network the lab has, else a free one."""
-    if not ports.host.programs(("podman",)):
-        return choose_subnet(name, ports.host.networks())
-    subnets = ports.containers.subnets()
-    return subnets.get(name) or choose_subnet(
-        name, ports.host.networks() | frozenset(subnets.values())
+def plan_lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpPlan:
+    """What bringing the lab up would do to this machine; looks, and changes nothing.
+
+    Raises:
+        ConfigError: the lab cannot be laid out as asked.
+    """
+    # Only root sees root's containers.
+    podman = ports.host.is_root() and bool(ports.host.programs(("podman",)))
+    subnets = ports.containers.subnets() if podman else {}
+    taken = ports.host.networks() | frozenset(subnets.values())
+    lab = plan_lab(
+        request.name,
+        subnets.get(request.name) or choose_subnet(request.name, taken),
+        control_planes=request.control_planes,
+        workers=request.workers,
+    )
+    present = {node.name for node in ports.containers.nodes(request.name)} if podman else set()
+    return LabUpPlan(
+        lab=lab,
+        missing=_missing(ports, building=request.builds_bundle),
+        builds_bundle=request.builds_bundle,
+        new_nodes=tuple(node.name for node in lab.nodes if node.name not in present),
     )
 
 
-def _prerequisites(request: LabUpRequest, ports: LabUpPorts) -> None:
-    building = request.install and not request.bundle_is_there
-    names = [need.program for need in NEEDS]
-    missing = missing_needs(ports.host.programs(names), build_bundle=building)
-    if not missing:
+def _missing(ports: LabUpPorts, *, building: bool) -> tuple[Need, ...]:
+    present = ports.host.programs([need.program for need in NEEDS])
+    return missing_needs(present, build_bundle=building)
+
+
+def _prerequisites(plan: LabUpPlan, ports: LabUpPorts) -> None:
+    if not plan.missing:
         return
-    for need in missing:
+    packages = packages_for(plan.missing)
+    for need in plan.missing:
         ports.note(f"missing: {need.program} ({need.purpose})")
-    packages = packages_for(missing)
-    if not ports.confirm(missing):
-        raise Refused(
-            f"the lab needs {', '.join(packages)} on this machine; nothing was changed",
-            hint="pass --yes, or: apt-get install " + " ".join(packages),
-        )
     ports.note(f"installing: apt-get install {' '.join(packages)}")
     ports.host.install(packages)
-    still = missing_needs(ports.host.programs(names), build_bundle=building)
+    still = _missing(ports, building=plan.builds_bundle)
     if still:
         raise Refused(
             f"{still[0].program} is still missing after installing {', '.join(packages)}",

@@ -104,3 +104,20 @@ def test_defaults_lie_in_the_checkout_and_in_the_cache(monkeypatch: pytest.Monke
     monkeypatch.setenv("APPLIANCE_CACHE", "/somewhere/cache")
     assert default_site("lab").parts[-3:] == ("inventories", "lab", "lab")
     assert default_bundle("r1") == Path("/somewhere/cache/bundles/r1-debian-12")
+
+
+def test_a_dry_run_says_what_would_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: False)
+    words = ["lab", "up", "--release", "r", "--bare", "--workers", "1", "--dry-run"]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, result.output
+    assert "make nodes: lab-cp1, lab-w1" in result.output
+
+
+@pytest.mark.usefixtures("one_lab")
+def test_up_without_a_terminal_and_without_yes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: True)
+    monkeypatch.setattr(Podman, "subnets", lambda _self: {})
+    result = CliRunner().invoke(cli, ["lab", "up", "--release", "r", "--name", "other", "--bare"])
+    assert isinstance(result.exception, Refused)
+    assert "--yes" in str(result.exception.hint)
