@@ -70,6 +70,22 @@ class Certificate:
         _, out = self.openssl("x509", "-in", str(self.crt), "-noout", "-ext", "subjectAltName")
         return set(re.findall(r"(?:DNS|IP Address):([^\s,]+)", out))
 
+    def end(self):
+        """Return the line that says when the certificate ends."""
+        return self.openssl("x509", "-in", str(self.crt), "-noout", "-enddate")[1]
+
+    def ends_within(self, days):
+        """Return whether the certificate ends within that many days."""
+        seconds = str(days * 86400)
+        return not self.openssl("x509", "-in", str(self.crt), "-noout", "-checkend", seconds)[0]
+
+    def end_of(self, authority):
+        """Return when the authority ends: no certificate outlives it, so a new one is no gain."""
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(authority)
+            file.flush()
+            return self.openssl("x509", "-in", file.name, "-noout", "-enddate")[1]
+
     def issued_by(self, authority):
         """Return whether the authority issued it, and it is valid now."""
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
@@ -90,8 +106,7 @@ class Certificate:
             yield "the certificate belongs to another key"
         if self.alternative_names() != set(names):
             yield "the certificate is for %s" % (", ".join(sorted(self.alternative_names())))
-        seconds = str(renew_days * 86400)
-        if not self.openssl("x509", "-in", str(self.crt), "-noout", "-checkend", seconds)[0]:
+        if self.ends_within(renew_days) and self.end() != self.end_of(authority):
             yield "the certificate expires within %d days" % renew_days
         if not self.issued_by(authority):
             yield "the certificate was issued by another authority, or is not valid yet"

@@ -32,7 +32,7 @@ def run(argv: list[str]) -> tuple[int, str, str]:
 class Authority:
     """A certificate authority, perhaps below another."""
 
-    def __init__(self, name: str, above: Authority | None = None) -> None:
+    def __init__(self, name: str, above: Authority | None = None, days: int = 3650) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = (
@@ -42,7 +42,7 @@ class Authority:
             .public_key(self.key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(NOW - datetime.timedelta(days=1))
-            .not_valid_after(NOW + datetime.timedelta(days=3650))
+            .not_valid_after(NOW + datetime.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .sign(above.key if above else self.key, SHA256())
         )
@@ -162,6 +162,14 @@ def test_a_certificate_never_outlives_its_authority(holder: Holder) -> None:
     certificate = x509.load_pem_x509_certificate(holder.certificate.crt.read_bytes())
     authority = x509.load_pem_x509_certificate(AUTHORITY.pem.encode())
     assert certificate.not_valid_after_utc == authority.not_valid_after_utc
+
+
+def test_a_certificate_that_ends_with_its_authority_is_not_made_anew_for_ever(
+    holder: Holder,
+) -> None:
+    ending = Authority("ending", days=20)
+    holder.issue(authority=ending)
+    assert holder.fault(authority=ending) is None
 
 
 def test_a_key_of_another_authority_is_refused(holder: Holder) -> None:
