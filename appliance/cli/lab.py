@@ -39,7 +39,13 @@ def lab() -> None:
     show_default=True,
     help="How many control-plane nodes.",
 )
-@click.option("--workers", type=click.IntRange(0, 20), default=2, show_default=True)
+@click.option(
+    "--workers",
+    type=click.IntRange(0, 20),
+    default=2,
+    show_default=True,
+    help="How many workers.",
+)
 @click.option(
     "--site",
     type=click.Path(path_type=Path, file_okay=False),

@@ -111,11 +111,9 @@ class LabParts:
             site_init(request, *ports)
 
     def _build_bundle(self) -> None:
-        """As if it was typed: what the command does is decided in one place."""
-        from appliance.cli.app import cli
+        from appliance.cli.bundle_parts import build
 
-        words = ["bundle", "build", "--yes", "--release", self.release, "--os", OPERATING_SYSTEM]
-        cli.main([*words, str(self.bundle)], prog_name="appliance", standalone_mode=False)
+        build(self.release, OPERATING_SYSTEM, self.bundle)
 
     def _install(self) -> None:
         from appliance.cli.progress import progress

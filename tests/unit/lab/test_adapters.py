@@ -11,6 +11,7 @@ from appliance.adapters.lab_sites import LabSiteFiles
 from appliance.model.lab import plan_lab
 from appliance.model.lab_host import NEEDS, missing_needs, packages_for
 from appliance.model.lab_site import KEY, LabSite, lab_site
+from tests.prerequisites import require
 
 
 def a_site(*, workers: int = 1, name: str = "lab") -> LabSite:
@@ -54,6 +55,7 @@ def test_an_operators_own_settings_are_not_a_contradiction(tmp_path: Path) -> No
 
 
 def test_the_key_is_made_once_and_is_private(tmp_path: Path) -> None:
+    require("ssh-keygen")
     files = LabSiteFiles(write)
     key = files.make_key(tmp_path)
     before = key.read_bytes()
