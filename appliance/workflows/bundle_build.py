@@ -138,7 +138,8 @@ class _Takes:
         for title, outcome in outcomes.items():
             if isinstance(outcome, ApplianceError):
                 faults.append(f"{title}: {outcome.message}")
-                faults += [f"    {line}" for line in outcome.details]
+                more = [*outcome.details, *([outcome.hint] if outcome.hint else [])]
+                faults += [f"    {line}" for line in dict.fromkeys(more)]
         if faults:
             count = sum(isinstance(outcome, ApplianceError) for outcome in outcomes.values())
             raise BuildFailed(

@@ -69,6 +69,7 @@ class TargetPackages:
         if self._error is not None:
             raise self._error
         if self._apt is None:
+            self.stale = ""
             try:
                 target = self._target()
                 key = recipe_key({"target": [target.name, target.architecture, target.sources]})

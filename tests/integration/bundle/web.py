@@ -15,7 +15,8 @@ class Web:
 
     Attributes:
         pages: path -> (content type, content).
-        cut_after: bytes after which the next answers break off.
+        cut_after: bytes after which the next answer breaks off.
+        stall_after: bytes after which the next answer waits for ``resume``.
         token: what a request must carry, when set.
     """
 
@@ -24,6 +25,8 @@ class Web:
     asked: list[str] = field(default_factory=list)
     ranges: list[str] = field(default_factory=list)
     cut_after: int | None = None
+    stall_after: int | None = None
+    resume: threading.Event = field(default_factory=threading.Event)
     token: str = ""
 
 
@@ -68,6 +71,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         cut, self.web.cut_after = self.web.cut_after, None
+        stall, self.web.stall_after = self.web.stall_after, None
+        if stall is not None:
+            self.wfile.write(content[:stall])
+            self.web.resume.wait(30)
+            self.close_connection = True
+            return
         self.wfile.write(content if cut is None else content[:cut])
         self.close_connection = cut is not None
 
