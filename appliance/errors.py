@@ -68,7 +68,7 @@ class BuildFailed(ApplianceError):
 
 
 class SourceUnavailable(ApplianceError):
-    """A source of an artifact can not be reached, lacks it, or gave something else; try the next."""
+    """A source of an artifact is out of reach, lacks it, or gave something else; try the next."""
 
 
 class LabError(ApplianceError):

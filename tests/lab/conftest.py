@@ -1,8 +1,8 @@
 """One lab for all end-to-end tests: bare nodes, one bundle, the real command line.
 
 ``APPLIANCE_TEST_KEEP=1`` leaves the lab up for a look afterwards; ``APPLIANCE_TEST_SITE=DIR`` uses
-the lab of that site, which is up already, and leaves it as it ends; ``APPLIANCE_TEST_BUNDLE=DIR`` takes
-that bundle instead of building one.
+the lab of that site, which is up already, and leaves it as it ends; ``APPLIANCE_TEST_BUNDLE=DIR``
+takes that bundle instead of building one.
 """
 
 from __future__ import annotations

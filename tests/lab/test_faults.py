@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import faults
 from tests.commands import succeed
+from tests.lab import faults
 from tests.lab.conftest import bring_up
 
 pytestmark = pytest.mark.lab
