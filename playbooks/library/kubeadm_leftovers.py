@@ -142,8 +142,8 @@ def to_remove(leftovers, before):
     if leftovers.has_etcd_data():
         names = ", ".join(str(path) for path in originals)
         return [], (
-            "%s: not a whole pair, and etcd data that may rest on it is in /var/lib/etcd. Nothing "
-            "was changed. Bring the keys back from a backup; or, when this cluster may be lost, "
+            "%s: not a whole pair, and etcd data that may rest on it is in /var/lib/etcd. None of "
+            "it was touched. Bring the keys back from a backup; or, when this cluster may be lost, "
             "empty the node and install again" % names
         )
     return leftovers.everything(), None
