@@ -6,10 +6,9 @@ The tests of this file tell one story and run in its order; each begins where th
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -22,19 +21,20 @@ pytestmark = pytest.mark.lab
 
 def _kill_when(lab: LabSite, what: str, there: Callable[[], bool]) -> None:
     """Start an install, and SIGKILL its control process at the moment ``there`` is true."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "appliance", *lab.install_words()],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        wait_for(what, lambda: there() or process.poll() is not None, 600)
-        assert process.poll() is None, f"ended before {what}: {process.communicate()[0]}"
-    finally:
-        os.kill(process.pid, signal.SIGKILL) if process.poll() is None else None
-        process.wait()
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "appliance", *lab.install_words()],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            wait_for(what, lambda: there() or process.poll() is not None, 600)
+            said.seek(0)
+            assert process.poll() is None, f"ended before {what}: {said.read()}"
+        finally:
+            process.kill()
+            process.wait()
 
 
 def _alive(lab: LabSite, short: str, pattern: str) -> bool:
