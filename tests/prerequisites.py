@@ -15,6 +15,8 @@ import pytest
 from appliance.adapters.processes import find_program
 
 PACKAGE_OF = {
+    "gcc": "build-essential",
+    "go": "golang-go",
     "gpg": "gnupg",
     "ip": "iproute2",
     "mmdebstrap": "mmdebstrap",

@@ -20,6 +20,7 @@ from appliance.errors import BuildFailed, SourceUnavailable
 from appliance.model.release import Artifact
 from appliance.model.sources import AptSource, ComposeSource
 from appliance.model.taken import Taken, TakenFile
+from tests.prerequisites import require
 
 RELEASE = Path(__file__).parents[3] / "appliance/releases/k8s-1.23.5-r1"
 
@@ -159,6 +160,7 @@ def test_a_file_is_taken_out_of_a_package(context: Context, tmp_path: Path) -> N
 
 
 def test_pause_is_compiled_and_answers_its_version(context: Context, tmp_path: Path) -> None:
+    require("gcc")
     context = replace(context, folder=RELEASE)
     spec = ComposeSource(kind="compose", c_program="pause.c")
     artifact = Artifact(name="pause", kind="part", version="3.6", sources=(spec,))
@@ -176,6 +178,7 @@ def test_pause_is_compiled_and_answers_its_version(context: Context, tmp_path: P
 
 
 def test_a_program_that_does_not_compile_is_told(context: Context) -> None:
+    require("gcc")
     (context.folder / "broken.c").write_text("int main(void) { return }")
     spec = ComposeSource(kind="compose", c_program="broken.c")
     artifact = Artifact(name="broken", kind="part", version="1", sources=(spec,))

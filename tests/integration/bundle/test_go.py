@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,13 +12,14 @@ from appliance.adapters.artifacts.go import Go
 from appliance.errors import SourceUnavailable
 from appliance.model.release import Artifact
 from appliance.model.sources import GoSource
+from tests.prerequisites import require
 
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="no Go toolchain")
 MAIN = 'package main\n\nvar version = "unknown"\n\nfunc main() { print(version) }\n'
 
 
 @pytest.fixture
 def module(context: Context, monkeypatch: pytest.MonkeyPatch) -> Path:
+    require("go")
     monkeypatch.setenv("GOPROXY", "off")
     folder = context.folder / "go/tool"
     folder.mkdir(parents=True)

@@ -22,11 +22,13 @@ from appliance.model.release import Archive as ReleaseArchive
 from appliance.model.release import OperatingSystem
 from tests.integration.bundle.web import Web
 from tests.package_archive import Archive, signing_key
+from tests.prerequisites import require
 from tests.unit.bundle.samples import artifact, release
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Iterator[Archive]:
+    require("gpg")
     with signing_key() as key:
         found = Archive(tmp_path / "archive", key)
         found.add("base", Essential="yes")
