@@ -68,6 +68,8 @@ class AnsiblePlaybooks:
                 cmdline=self._options(),
                 envvars=self._environment(log),
                 event_handler=events,
+                # Without one, runner takes over SIGINT and SIGTERM for the rest of this process.
+                cancel_callback=lambda: False,
                 quiet=True,
                 settings={"idle_timeout": 0, "suppress_ansible_output": True},
             )
