@@ -35,12 +35,13 @@ def converge_again():
 
 @pytest.fixture
 def drift(host, converge_again):
-    """Inject drift, and see it told by --check, repaired by a run, and nothing left to change."""
+    """Inject drift: --check tells it, a run repairs it by that many tasks, then all is quiet."""
 
-    def inject(command):
-        host.run_expect([0], command)
-        assert converge_again("--check") > 0, f"not told: {command}"
-        assert converge_again() > 0, f"not repaired: {command}"
-        assert converge_again() == 0, f"never settles: {command}"
+    def inject(commands, tasks):
+        for command in commands:
+            host.run_expect([0], command)
+        assert converge_again("--check") > 0, "not told by --check"
+        assert converge_again() == tasks, "not repaired"
+        assert converge_again() == 0, "never settles"
 
     return inject

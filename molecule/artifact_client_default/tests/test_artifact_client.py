@@ -17,12 +17,16 @@ def test_the_sources_of_the_site_are_left_alone(host):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("commands", "tasks"),
     [
-        "rm /etc/appliance/ca.crt",
-        "rm /etc/apt/sources.list.d/appliance.list",
-        "truncate -s 0 /etc/apt/apt.conf.d/90appliance",
+        (
+            [
+                "rm /etc/appliance/ca.crt /etc/apt/sources.list.d/appliance.list",
+                "truncate -s 0 /etc/apt/apt.conf.d/90appliance",
+            ],
+            1,
+        ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, command):
-    drift(command)
+def test_drift_is_told_and_repaired(drift, commands, tasks):
+    drift(commands, tasks)

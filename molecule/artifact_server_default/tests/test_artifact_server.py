@@ -33,20 +33,28 @@ def test_the_server_is_on_hold_and_starts_at_boot(host):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("commands", "tasks"),
     [
-        f"printf X | dd of={BUNDLE}/bin/crane bs=1 seek=100 conv=notrunc",
-        f"rm -r {BUNDLE}/images",
-        f"echo foreign > {BUNDLE}/manifest.json",
-        "rm /var/lib/appliance/bundle.verified",
-        "systemctl stop nginx",
-        "systemctl disable nginx",
-        "echo '# theirs' >> /etc/nginx/conf.d/appliance.conf",
-        "ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default",
-        "rm /etc/appliance/tls/artifacts.crt",
-        "apt-mark unhold nginx-light",
+        (
+            [
+                f"printf X | dd of={BUNDLE}/bin/crane bs=1 seek=100 conv=notrunc",
+                f"rm -r {BUNDLE}/images",
+                "systemctl disable --now nginx",
+                "apt-mark unhold nginx-light",
+            ],
+            5,
+        ),
+        (
+            [
+                f"echo foreign > {BUNDLE}/manifest.json",
+                "echo '# theirs' >> /etc/nginx/conf.d/appliance.conf",
+                "ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default",
+                "rm /etc/appliance/tls/artifacts.crt",
+            ],
+            7,
+        ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, host, command):
-    drift(command)
+def test_drift_is_told_and_repaired(drift, host, commands, tasks):
+    drift(commands, tasks)
     assert host.run(f"{CURL}/manifest.json").rc == 0

@@ -33,17 +33,27 @@ def test_the_installation_left_its_evidence(host):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("commands", "tasks"),
     [
-        f"rm {CONFIGURATION}",
-        f"sed -i s/systemd/cgroupfs/ {CONFIGURATION} && systemctl restart docker",
-        "systemctl disable docker",
-        "systemctl stop docker.socket docker",
-        "apt-mark unhold containerd",
+        (
+            [
+                f"sed -i s/systemd/cgroupfs/ {CONFIGURATION} && systemctl restart docker",
+                "apt-mark unhold containerd",
+            ],
+            3,
+        ),
+        (
+            [
+                f"rm {CONFIGURATION}",
+                "systemctl disable docker",
+                "systemctl stop docker.socket docker",
+            ],
+            2,
+        ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, host, command):
-    drift(command)
+def test_drift_is_told_and_repaired(drift, host, commands, tasks):
+    drift(commands, tasks)
     assert host.run("docker info --format '{{.CgroupDriver}}'").stdout.strip() == "systemd"
 
 

@@ -32,13 +32,18 @@ def test_unattended_upgrades_leave_kernel_and_runtime_alone(host):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("commands", "tasks"),
     [
-        "sysctl -w net.ipv4.ip_forward=0",
-        "rm /etc/sysctl.d/90-appliance.conf /etc/modules-load.d/appliance.conf",
-        "grep -v site.test /etc/hosts > /tmp/hosts; cat /tmp/hosts > /etc/hosts",
-        "truncate -s 0 /etc/apt/apt.conf.d/52appliance-unattended-upgrades",
+        (
+            [
+                "sysctl -w net.ipv4.ip_forward=0",
+                "rm /etc/sysctl.d/90-appliance.conf /etc/modules-load.d/appliance.conf",
+                "grep -v site.test /etc/hosts > /tmp/hosts; cat /tmp/hosts > /etc/hosts",
+                "truncate -s 0 /etc/apt/apt.conf.d/52appliance-unattended-upgrades",
+            ],
+            1,
+        ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, command):
-    drift(command)
+def test_drift_is_told_and_repaired(drift, commands, tasks):
+    drift(commands, tasks)

@@ -11,6 +11,12 @@ def test_docker_and_containerd_find_the_authority(host):
     assert hosts.contains(f'ca = "{FOLDER}/ca.crt"')
 
 
-@pytest.mark.parametrize("command", [f"rm -r {FOLDER}", f"chmod 600 {FOLDER}/ca.crt"])
-def test_drift_is_told_and_repaired(drift, command):
-    drift(command)
+@pytest.mark.parametrize(
+    ("commands", "tasks"),
+    [
+        ([f"rm -r {FOLDER}"], 1),
+        ([f"chmod 600 {FOLDER}/ca.crt"], 1),
+    ],
+)
+def test_drift_is_told_and_repaired(drift, commands, tasks):
+    drift(commands, tasks)

@@ -37,13 +37,18 @@ def test_no_other_daemon_keeps_time(host):
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("commands", "tasks"),
     [
-        "echo 'server 192.0.2.1' >> /etc/chrony/chrony.conf",
-        "rm /etc/default/chrony",
-        "systemctl disable --now chrony",
-        "apt-mark unhold chrony",
+        (
+            [
+                "echo 'server 192.0.2.1' >> /etc/chrony/chrony.conf",
+                "rm /etc/default/chrony",
+                "systemctl disable --now chrony",
+                "apt-mark unhold chrony",
+            ],
+            3,
+        ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, command):
-    drift(command)
+def test_drift_is_told_and_repaired(drift, commands, tasks):
+    drift(commands, tasks)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import re
+import shutil
 import ssl
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +27,7 @@ options:
   layout: {description: Folder of the OCI layout, type: path, required: true}
   registry: {description: "NAME:PORT", type: str, required: true}
   images: {description: "name:tag and the digest of its manifest", type: dict, required: true}
+  storage: {description: Folder in which the registry keeps its data, type: path, required: true}
   ca_path: {description: Certificate authority of the registry, type: path, required: true}
   crane: {description: Path of crane, type: path, required: true}
   at_once: {description: How many images are pushed at the same time, type: int, default: 4}
@@ -38,6 +41,7 @@ EXAMPLES = r"""
     layout: /var/lib/appliance/bundle/images
     registry: registry.example:5000
     images: {"pause:3.6": "sha256:..."}
+    storage: /var/lib/docker-registry
     ca_path: /etc/appliance/ca.crt
     crane: /var/lib/appliance/bundle/bin/crane
 """
@@ -75,12 +79,15 @@ class Registry:
         self._port = int(port)
         self._context = ssl.create_default_context(cafile=ca_path)
 
+    def _connect(self):
+        return http.client.HTTPSConnection(
+            self._host, self._port, timeout=30, context=self._context
+        )
+
     def fault(self, image, digest):
         """Return what is wrong with an image, or None."""
         name, _, tag = image.rpartition(":")
-        line = http.client.HTTPSConnection(
-            self._host, self._port, timeout=30, context=self._context
-        )
+        line = self._connect()
         try:
             return self._manifest_fault(line, name, tag, digest)
         except (OSError, http.client.HTTPException) as error:
@@ -114,16 +121,46 @@ class Registry:
             answer = line.getresponse()
             answer.read()
             if answer.status != 200:
-                return "blob %s is missing" % blob["digest"][:19]
+                return "blob %s is missing" % blob["digest"]
             if int(answer.headers.get("Content-Length") or -1) != blob["size"]:
-                return "blob %s has another size" % blob["digest"][:19]
+                return "blob %s has another size" % blob["digest"]
         return None
+
+    def forget(self, image, digest):
+        """Delete a manifest: crane believes that one that exists has all its blobs."""
+        line = self._connect()
+        path = "/v2/%s/manifests/%s" % (image.rpartition(":")[0], digest)
+        line.request("DELETE", path)
+        answer = line.getresponse()
+        answer.read()
+        line.close()
+        if answer.status not in (202, 404):
+            raise RegistryError(
+                "%s has a damaged blob, and the registry says %d to its removal"
+                % (image, answer.status)
+            )
 
     def faults(self, images):
         """Return {image: fault}."""
         with ThreadPoolExecutor(max_workers=4) as pool:
             found = pool.map(lambda item: (item[0], self.fault(*item)), sorted(images.items()))
             return {image: fault for image, fault in found if fault}
+
+
+def clear(registry, want, faults):
+    """Take away what a push would take for whole: the manifest, and a blob of the wrong size.
+
+    The registry keeps a blob that exists whatever is in it, so that one is removed on disk.
+    """
+    blobs = Path(want["storage"]) / "docker/registry/v2/blobs/sha256"
+    for image, fault in faults.items():
+        if not fault.startswith("blob "):
+            continue
+        registry.forget(image, want["images"][image])
+        found = re.fullmatch(r"blob sha256:([0-9a-f]{64}) has another size", fault)
+        if found:
+            name = found.group(1)
+            shutil.rmtree(str(blobs / name[:2] / name), ignore_errors=True)
 
 
 def single_layout(layout, image, digest):
@@ -173,6 +210,7 @@ def converge(module):
         raise RegistryError("%s: %s" % (want["ca_path"], error)) from error
     faults = registry.faults(want["images"])
     if faults and not module.check_mode:
+        clear(registry, want, faults)
         push(module, sorted(faults))
         left = registry.faults({image: want["images"][image] for image in faults})
         if left:
@@ -190,6 +228,7 @@ def main():
             "layout": {"type": "path", "required": True},
             "registry": {"type": "str", "required": True},
             "images": {"type": "dict", "required": True},
+            "storage": {"type": "path", "required": True},
             "ca_path": {"type": "path", "required": True},
             "crane": {"type": "path", "required": True},
             "at_once": {"type": "int", "default": 4},

@@ -182,3 +182,25 @@ def test_one_image_is_taken_out_of_the_layout_without_copying_blobs(
     assert found == [{"mediaType": "m", "digest": "sha256:2", "size": 2}]
     with pytest.raises(registry_push.RegistryError, match="is not in the layout"):
         registry_push.single_layout(layout, "c:1", "sha256:3")
+
+
+def test_what_a_push_would_take_for_whole_is_taken_away_first(tmp_path: Path) -> None:
+    whole, short = "a" * 64, "b" * 64
+    blobs = tmp_path / "docker/registry/v2/blobs/sha256"
+    for name in (whole, short):
+        (blobs / name[:2] / name).mkdir(parents=True)
+    forgotten: list[tuple[str, str]] = []
+
+    class Registry:
+        def forget(self, image: str, digest: str) -> None:
+            forgotten.append((image, digest))
+
+    want = {"storage": str(tmp_path), "images": {"a:1": "A", "b:1": "B", "c:1": "C"}}
+    faults = {
+        "a:1": f"blob sha256:{whole} is missing",
+        "b:1": f"blob sha256:{short} has another size",
+        "c:1": "absent",
+    }
+    registry_push.clear(Registry(), want, faults)
+    assert forgotten == [("a:1", "A"), ("b:1", "B")]
+    assert [path.name for path in sorted(blobs.glob("*/*"))] == [whole]
