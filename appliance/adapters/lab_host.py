@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 from collections.abc import Callable, Collection, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -38,6 +39,11 @@ class LabMachine:
     def is_root(self) -> bool:
         """Whether we may make containers here at all."""
         return os.geteuid() == 0
+
+    def operating_system(self) -> str:
+        """What runs here, as releases name it: ID-VERSION_ID of os-release."""
+        release = platform.freedesktop_os_release()
+        return f"{release['ID']}-{release.get('VERSION_ID', '')}"
 
     def programs(self, names: Collection[str]) -> frozenset[str]:
         """Which of these programs are there."""

@@ -21,10 +21,12 @@ VIRTUAL_ADDRESS_OFFSET = 10
 # kubeadm's SystemVerification wants the kernel's configuration from /lib/modules, which a container
 # has not; binaries built with Go 1.25 or later fail HTTPProxyCIDR, since Go refuses the URL that
 # kubeadm makes of a range.
-IGNORED_PREFLIGHT_ERRORS = ("SystemVerification", "HTTPProxyCIDR")
+# Swap, where there is any, is the host's.
+IGNORED_PREFLIGHT_ERRORS = ("SystemVerification", "HTTPProxyCIDR", "Swap")
 
 # All nodes share one disk that other work fills and empties: nothing is evicted for it.
 KUBELET = {
+    "failSwapOn": False,
     "evictionHard": {
         "imagefs.available": "0%",
         "memory.available": "0%",
@@ -85,6 +87,7 @@ def _settings(lab: Lab, release: str, operating_system: str, private_key: Path) 
             "kubelet": KUBELET,
             "kube_proxy": KUBE_PROXY,
         },
+        "role_overrides": {"host_base": {"host_base_swap_managed": False}},
         "time": {"may_set_clock": False},
     }
 

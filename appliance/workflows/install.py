@@ -147,8 +147,8 @@ def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) ->
     manifest = ports.bundle.manifest
     if (manifest.release, manifest.os) != (release, site.operating_system):
         raise BundleRefused(
-            f"the bundle {ports.bundle.directory} is {manifest.release} for {manifest.os}; "
-            f"the site asks for {release} for {site.operating_system}",
+            f"{services}: found the bundle {ports.bundle.directory} of {manifest.release} for "
+            f"{manifest.os}, expected {release} for {site.operating_system}, as the site says",
             hint=f"give the right one, or build it: {build}",
         )
     if not needed:
@@ -157,7 +157,7 @@ def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) ->
     faults = ports.bundle.faults()
     if faults:
         raise BundleRefused(
-            f"the bundle {ports.bundle.directory} is not whole: {faults[0]}",
+            f"{services}: the bundle {ports.bundle.directory} for it is not whole: {faults[0]}",
             hint=f"take what is broken anew: {build.replace('DIR', ports.bundle.directory)}",
             details=faults[1:],
         )

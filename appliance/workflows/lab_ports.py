@@ -18,6 +18,9 @@ class LabHost(Protocol):
     def is_root(self) -> bool:
         """Whether we may make containers here at all."""
 
+    def operating_system(self) -> str:
+        """What runs here, as releases name it: ID-VERSION_ID of os-release."""
+
     def programs(self, names: Collection[str]) -> frozenset[str]:
         """Which of these programs are there."""
 

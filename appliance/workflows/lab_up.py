@@ -122,6 +122,13 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
             "the lab needs root on this machine: it starts privileged containers",
             hint=f"sudo appliance lab up --name {request.name}",
         )
+    machine = ports.host.operating_system()
+    if machine != request.operating_system:
+        raise Refused(
+            f"this machine runs {machine}, and its apt sources do not make "
+            f"{request.operating_system} nodes",
+            hint=f"run the lab on a machine, or in a virtual one, of {request.operating_system}",
+        )
     if not ports.confirm(plan):
         raise Refused(
             f"lab {request.name} was not confirmed; nothing was changed",

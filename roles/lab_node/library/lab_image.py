@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import tempfile
 import time
 from pathlib import Path
 
@@ -74,11 +75,10 @@ def recipe_digest(recipe_dir):
     return digest.hexdigest()
 
 
-def build_command(recipe_dir, recipe, target, apt_sources):
+def build_command(rootfs, recipe, target, apt_sources):
     """Compose the mmdebstrap call."""
     removed = " ".join('"$1/{0}"'.format(path) for path in recipe["removed_files"])
     masked = " ".join(shlex.quote(unit) for unit in recipe["masked_units"])
-    rootfs = recipe_dir / "rootfs"
     hooks = [
         "sync-in {0} /".format(shlex.quote(str(rootfs))),
         'chroot "$1" useradd --create-home --shell /bin/bash {0}'.format(recipe["user"]),
@@ -105,14 +105,29 @@ def build_command(recipe_dir, recipe, target, apt_sources):
     ]
 
 
+def stage(rootfs, target):
+    """Copy the files as root's own: a checkout may be anybody's, under any umask."""
+    for path in sorted(rootfs.rglob("*")):
+        copy = target / path.relative_to(rootfs)
+        if path.is_dir():
+            copy.mkdir(mode=0o755)
+            copy.chmod(0o755)
+        else:
+            copy.write_bytes(path.read_bytes())
+            copy.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+
+
 def build(params, archive):
     """Build the root file system into the cache; an interrupted build leaves only a .partial."""
     recipe = yaml.safe_load((params["recipe_dir"] / "recipe.yml").read_text(encoding="utf-8"))
     partial = archive.with_suffix(".partial")
     if partial.exists():
         partial.unlink()
-    command = build_command(params["recipe_dir"], recipe, partial, params["apt_sources"])
-    run(command, timeout=1800)
+    with tempfile.TemporaryDirectory(prefix="appliance-lab-") as staged:
+        Path(staged).chmod(0o755)
+        stage(params["recipe_dir"] / "rootfs", Path(staged))
+        command = build_command(Path(staged), recipe, partial, params["apt_sources"])
+        run(command, timeout=1800)
     partial.rename(archive)
 
 

@@ -90,3 +90,9 @@ def test_a_bundle_that_is_there_needs_no_compiler() -> None:
     assert missing_needs(everything - {"go", "gcc"}, build_bundle=False) == ()
     missing = missing_needs(everything - {"go", "gcc"}, build_bundle=True)
     assert packages_for(missing) == ("golang-go", "gcc", "libc6-dev")
+
+
+def test_this_machine_has_a_name_as_releases_use_it() -> None:
+    system, _, version = LabMachine().operating_system().partition("-")
+    assert system
+    assert version[:1].isdigit() or not version

@@ -21,6 +21,7 @@ class FakeMachine:
     """Host, podman, playbooks and site directories of a machine that is not there."""
 
     root: bool = True
+    runs: str = "debian-12"
     present: set[str] = field(default_factory=lambda: {need.program for need in NEEDS})
     taken: frozenset[IPv4Network] = frozenset()
     running: list[RunningNode] = field(default_factory=list)
@@ -34,6 +35,9 @@ class FakeMachine:
 
     def is_root(self) -> bool:
         return self.root
+
+    def operating_system(self) -> str:
+        return self.runs
 
     def programs(self, names: Collection[str]) -> frozenset[str]:
         return frozenset(self.present & set(names))
@@ -144,6 +148,13 @@ def test_bare_nodes_need_neither_bundle_nor_install() -> None:
 def test_an_ordinary_user_is_refused_before_anything() -> None:
     machine = FakeMachine(root=False)
     with pytest.raises(Refused, match="needs root"):
+        lab_up(REQUEST, ports(machine))
+    assert machine.done == []
+
+
+def test_a_machine_whose_archive_does_not_make_the_nodes_is_refused() -> None:
+    machine = FakeMachine(runs="ubuntu-22.04")
+    with pytest.raises(Refused, match=r"ubuntu-22\.04.*debian-12"):
         lab_up(REQUEST, ports(machine))
     assert machine.done == []
 
