@@ -30,7 +30,7 @@ NEEDS = (
     Need("podman", ("podman", "netavark"), "starts the nodes"),
     Need("runc", ("runc",), "the runtime that works with hybrid control groups"),
     Need("iptables", ("iptables",), "podman's networks"),
-    Need("mmdebstrap", ("mmdebstrap",), "builds the nodes' root file system"),
+    Need("mmdebstrap", ("mmdebstrap", "gpg"), "builds the nodes' root file system"),
     Need("ssh", ("openssh-client",), "reaches the nodes"),
     Need("ssh-keygen", ("openssh-client",), "makes the site's key"),
     Need("ip", ("iproute2",), "finds networks that are taken"),
