@@ -257,11 +257,19 @@ class SshNodes:
                 f"{where}: its host key is not in {known}",
                 hint="see and confirm the keys: appliance install --accept-host-keys",
             )
-        reason = "no answer within 8 s" if isinstance(error, TimeoutError) else str(error)
         return NodeUnreachable(
-            f"{where}: no SSH on port {self._connection.port}: {reason}",
+            f"{where}: no SSH on port {self._connection.port}: {_reason(error)}",
             hint=f"is it powered on, cabled and on this network? ping {address}",
         )
+
+
+def _reason(error: Exception) -> str:
+    """Why there was no connection; paramiko wraps the kernel's word in one of its own."""
+    causes = getattr(error, "errors", None) or {}
+    cause = next((one for one in causes.values() if isinstance(one, OSError)), error)
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {CONNECT_SECONDS} s"
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
 
 
 def _fingerprint(key: paramiko.PKey) -> str:

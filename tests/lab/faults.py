@@ -142,11 +142,13 @@ def small_filesystem(node: str, path: str, size: str, *, filled: bool = False) -
 
 
 @contextmanager
-def facts(node: str, section: str, **values: Any) -> Iterator[None]:
-    """Fact files say something else than before."""
+def facts(
+    node: str, section: str, instead: list[Any] | None = None, **values: Any
+) -> Iterator[None]:
+    """Fact files say something else than before: other values, or another list."""
     path = f"{FACTS}/{section}.json"
     before = shell(node, f"cat {path} 2>/dev/null || true")
-    changed = {**json.loads(before or "{}"), **values}
+    changed = instead or {**json.loads(before or "{}"), **values}
     shell(node, f"cat > {path}", stdin=json.dumps(changed))
     try:
         assert json.loads(shell(node, f"cat {path}")) == changed
@@ -213,6 +215,98 @@ def package_lock_held(node: str) -> Iterator[None]:
     finally:
         shell(node, "systemctl stop standin-apt-daily")
     shell(node, f'python3 -c "{take}"')
+
+
+@contextmanager
+def unknown_host_key(known_hosts: Path, node: str) -> Iterator[None]:
+    """Nobody confirmed the node's host key yet."""
+    before = known_hosts.read_text()
+    address = address_of(node)
+    kept = [line for line in before.splitlines() if line.split()[0] != address]
+    assert len(kept) == len(before.splitlines()) - 1
+    known_hosts.write_text("".join(f"{line}\n" for line in kept))
+    try:
+        yield
+    finally:
+        known_hosts.write_text(before)
+
+
+@contextmanager
+def moved_away(node: str, path: str) -> Iterator[None]:
+    """A file of the node is not there; sessions that had read it are ended."""
+    shell(node, f"mkdir -p /root/away && mv {path} /root/away/file")
+    end_ssh_sessions(node)
+    try:
+        assert shell(node, f"test -e {path} || echo gone") == "gone"
+        yield
+    finally:
+        shell(node, f"mv /root/away/file {path} && rmdir /root/away")
+
+
+@contextmanager
+def file_says(node: str, path: str, text: str) -> Iterator[None]:
+    """A file of the node holds this text; folders that did not exist go with it."""
+    before = shell(node, f"test -e {path} && echo there || true")
+    assert not before or shell(node, f"cp -p {path} {path}.kept") == ""
+    made = shell(node, f"d=$(dirname {path}); while [ ! -e $d ]; do echo $d; d=$(dirname $d); done")
+    shell(node, f"mkdir -p $(dirname {path}) && cat > {path}", stdin=text)
+    try:
+        assert shell(node, f"cat {path}") == text.strip()
+        yield
+    finally:
+        shell(node, f"mv {path}.kept {path}" if before else f"rm {path}")
+        for folder in made.split():
+            shell(node, f"rmdir {folder}")
+    assert shell(node, f"test -e {path} && echo there || true") == before
+
+
+@contextmanager
+def own_hostname(node: str, name: str) -> Iterator[None]:
+    """The machine calls itself something else."""
+    shell(node, f"hostname {name}")
+    try:
+        assert shell(node, "hostname") == name
+        yield
+    finally:
+        shell(node, f"hostname {node}")
+    assert shell(node, "hostname") == node
+
+
+@contextmanager
+def route_to(node: str, network: str) -> Iterator[None]:
+    """The node reaches a network of that range already."""
+    shell(node, f"ip route add {network} dev eth0")
+    try:
+        assert shell(node, f"ip route show {network}") != ""
+        yield
+    finally:
+        shell(node, f"ip route del {network}")
+    assert shell(node, f"ip route show {network}") == ""
+
+
+@contextmanager
+def small_mtu(node: str, mtu: int) -> Iterator[None]:
+    """The interface takes shorter packets than the site counts on."""
+    before = shell(node, "cat /sys/class/net/eth0/mtu")
+    shell(node, f"ip link set eth0 mtu {mtu}")
+    try:
+        assert shell(node, "cat /sys/class/net/eth0/mtu") == str(mtu)
+        yield
+    finally:
+        shell(node, f"ip link set eth0 mtu {before}")
+
+
+@contextmanager
+def port_taken(node: str, port: int) -> Iterator[None]:
+    """Somebody else's service listens where one of ours has to."""
+    listens = f"ss -Hltn sport = :{port} | grep -q LISTEN"
+    shell(node, f"systemd-run --quiet --unit=standin-port python3 -m http.server {port}")
+    try:
+        wait(f"port {port} to be taken", node, listens)
+        yield
+    finally:
+        shell(node, "systemctl stop standin-port")
+    assert shell(node, f"{listens} || echo free") == "free"
 
 
 def wipe(site: Path, node: str, *, serial: str | None = None, **more: Any) -> None:
