@@ -6,6 +6,7 @@ The tests of this file tell one story and run in its order; each begins where th
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ def _kill_when(lab: LabSite, what: str, there: Callable[[], bool]) -> None:
 
 
 def _alive(lab: LabSite, short: str, pattern: str) -> bool:
+    """Whether a process runs there; write ``[k]ubeadm`` so that the shell itself is no match."""
     return bool(lab.shell(short, f"pgrep -f -- '{pattern}' || true").strip())
 
 
@@ -58,6 +60,25 @@ def test_bare_nodes_need_every_step(lab: LabSite) -> None:
     }
 
 
+def test_ctrl_c_stops_the_play_says_so_and_leaves_nothing_behind(lab: LabSite) -> None:
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "appliance", *lab.install_words()],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        runs = lab.directory / ".appliance" / "runs"
+        wait_for("a play of step host", lambda: any(runs.glob("*/host/artifacts/*/job_events/*")))
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        said.seek(0)
+        assert "error: interrupted while host was running" in said.read()
+    left = subprocess.run(["pgrep", "-f", f"ansible-playbook.*{lab.directory}"], check=False)
+    assert left.returncode == 1, "a play went on after Ctrl-C"
+    assert lab.records()[-1]["outcome"] == "interrupted"
+
+
 def test_a_kill_while_packages_are_installed_is_survived(lab: LabSite) -> None:
     _kill_when(lab, "dpkg at work on w1", lambda: _alive(lab, "w1", "^/usr/bin/dpkg"))
     assert lab.records()[-1]["outcome"] == "proven", "a killed step must leave no record"
@@ -65,19 +86,19 @@ def test_a_kill_while_packages_are_installed_is_survived(lab: LabSite) -> None:
 
 def test_a_kill_in_the_middle_of_kubeadm_init_is_survived(lab: LabSite) -> None:
     def in_the_middle() -> bool:
-        return _alive(lab, "cp1", "kubeadm init") and bool(
+        return _alive(lab, "cp1", "[k]ubeadm init") and bool(
             lab.shell("cp1", "ls /etc/kubernetes/pki/ca.crt 2>/dev/null || true").strip()
         )
 
     _kill_when(lab, "kubeadm init after its CA, before the API", in_the_middle)
     assert not _api_up(lab), "the API was up already: the kill came too late to prove anything"
     # What the control process started must not outlive it into the next run, either.
-    lab.shell("cp1", "pkill -KILL -f 'kubeadm init' || true")
-    assert not _alive(lab, "cp1", "kubeadm init")
+    lab.shell("cp1", "pkill -KILL -f '[k]ubeadm init' || true")
+    assert not _alive(lab, "cp1", "[k]ubeadm init")
 
 
 def test_a_kill_while_workers_join_is_survived(lab: LabSite) -> None:
-    _kill_when(lab, "kubeadm join on a worker", lambda: _alive(lab, "w1", "kubeadm join"))
+    _kill_when(lab, "kubeadm join on a worker", lambda: _alive(lab, "w1", "[k]ubeadm join"))
 
 
 def test_the_same_command_ends_with_three_ready_nodes(lab: LabSite) -> None:
@@ -102,7 +123,8 @@ def test_a_second_run_changes_nothing_and_says_so(lab: LabSite) -> None:
 
 def test_status_and_history_read_well(lab: LabSite) -> None:
     records = lab.records()
-    assert {record["outcome"] for record in records} <= {"proven", "failed", "not proven"}
+    outcomes = {record["outcome"] for record in records}
+    assert outcomes <= {"proven", "failed", "not proven", "interrupted"}
     assert all(record["why"] and record["bundle_digest"] for record in records)
     last = records[-1]
     assert last["step"] == "workers"
