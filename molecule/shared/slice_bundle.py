@@ -1,6 +1,6 @@
-"""Make a small bundle out of a whole one: packages, crane and a few images, as hard links.
+"""Make a small bundle out of a whole one: packages, crane, a few images and files, as hard links.
 
-Usage: slice_bundle.py WHOLE SLICE IMAGE...
+Usage: slice_bundle.py WHOLE SLICE NAME:TAG|FOLDER/FILE...
 """
 
 import json
@@ -34,10 +34,11 @@ def place(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def main(whole: Path, target: Path, images: list[str]) -> None:
+def main(whole: Path, target: Path, names: list[str]) -> None:
     """Make the slice; the manifest comes last."""
     manifest = json.loads((whole / "manifest.json").read_text())
-    paths = wanted(whole, manifest, images)
+    images = [name for name in names if ":" in name]
+    paths = wanted(whole, manifest, images) | {name for name in names if "/" in name}
     shutil.rmtree(target, ignore_errors=True)
     for path in sorted(paths):
         place(whole / path, target / path)

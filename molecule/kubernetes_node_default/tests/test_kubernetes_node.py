@@ -1,0 +1,67 @@
+"""What kubeadm and the kubelet need is there, whole, and nothing has been started."""
+
+import pytest
+
+PAUSE = "registry.site.test:5000/pause:3.6"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("kubeadm version -o short", "v1.23.5"),
+        ("kubelet --version", "Kubernetes v1.23.5"),
+        ("kubectl version --client --short", "Client Version: v1.23.5"),
+    ],
+)
+def test_programs_run_and_say_the_releases_version(host, command, answer):
+    assert host.check_output(command).strip() == answer
+
+
+def test_plugins_are_where_the_kubelet_looks(host):
+    assert host.file("/opt/cni/bin/bridge").mode == 0o755
+    assert host.file("/opt/cni/bin/flannel").mode == 0o755
+
+
+def test_the_kubelet_waits_for_kubeadm_without_a_failed_unit(host):
+    shown = host.check_output("systemctl show -p LoadState,ActiveState,NeedDaemonReload kubelet")
+    assert set(shown.split()) == {
+        "LoadState=loaded",
+        "ActiveState=inactive",
+        "NeedDaemonReload=no",
+    }
+    host.run_expect([0], "systemctl start kubelet")
+    assert "condition failed" in host.run("systemctl status kubelet").stdout.lower()
+    assert host.check_output("systemctl is-failed kubelet || true").strip() == "inactive"
+
+
+def test_images_are_here_by_tag_and_by_digest(host):
+    shown = host.check_output(f"docker image inspect -f '{{{{.RepoDigests}}}}' {PAUSE}")
+    assert "registry.site.test:5000/pause@sha256:" in shown
+
+
+@pytest.mark.parametrize(
+    ("commands", "tasks"),
+    [
+        (["echo >> /usr/local/bin/kubectl", "chmod 700 /opt/cni/bin/bridge"], 1),
+        (["rm /usr/local/bin/kubeadm && ln -s /bin/true /usr/local/bin/kubeadm"], 1),
+        (["sed -i s/RestartSec=5/RestartSec=50/ /etc/systemd/system/kubelet.service"], 1),
+        ([f"docker tag registry.site.test:5000/busybox:1.35.0 {PAUSE}"], 1),
+        ([f"docker rmi -f $(docker image inspect -f '{{{{.Id}}}}' {PAUSE})"], 1),
+        (["apt-mark unhold conntrack"], 1),
+    ],
+)
+def test_drift_is_told_and_repaired(drift, commands, tasks):
+    drift(commands, tasks)
+
+
+def test_a_file_the_server_serves_wrongly_never_reaches_its_place(host, converge_again):
+    served = "/var/lib/appliance/bundle/bin/kubectl"
+    host.run_expect([0], f"cp -a {served} /root/kubectl && rm /usr/local/bin/kubectl")
+    host.run_expect([0], f"rm {served} && echo other > {served} && chmod 755 {served}")
+    try:
+        with pytest.raises(AssertionError, match="the bundle's manifest says"):
+            converge_again()
+        assert not host.file("/usr/local/bin/kubectl").exists
+    finally:
+        host.run_expect([0], f"mv /root/kubectl {served}")
+    assert converge_again() == 1
