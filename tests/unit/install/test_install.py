@@ -180,7 +180,7 @@ def test_a_refusal_changes_nothing() -> None:
             "bin/kubeadm: wrong digest",
         ),
         (FakeBundle(replace(samples.manifest(), os="ubuntu-20.04")), "for ubuntu-20.04"),
-        (FakeBundle(replace(samples.manifest(), release="k8s-1.24")), "is k8s-1.24 for"),
+        (FakeBundle(replace(samples.manifest(), release="k8s-1.24")), "of k8s-1.24 for"),
     ],
 )
 def test_a_bundle_that_will_not_do_is_refused_before_any_change(
