@@ -5,6 +5,7 @@ import json
 import pytest
 
 CONFIGURATION = "/etc/docker/daemon.json"
+DRIVER = "docker info --format '{{.CgroupDriver}}'"
 
 
 def test_docker_runs_with_the_systemd_cgroup_driver_and_overlay2(host):
@@ -54,14 +55,17 @@ def test_the_installation_left_its_evidence(host):
 )
 def test_drift_is_told_and_repaired(drift, host, commands, tasks):
     drift(commands, tasks)
-    assert host.run("docker info --format '{{.CgroupDriver}}'").stdout.strip() == "systemd"
+    assert host.run(DRIVER).stdout.strip() == "systemd"
 
 
 def test_a_configuration_written_by_a_run_that_died_is_taken_up(host, converge_again):
-    before = host.run("systemctl show -p InvocationID docker").stdout
-    host.run_expect([0], f"sed -i 's/50m/60m/; s/{{/{{ /' {CONFIGURATION}")
-    assert converge_again() == 2
-    assert host.run("systemctl show -p InvocationID docker").stdout != before
+    """The right file, and a daemon that was started before it came."""
+    host.run_expect([0], f"cp {CONFIGURATION} /tmp/right")
+    host.run_expect([0], f"sed -i s/systemd/cgroupfs/ {CONFIGURATION}; systemctl restart docker")
+    host.run_expect([0], f"cp /tmp/right {CONFIGURATION}")
+    assert host.run(DRIVER).stdout.strip() == "cgroupfs"
+    assert converge_again() == 1
+    assert host.run(DRIVER).stdout.strip() == "systemd"
 
 
 @pytest.mark.parametrize("state", ["--unpack", "--remove"])
@@ -83,15 +87,14 @@ def test_a_half_installed_package_is_completed(host, converge_again, state):
 
 
 def test_a_foreign_lock_is_waited_for_and_its_holder_named(host):
-    module = "packages_from_bundle"
     hold = (
         "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'w'); "
-        "fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(6)"
+        "fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(20)"
     )
     host.run_expect([0], f'systemd-run --unit=other-apt python3 -c "{hold}"')
-    host.run_expect([0], "sleep 1; apt-mark showhold")
-    answer = host.ansible(
-        module, "packages={'nginx-light': '0'} lock_wait_seconds=1", check=False, become=True
-    )
+    host.run_expect([0], "sleep 1; systemctl is-active other-apt")
+    arguments = "packages=nginx-light=0 lock_wait_seconds=1"
+    answer = host.ansible("packages_from_bundle", arguments, check=False, become=True)
+    host.run("systemctl stop other-apt")
     assert "dpkg's lock is held by pid" in answer["msg"]
     assert "python3 -c import fcntl" in answer["msg"]
