@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 import click
 
@@ -21,6 +23,7 @@ from appliance.workflows.bundle_build import BuildPorts, BuildRequest, Built, bu
 from appliance.workflows.bundle_ports import BuildObserver
 
 DEFAULT_JOBS = 4
+QUIET_SECONDS = 30.0
 
 
 def build(
@@ -34,6 +37,7 @@ def build(
     observer: BuildObserver | None = None,
 ) -> Built:
     """Run the workflow with this machine's adapters."""
+    progress = observer or BuildProgress()
     found = load_release(release)
     found.operating_system(os_name)
     cache = Cache()
@@ -45,7 +49,7 @@ def build(
         sources=sources,
         store=BundleWriter(directory, cache, replace_other=replace_other),
         lock=locks,
-        observer=observer or BuildProgress(),
+        observer=progress,
     )
     request = BuildRequest(
         release=found,
@@ -54,19 +58,35 @@ def build(
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         jobs=jobs,
     )
-    return build_bundle(request, ports)
+    with progress if isinstance(progress, BuildProgress) else nullcontext():
+        return build_bundle(request, ports)
 
 
 class BuildProgress:
-    """One line on stderr for each thing that is finished, with what is left."""
+    """One line on stderr for each thing that is finished, with what is left.
 
-    def __init__(self) -> None:
+    As a context manager it also says now and then what has been under way for long.
+    """
+
+    def __init__(self, quiet_seconds: float = QUIET_SECONDS) -> None:
         self._began = time.monotonic()
+        self._quiet = quiet_seconds
+        self._spoke = self._began
+        self._over = threading.Event()
         self._lock = threading.Lock()
         self._wanted: set[str] = set()
         self._done: set[str] = set()
         self._under_way: dict[str, float] = {}
         self._said: set[str] = set()
+
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop watching."""
+        self._over.set()
 
     def began(self, names: Sequence[str]) -> None:
         """Say how much there is to do."""
@@ -104,4 +124,14 @@ class BuildProgress:
 
     def note(self, text: str) -> None:
         """Print a line."""
+        self._spoke = time.monotonic()
         click.echo(f"[{time.monotonic() - self._began:6.1f} s] {text}", err=True)
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._quiet / 10):
+            now = time.monotonic()
+            with self._lock:
+                busy = [f"{name} ({now - at:.0f} s)" for name, at in self._under_way.items()]
+                left = len(self._wanted) - len(self._done)
+            if busy and now - self._spoke > self._quiet:
+                self.note(f"still at it: {', '.join(busy)}; {left} left")

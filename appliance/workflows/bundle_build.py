@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
 from appliance.errors import ApplianceError, BuildFailed
@@ -21,6 +21,7 @@ from appliance.workflows.bundle_ports import ArtifactSources, BuildObserver, Bun
 
 PACKAGES = "packages"
 WHEELS = "wheels"
+_STOP_AGAIN_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,19 @@ class _Takes:
             try:
                 outcomes = {title: future.result() for title, future in futures.items()}
             except BaseException:
-                self._stopped = True
-                self._ports.sources.stop()
-                pool.shutdown(wait=True, cancel_futures=True)
+                self._stop(list(futures.values()))
                 raise
         return self._refuse_faults(outcomes)
+
+    def _stop(self, futures: Sequence[Future[_Outcome | ApplianceError]]) -> None:
+        """End what is under way, again and again: the end of one may begin another."""
+        self._stopped = True
+        for future in futures:
+            future.cancel()
+        left: set[Future[_Outcome | ApplianceError]] = set(futures)
+        while left:
+            self._ports.sources.stop()
+            left = wait(left, timeout=_STOP_AGAIN_SECONDS).not_done
 
     def _refuse_faults(
         self, outcomes: Mapping[str, _Outcome | ApplianceError]
@@ -154,13 +163,16 @@ class _Takes:
         with self._guard:
             lock = self._locks.setdefault(title, threading.Lock())
         with lock:
+            if self._stopped:
+                return BuildFailed("the build was interrupted")
             if title not in self._done:
                 self._ports.observer.started(title)
                 began = time.monotonic()
                 found = self._take(name)
                 self._done[title] = found
                 seen = found.taken if isinstance(found, _Outcome) else found
-                self._ports.observer.ended(title, time.monotonic() - began, seen)
+                if not self._stopped:
+                    self._ports.observer.ended(title, time.monotonic() - began, seen)
             return self._done[title]
 
     def _take(self, name: _Name) -> _Outcome | ApplianceError:
@@ -186,7 +198,8 @@ class _Takes:
                 taken = self._ports.sources.take(artifact, source, self._inputs(source))
             except ApplianceError as error:
                 skipped.append((source.kind, source.ref, error.message))
-                self._ports.observer.skipped(_title(artifact), source.ref, error.message)
+                if not self._stopped:
+                    self._ports.observer.skipped(_title(artifact), source.ref, error.message)
                 continue
             return _Outcome(taken, source.version or artifact.version, tuple(skipped))
         raise BuildFailed(

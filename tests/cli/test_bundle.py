@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -170,6 +171,16 @@ def test_show_tells_sources_skips_and_what_is_never_verified(
     found = json.loads(capsys.readouterr().out)
     assert found["verified_never"] == ["odd"]
     assert found["release"] == "r1"
+
+
+def test_progress_says_what_takes_long(capsys: Capture) -> None:
+    with BuildProgress(quiet_seconds=0.05) as progress:
+        progress.began(["a"])
+        progress.started("a")
+        deadline = time.monotonic() + 10
+        while "still at it: a (0 s); 1 left" not in (text := capsys.readouterr().err):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.02)
 
 
 def test_progress_says_a_reason_once(capsys: Capture) -> None:

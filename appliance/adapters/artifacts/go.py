@@ -89,7 +89,7 @@ class Go:
             shutil.copyfile(log, kept)
             raise SourceUnavailable(
                 f"{spec.ref} could not be built: {error.message}: "
-                + (error.details[-1] if error.details else ""),
+                + (error.details[-1] if len(error.details) > 1 else "it said nothing"),
                 details=error.details,
                 log_path=kept,
             ) from error

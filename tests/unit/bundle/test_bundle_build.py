@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -154,3 +155,23 @@ def test_an_interrupt_stops_the_sources_and_is_passed_on() -> None:
         build.run()
     assert build.sources.stopped
     assert build.store.sealed is None
+
+
+def test_what_begins_while_an_interrupt_ends_the_rest_is_ended_too() -> None:
+    build = Build(artifact("first"), *(artifact(f"tool{n}") for n in range(6)), jobs=2)
+    began: list[str] = []
+    ended = threading.Event()
+
+    def wait_for_the_end(name: str) -> None:
+        if name == "first":
+            raise KeyboardInterrupt
+        began.append(name)
+        ended.wait(20)
+        ended.clear()
+
+    build.sources.before = wait_for_the_end
+    build.sources.stop = ended.set  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        build.run()
+    assert len(began) <= 2
+    assert not [name for name in build.observer.outcomes if name.startswith("binary")]
