@@ -133,7 +133,7 @@ def test_status_and_history_read_well(lab: LabSite) -> None:
 
 def test_deleting_the_state_changes_no_plan(lab: LabSite) -> None:
     state = lab.directory / ".appliance"
-    kept = state.rename(state.with_name("kept"))
+    kept = state.rename(lab.directory.with_name("state-kept-aside"))
     try:
         (state / "ssh").mkdir(parents=True)
         for item in kept.glob("ssh/*"):
