@@ -1,0 +1,304 @@
+"""The benchmark: ratios against a floor, measured side by side in one run. It asserts nothing.
+
+README.md beside it says how to run it and what each number means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters.bundle_directory import BundleDirectory
+from appliance.adapters.site_files import load_site
+from appliance.model.site import Site
+from tests.benchmarks.measured import Measured, measure, nodes_cpu_seconds
+
+HERE = Path(__file__).resolve().parent
+MIB = 1024 * 1024
+TARGETS = {
+    "install ÷ floor": 1.5,
+    "second run, seconds": 5.0,
+    "--help, seconds": 0.3,
+    "control process, MiB": 200.0,
+    "bundle verify ÷ sha256sum": 1.2,
+    "warm lab up, seconds": 180.0,
+    "cold lab up, seconds": 1200.0,
+}
+Result = dict[str, Any]
+
+
+def appliance(*words: str) -> list[str]:
+    return [sys.executable, "-m", "appliance", *words]
+
+
+class Lab:
+    """One lab's name, and labs made under it one after the other, each with a new site."""
+
+    def __init__(self, name: str, bundle: Path, folder: Path) -> None:
+        self.name = name
+        self.bundle = bundle
+        self._folder = folder
+        self._count = 0
+
+    def up(self, *words: str, environment: dict[str, str] | None = None) -> tuple[Path, Measured]:
+        """Take what is there down, and bring it up anew; what ``lab up`` took is measured."""
+        self.down()
+        self._count += 1
+        site = self._folder / f"site-{self._count}"
+        argv = appliance("lab", "up", "--name", self.name, "--site", str(site), "--yes", *words)
+        if environment is None:
+            argv += ["--bundle", str(self.bundle)]
+        return site, measure(argv, environment=environment)
+
+    def down(self) -> None:
+        measure(appliance("lab", "down", "--name", self.name, "--yes"))
+
+
+@contextmanager
+def node_cpu(site: Site, result: Result) -> Iterator[None]:
+    """Add to the result what the nodes' processors did in between."""
+    names = [node.name for node in site.nodes]
+    before = nodes_cpu_seconds(names)
+    yield
+    after = nodes_cpu_seconds(names)
+    if before is not None and after is not None:
+        result["nodes_cpu_seconds"] = round(after - before, 1)
+
+
+def floor(lab: Lab) -> Result:
+    """Bare nodes to the same cluster by a shell script."""
+    directory, _ = lab.up("--bare")
+    site = load_site(directory)
+    result: Result = {}
+    with node_cpu(site, result):
+        done = measure(
+            [str(HERE / "floor" / "floor.sh")], environment=_floor_environment(site, lab)
+        )
+    lines = [line.partition(" ") for line in done.output.splitlines()]
+    return result | _basics(done) | {"done_after": {what: float(at) for at, _, what in lines}}
+
+
+def _floor_environment(site: Site, lab: Lab) -> dict[str, str]:
+    settings, manifest = site.settings, BundleDirectory(lab.bundle).manifest
+    endpoint = settings.control_plane_endpoint
+
+    def packages(*groups: str) -> str:
+        return " ".join(name for group in groups for name in manifest.package_roots.get(group, ()))
+
+    return {
+        "FLOOR_BUNDLE": str(lab.bundle.resolve()),
+        "FLOOR_KEY": str(settings.ssh.private_key),
+        "FLOOR_KNOWN_HOSTS": str(site.known_hosts),
+        "FLOOR_LOGIN": settings.ssh.user,
+        "FLOOR_MASTER": f"{site.control_plane[0].name}={site.control_plane[0].ip}",
+        "FLOOR_WORKERS": " ".join(f"{node.name}={node.ip}" for node in site.workers),
+        "FLOOR_REGISTRY": settings.registry,
+        "FLOOR_ARTIFACTS": settings.artifacts,
+        "FLOOR_API": f"{endpoint.name}:{endpoint.port}",
+        "FLOOR_PODS": str(settings.network.pod_cidr),
+        "FLOOR_SERVICES": str(settings.network.service_cidr),
+        "FLOOR_PACKAGES": packages("host", "time", "runtime", "kubernetes"),
+        "FLOOR_MASTER_PACKAGES": packages("artifacts", "registry"),
+        "FLOOR_IGNORE": ",".join(settings.kubernetes.ignore_preflight_errors),
+    }
+
+
+def install(lab: Lab) -> Result:
+    """Bare nodes to the cluster by the product; then the same command again."""
+    directory, _ = lab.up("--bare")
+    site = load_site(directory)
+    command = appliance("install", "--site", str(directory), "--bundle", str(lab.bundle), "--yes")
+    result: Result = {}
+    with node_cpu(site, result):
+        done = measure(command, memory=True)
+    result |= _basics(done)
+    result["control_process_mib"] = round(done.peak_bytes / MIB, 1)
+    result["with_children_mib"] = round(done.tree_peak_bytes / MIB, 1)
+    result["steps"] = _steps(directory)
+    again = [measure(command) for _ in range(3)]
+    result["second_run_seconds"] = _median(done.seconds for done in again)
+    result["second_run_steps"] = len(_steps(directory)) - len(result["steps"])
+    return result
+
+
+def _steps(site: Path) -> dict[str, float]:
+    told = measure(appliance("history", "--site", str(site), "--output", "json"))
+    return {record["step"]: record["took_seconds"] for record in json.loads(told.output)}
+
+
+def help_page() -> Result:
+    """How long a person waits for the list of commands."""
+    runs = [measure(appliance("--help")) for _ in range(9)]
+    return {"seconds": _median(done.seconds for done in runs)}
+
+
+def verify(bundle: Path) -> Result:
+    """Every byte by ``bundle verify``, and by sha256sum; the page cache holds them both times."""
+    files = [bundle / item.path for item in BundleDirectory(bundle).manifest.files]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as names:
+        names.write("\0".join(str(path) for path in files))
+        names.flush()
+        plain = ["xargs", "-0", "-a", names.name, "sha256sum"]
+        ours = appliance("bundle", "verify", str(bundle))
+        measure(plain)
+        pairs = [(measure(ours), measure(plain)) for _ in range(3)]
+    ratio = _median(mine.seconds / other.seconds for mine, other in pairs)
+    return {
+        "verify_seconds": _median(mine.seconds for mine, _ in pairs),
+        "sha256sum_seconds": _median(other.seconds for _, other in pairs),
+        "ratio": ratio,
+    }
+
+
+def lab_up(lab: Lab) -> Result:
+    """The first command of the README once the cache is filled."""
+    _, done = lab.up()
+    return _basics(done) | {"parts": _parts(done.output)}
+
+
+def cold_lab_up(lab: Lab, folder: Path) -> Result:
+    """The same with an empty cache: bundle and node image are built."""
+    used = subprocess.run(
+        ["podman", "image", "rm", "--", _node_image()], capture_output=True, check=False
+    )
+    environment = {
+        "APPLIANCE_CACHE": str(folder / "cache"),
+        "GOPATH": str(folder / "go"),
+        "GOCACHE": str(folder / "go-build"),
+    }
+    _, done = lab.up(environment=environment)
+    return _basics(done) | {"parts": _parts(done.output), "image_was_removed": not used.returncode}
+
+
+def _node_image() -> str:
+    listed = subprocess.run(
+        ["podman", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "appliance-lab-node"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return next(iter(listed.stdout.split()), "none")
+
+
+def _parts(table: str) -> dict[str, float]:
+    """The lines "part seconds" that lab up prints."""
+    found = {}
+    for line in table.splitlines():
+        name, _, last = line.strip().rpartition(" ")
+        if name.strip() and last.replace(".", "", 1).isdigit():
+            found[name.strip()] = float(last)
+        elif line.startswith("("):
+            break
+    return found
+
+
+def _basics(done: Measured) -> Result:
+    return {
+        "seconds": round(done.seconds, 1),
+        "control_cpu_seconds": round(done.cpu_seconds, 1),
+        "load_at_end": round(done.load, 1),
+    }
+
+
+def _median(values: Iterator[float]) -> float:
+    return round(statistics.median(values), 3)
+
+
+def summary(results: Sequence[tuple[str, Result]]) -> dict[str, float]:
+    """What the targets speak of; of several rounds the median."""
+
+    def all_of(part: str, key: str) -> list[float]:
+        return [result[key] for name, result in results if name == part and key in result]
+
+    floors, installs = all_of("floor", "seconds"), all_of("install", "seconds")
+    work = [
+        sum(result.get(key, 0.0) for key in ("nodes_cpu_seconds", "control_cpu_seconds"))
+        for part in ("install", "floor")
+        for name, result in results
+        if name == part
+    ]
+    found: dict[str, list[float]] = {
+        "floor, seconds": floors,
+        "install, seconds": installs,
+        "install ÷ floor": [mine / other for mine, other in zip(installs, floors, strict=False)],
+        "install ÷ floor in processor time": [
+            mine / other
+            for mine, other in zip(work[: len(installs)], work[len(installs) :], strict=False)
+            if other
+        ],
+        "second run, seconds": all_of("install", "second_run_seconds"),
+        "control process, MiB": all_of("install", "control_process_mib"),
+        "with its children, MiB": all_of("install", "with_children_mib"),
+        "--help, seconds": all_of("help", "seconds"),
+        "bundle verify ÷ sha256sum": all_of("verify", "ratio"),
+        "warm lab up, seconds": all_of("lab", "seconds"),
+        "cold lab up, seconds": all_of("cold", "seconds"),
+    }
+    return {name: round(statistics.median(values), 2) for name, values in found.items() if values}
+
+
+def show(results: Sequence[tuple[str, Result]]) -> None:
+    for part, result in results:
+        print(f"\n{part}")  # noqa: T201 - a program that prints
+        for key, value in result.items():
+            print(f"  {key:22} {value}")  # noqa: T201 - a program that prints
+    print(f"\n{'':36}{'measured':>10}{'target':>10}")  # noqa: T201 - a program that prints
+    for name, number in summary(results).items():
+        target = f"≤ {TARGETS[name]:g}" if name in TARGETS else ""
+        print(f"{name:36}{number:10.2f}{target:>10}")  # noqa: T201 - a program that prints
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.bench", description=__doc__)
+    parser.add_argument("--bundle", type=Path, required=True, help="a bundle for debian-12")
+    parser.add_argument("--name", default="bench", help="name of the lab that is used")
+    parser.add_argument("--rounds", type=int, default=1, help="floor and install this many times")
+    parser.add_argument(
+        "--only", nargs="+", default=["help", "verify", "floor", "install", "lab"], metavar="PART"
+    )
+    parser.add_argument("--cold", action="store_true", help="also lab up with an empty cache")
+    parser.add_argument("--keep", action="store_true", help="leave the last lab and its site")
+    parser.add_argument("--json", type=Path, help="write everything to this file, too")
+    return parser.parse_args()
+
+
+def main() -> None:
+    want = arguments()
+    folder = Path(tempfile.mkdtemp(prefix="appliance-bench-"))
+    lab = Lab(want.name, want.bundle, folder)
+    once: dict[str, Callable[[], Result]] = {
+        "help": help_page,
+        "verify": lambda: verify(want.bundle),
+    }
+    each: dict[str, Callable[[], Result]] = {
+        "floor": lambda: floor(lab),
+        "install": lambda: install(lab),
+    }
+    last: dict[str, Callable[[], Result]] = {"lab": lambda: lab_up(lab)}
+    if want.cold:
+        last["cold"] = lambda: cold_lab_up(lab, folder)
+        want.only.append("cold")
+    results: list[tuple[str, Result]] = []
+    for part, run in [*once.items(), *(list(each.items()) * want.rounds), *last.items()]:
+        if part in want.only:
+            print(f"{part} ...", file=sys.stderr)  # noqa: T201 - a program that prints
+            results.append((part, run()))
+    if not want.keep:
+        lab.down()
+    show(results)
+    if want.json:
+        machine = {"cores": os.cpu_count(), "results": results, "summary": summary(results)}
+        want.json.write_text(json.dumps(machine, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
