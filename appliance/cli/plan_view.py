@@ -60,12 +60,18 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
 
 def _show_step(step: PlannedStep, *, err: bool) -> None:
     click.echo(f"{step.name}: {BY_NAME[step.name].summary}: {', '.join(step.nodes)}", err=err)
-    by_text: dict[str, list[str]] = {}
-    for reason in step.reasons:
-        by_text.setdefault(reason.text, []).append(reason.node)
+    by_text = by_sentence(step)
     for text, nodes in list(by_text.items())[:FEW]:
         click.echo(f"   because {', '.join(nodes)}: {text}", err=err)
     if len(by_text) > FEW:
         click.echo(f"   and {len(by_text) - FEW} more (see --output json)", err=err)
     for text in step.disturbs:
         click.echo(f"   disturbs: {text}", err=err)
+
+
+def by_sentence(step: PlannedStep) -> dict[str, list[str]]:
+    """Each reason once, with the nodes it is true of."""
+    found: dict[str, list[str]] = {}
+    for reason in step.reasons:
+        found.setdefault(reason.text, []).append(reason.node)
+    return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
@@ -34,9 +35,9 @@ def show_status(
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}")
     for step in plan.steps:
-        for reason in step.reasons:
-            if step.name != "preflight":
-                click.echo(f"not so: {step.name}: {reason.node}: {reason.text}")
+        if step.name != "preflight":
+            for text, nodes in by_sentence(step).items():
+                click.echo(f"not so: {step.name}: {', '.join(nodes)}: {text}")
 
 
 def cluster_sentence(observed: Observed) -> str:
