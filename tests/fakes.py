@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from appliance.errors import ApplianceError
 from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import ClusterState, NoCluster
+from appliance.model.cluster import Cluster, ClusterState, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.journal import Record
 from appliance.model.observation import Fault, Look, Play
@@ -25,6 +26,8 @@ class FakeRack:
         self.documents = {node.name: samples.bare(node) for node in wish.site.nodes}
         self.faults: dict[str, Fault] = {}
         self.cluster: ClusterState = NoCluster()
+        self.reads = 0
+        self.reads_until_pods_are_ready = 0
         self.plays: list[Play] = []
         self.looks = 0
         self.proofs: list[tuple[str, ...]] = []
@@ -44,6 +47,10 @@ class FakeRack:
         )
 
     def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:  # noqa: ARG002
+        self.reads += 1
+        if isinstance(self.cluster, Cluster) and self.reads < self.reads_until_pods_are_ready:
+            pods = tuple(replace(pod, ready=False) for pod in self.cluster.pods)
+            return replace(self.cluster, pods=pods)
         return self.cluster
 
     def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:

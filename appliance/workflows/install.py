@@ -7,7 +7,7 @@ the plan follows from what is observed, not from what was recorded.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from appliance.model.photograph import photograph_digest
 from appliance.model.planner import Scope, choose, unmet
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
-from appliance.workflows.survey import Preflight, Survey, observe, survey
+from appliance.workflows.survey import Preflight, Survey, survey
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     )
 
 PROVED_BY_PODS = frozenset({"network", "workers"})
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.5
+# A photograph costs a second of each node, the API next to nothing: it is asked in between.
+LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -246,17 +248,14 @@ class _Run:
         if step.unmet is None:
             return
         deadline = ports.clock.now() + step.patience_seconds
-        while True:
-            self._observed, look = observe(desired.site, ports.nodes, ports.cluster)
-            open_points = [
-                *(fault.reason for fault in look.faults if fault.node in planned.nodes),
-                *(
-                    f"{reason.node}: {reason.text}"
-                    for reason in unmet(step, desired, self._observed, frozenset(planned.nodes))
-                ),
-            ]
-            if not open_points:
-                break
+        faults, looked = self._look(planned), ports.clock.now()
+        while open_points := [
+            *faults,
+            *(
+                f"{reason.node}: {reason.text}"
+                for reason in unmet(step, desired, self._observed, frozenset(planned.nodes))
+            ),
+        ]:
             if ports.clock.now() >= deadline:
                 raise StepNotProven(
                     f"{step.name} ran, but {open_points[0]}",
@@ -265,8 +264,37 @@ class _Run:
                 )
             ports.observer.verifying(step.name, open_points[0])
             ports.clock.sleep(POLL_SECONDS)
-        if step.name in PROVED_BY_PODS:
+            if isinstance(self._observed.cluster, Cluster) and (
+                ports.clock.now() < looked + LOOK_SECONDS
+            ):
+                self._read_cluster()
+            else:
+                faults, looked = self._look(planned), ports.clock.now()
+        if self._is_last_proof(step.name):
             self._prove_by_pods(planned)
+
+    def _look(self, planned: PlannedStep) -> list[str]:
+        """Photograph the step's nodes anew and read the API; why nodes could not be seen."""
+        site = self._request.desired.site
+        look = self._ports.nodes.look([site.node(name) for name in planned.nodes])
+        unseen = {fault.node for fault in look.faults}
+        photographs = {**self._observed.photographs, **look.photographs}
+        self._observed = replace(
+            self._observed,
+            photographs={name: p for name, p in photographs.items() if name not in unseen},
+        )
+        self._read_cluster()
+        return [fault.reason for fault in look.faults if fault.node in planned.nodes]
+
+    def _read_cluster(self) -> None:
+        """Read the API alone: what a cluster still lacks after a play mostly comes by itself."""
+        cluster = self._ports.cluster.read(self._observed.photographs)
+        self._observed = replace(self._observed, cluster=cluster)
+
+    def _is_last_proof(self, name: str) -> bool:
+        """Whether pods are to prove the network now: once for a run, when all are there."""
+        provable = [step.name for step in self._plan.steps if step.name in PROVED_BY_PODS]
+        return name in provable[-1:]
 
     def _prove_by_pods(self, planned: PlannedStep) -> None:
         cluster = self._observed.cluster

@@ -108,6 +108,25 @@ def test_pods_prove_the_network_on_every_ready_node() -> None:
     assert bench.rack.proofs[-1] == ("cp1", "w1", "w2")
 
 
+def test_pods_prove_the_network_once_when_every_node_is_there() -> None:
+    bench = Bench()
+    bench.install()
+    assert len(bench.rack.proofs) == 1
+    bench = Bench()
+    bench.install(scope=Scope(until="network"))
+    assert bench.rack.proofs == [("cp1", "w1", "w2")]
+
+
+def test_a_cluster_that_needs_time_is_asked_often_and_its_nodes_are_looked_at_seldom() -> None:
+    quick, slow = Bench(), Bench()
+    quick.install()
+    slow.rack.reads_until_pods_are_ready = quick.rack.reads + 30
+    began = slow.clock.now()
+    slow.install()
+    assert slow.rack.reads >= quick.rack.reads + 30
+    assert slow.rack.looks - quick.rack.looks == (slow.clock.now() - began) // 5
+
+
 def test_a_network_that_does_not_carry_is_not_proven() -> None:
     bench = Bench()
     bench.rack.proof_faults = ("w1: no answer from the pod on w2 (10.244.2.3)",)
