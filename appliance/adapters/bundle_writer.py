@@ -20,6 +20,13 @@ from appliance.model.bundle import MANIFEST, SIGNATURE, BundledFile, BundleManif
 from appliance.model.taken import TakenFile
 
 _MARKER = ".building"
+_INDEXES = {
+    "apt/Packages",
+    "apt/Packages.gz",
+    "apt/Release",
+    "images/oci-layout",
+    "images/index.json",
+}
 # Part of the signed manifest by its sha256; a fixed date keeps the same packages the same bytes.
 _RELEASE_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -75,8 +82,9 @@ class BundleWriter:
 
     def _write(self, files: Sequence[TakenFile], images: Mapping[str, tuple[str, str]]) -> None:
         (self._directory / _MARKER).write_text("", encoding="utf-8")
-        # From here on it is no bundle any more until it is sealed.
-        (self._directory / MANIFEST).unlink(missing_ok=True)
+        if not self._says_the_same(files):
+            # From here on it is no bundle any more until it is sealed.
+            (self._directory / MANIFEST).unlink(missing_ok=True)
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
             list(pool.map(self._place, files))
         self._known = {file.path: BundledFile(file.path, file.sha256, file.size) for file in files}
@@ -89,6 +97,13 @@ class BundleWriter:
         }
         (self._directory / "images/oci-layout").write_bytes(LAYOUT)
         (self._directory / "images/index.json").write_bytes(layout_index(manifests))
+
+    def _says_the_same(self, files: Sequence[TakenFile]) -> bool:
+        """Whether the manifest that is there already names exactly these files."""
+        before = self._before.files if self._before else ()
+        return {file.path: file.sha256 for file in files} == {
+            file.path: file.sha256 for file in before if file.path not in _INDEXES
+        }
 
     def _place(self, file: TakenFile) -> None:
         self._cache.place(file.sha256, self._directory / file.path, executable=file.executable)
@@ -109,14 +124,12 @@ class BundleWriter:
 
     def seal(self, manifest: BundleManifest) -> tuple[str, BundleManifest]:
         """Remove what is left of an earlier bundle, list every file, write the manifest."""
-        indexes = {"apt/Packages", "apt/Packages.gz", "apt/Release"}
-        indexes |= {"images/oci-layout", "images/index.json"}
         (self._directory / _MARKER).unlink(missing_ok=True)
         for path in sorted(self._directory.rglob("*")):
             name = str(path.relative_to(self._directory))
-            if not path.is_dir() and name not in indexes | set(self._known) | {SIGNATURE}:
+            if not path.is_dir() and name not in _INDEXES | set(self._known) | {SIGNATURE}:
                 path.unlink()
-        for name in indexes:
+        for name in _INDEXES:
             self._known[name] = BundledFile(name, *digest_of(self._directory / name))
         sealed = replace(manifest, files=tuple(sorted(self._known.values(), key=lambda f: f.path)))
         if self._before and replace(self._before, created=sealed.created) == sealed:

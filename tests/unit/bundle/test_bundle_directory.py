@@ -89,6 +89,18 @@ def test_the_same_bundle_again_keeps_its_digest_and_date(maker: Maker) -> None:
     assert (maker.directory / "manifest.json.sig").is_file()
 
 
+def test_a_bundle_stays_one_while_the_same_is_built_again(maker: Maker) -> None:
+    maker.make()
+    writer = BundleWriter(maker.directory, maker.cache)
+    writer.prepare("r1", "debian-12")
+    files = BundleDirectory(maker.directory).manifest.files
+    kept = [TakenFile(f.path, f.sha256, f.size) for f in files if "index" not in f.path]
+    writer.write([file for file in kept if file.path.startswith(("bin/", "images/blobs"))], {})
+    assert (maker.directory / "manifest.json").is_file()
+    writer.write([], {})
+    assert not (maker.directory / "manifest.json").exists()
+
+
 def test_a_changed_bundle_has_another_digest_and_no_signature_any_more(maker: Maker) -> None:
     first = maker.make()
     (maker.directory / "manifest.json.sig").write_text("signature")
