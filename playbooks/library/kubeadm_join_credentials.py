@@ -122,14 +122,21 @@ def make(want):
     return made
 
 
+def uploaded(kubectl):
+    """Return the uploaded certificates' Secret and the token that limits its life."""
+    secret = kubectl.get("--namespace=kube-system", "secret", "kubeadm-certs")
+    if secret is None:
+        return []
+    owners = secret["metadata"].get("ownerReferences", [])
+    return ["secret/kubeadm-certs"] + ["secret/" + owner["name"] for owner in owners]
+
+
 def withdraw(kubectl, want):
     """Delete what was made; return whether there was anything."""
-    objects = []
+    found = uploaded(kubectl) if want["certificates"] else []
     if want["token_id"]:
-        objects.append("secret/bootstrap-token-" + want["token_id"])
-    if want["certificates"]:
-        objects.append("secret/kubeadm-certs")
-    found = kubectl.names("--namespace=kube-system", *objects) if objects else []
+        name = "secret/bootstrap-token-" + want["token_id"]
+        found += kubectl.names("--namespace=kube-system", name)
     if found:
         kubectl.call(["delete", "--namespace=kube-system", "--ignore-not-found", *found])
     return bool(found)

@@ -77,6 +77,11 @@ class Cluster:
     def names(self, *arguments: str) -> list[str]:
         return [name for name in arguments[1:] if name not in self.absent]
 
+    def get(self, *arguments: str) -> dict[str, Any] | None:
+        if "secret/" + arguments[-1] in self.absent:
+            return None
+        return {"metadata": {"ownerReferences": [{"name": "bootstrap-token-ttlttl"}]}}
+
     def call(self, arguments: list[str]) -> None:
         self.called.append(arguments)
 
@@ -147,7 +152,11 @@ def test_a_kubeadm_that_prints_no_token_is_an_error(want: dict[str, Any]) -> Non
 def test_credentials_are_withdrawn_once(want: dict[str, Any]) -> None:
     cluster = Cluster()
     assert credentials.withdraw(cluster, want) is True
-    assert cluster.called[0][-2:] == ["secret/bootstrap-token-abcdef", "secret/kubeadm-certs"]
+    assert cluster.called[0][-3:] == [
+        "secret/kubeadm-certs",
+        "secret/bootstrap-token-ttlttl",  # the token by which kubeadm limits the other's life
+        "secret/bootstrap-token-abcdef",
+    ]
     gone = Cluster("secret/bootstrap-token-abcdef", "secret/kubeadm-certs")
     assert credentials.withdraw(gone, want) is False
     assert credentials.withdraw(Cluster(), {"token_id": "", "certificates": False}) is False
