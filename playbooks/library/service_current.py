@@ -16,6 +16,7 @@ module: service_current
 short_description: A service runs with the configuration that is on disk
 description:
   - Enables and starts a unit, and restarts it when one of its files changed after it started.
+  - Lets systemd read a unit file that changed before it does so.
   - Unlike a handler this holds when the run that changed the file was killed before its end.
 options:
   unit: {description: Name of the unit with its suffix, type: str, required: true}
@@ -68,6 +69,10 @@ class Unit:
             raise ServiceError("systemctl %s failed: %s%s" % (arguments[0], err, self.journal()))
         return out
 
+    def reload_units(self):
+        """Let systemd read the unit files; a failure shows when the unit is started."""
+        self._run(["systemctl", "daemon-reload"])
+
     def journal(self):
         """Return the last lines the unit wrote."""
         lines = self._run(
@@ -78,6 +83,7 @@ class Unit:
     def state(self):
         """Return the properties that matter."""
         names = "LoadState,ActiveState,UnitFileState,InvocationID,ActiveEnterTimestampMonotonic"
+        names += ",NeedDaemonReload"
         out = self.systemctl("show", "-p", names)
         return dict(line.partition("=")[::2] for line in out.splitlines() if "=" in line)
 
@@ -154,6 +160,10 @@ def converge(unit, check_mode, port, ready_seconds):
     """Bring the unit; return what was done."""
     state = unit.state()
     if state.get("LoadState") != "loaded" and not check_mode:
+        # An older systemd remembers that a unit was absent.
+        unit.reload_units()
+        state = unit.state()
+    if state.get("LoadState") != "loaded" and not check_mode:
         raise ServiceError(
             "%s is %s: its package is not installed, or somebody masked it"
             % (unit.name, state.get("LoadState"))
@@ -161,6 +171,8 @@ def converge(unit, check_mode, port, ready_seconds):
     did = needed(unit, state)
     if check_mode:
         return did
+    if did and state.get("NeedDaemonReload") == "yes":
+        unit.reload_units()
     if "enabled" in did:
         unit.systemctl("enable")
     if "started" in did or "restarted" in did:

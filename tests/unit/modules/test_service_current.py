@@ -73,6 +73,15 @@ def test_a_stopped_and_disabled_service_is_enabled_and_started(configuration: Pa
     assert converge(fake, configuration) == []
 
 
+def test_a_unit_file_that_changed_is_read_before_the_restart(configuration: Path) -> None:
+    fake = FakeUnit()
+    converge(fake, configuration)
+    configuration.write_text("b")
+    fake.properties["NeedDaemonReload"] = "yes"
+    assert converge(fake, configuration) == ["restarted"]
+    assert fake.calls == ["daemon-reload", "restart"]
+
+
 def test_a_file_changed_after_the_start_restarts_it_once(configuration: Path) -> None:
     fake = FakeUnit()
     converge(fake, configuration)
