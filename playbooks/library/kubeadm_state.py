@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import ssl
+import sys
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
+from ansible.module_utils.appliance_job import JobError, NodeJob
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.basic import AnsibleModule
 
@@ -17,6 +19,7 @@ DOCUMENTATION = r"""
 module: kubeadm_state
 short_description: Read how far kubeadm came on this node
 description:
+  - Waits first for a kubeadm that an earlier run left running (job C(kubeadm) of C(node_job)).
   - Changes nothing. Tells a finished node from one where C(kubeadm init) or C(kubeadm join) died.
   - With C(cluster=true) it also asks the API for everything that a finished C(kubeadm init) leaves
     in it, and names what is missing.
@@ -28,6 +31,10 @@ options:
     type: int
     default: 20
   minor: {description: "Kubernetes minor version, such as 1.23", type: str, default: ""}
+  deadline_seconds:
+    description: How long a kubeadm that runs here is waited for.
+    type: int
+    default: 600
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
   kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
   patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
@@ -161,10 +168,17 @@ def main():
             cluster={"type": "bool", "default": False},
             ready_seconds={"type": "int", "default": 20},
             minor={"type": "str", "default": ""},
+            deadline_seconds={"type": "int", "default": 600},
         ),
         supports_check_mode=True,
     )
     want = module.params
+    if not module.check_mode:
+        try:
+            job = NodeJob("kubeadm", module.run_command, python=sys.executable)
+            job.wait_until_idle(want["deadline_seconds"])
+        except JobError as error:
+            module.fail_json(msg=str(error))
     state = node_state(Path(want["root"]), want["ready_seconds"])
     if want["cluster"]:
         kubectl = Kubectl.of(module)

@@ -169,6 +169,10 @@ class NodeJob:
         until = self.clock() + deadline_seconds
         return self._wait((self.spec() or {}).get("run_id"), until, deadline_seconds)
 
+    def wait_until_idle(self, deadline_seconds=600):
+        """Wait until no unit of this name runs, however the one that does may end."""
+        self._wait_until_gone(self.clock() + deadline_seconds, deadline_seconds)
+
     def _start(self, command, environment, directory, digest):
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         runner = self._dir / "runner.py"

@@ -99,6 +99,20 @@ def test_attach_waits_for_whatever_runs(systemd: FakeSystemd, tmp_path: Path) ->
     assert make(systemd, tmp_path).attach()["stdout"] == "x\n"
 
 
+def test_a_node_is_idle_when_nothing_runs_however_it_ended(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    job = make(systemd, tmp_path)
+    job.wait_until_idle(0)
+    command = [sys.executable, "-c", "import sys, time; time.sleep(0.4); sys.exit(1)"]
+    with pytest.raises(engine.JobError):
+        job.run(command, deadline_seconds=0.1)
+    with pytest.raises(engine.JobError, match="was left running"):
+        job.wait_until_idle(0.1)
+    job.wait_until_idle(30)
+    assert not job.is_running()
+
+
 def test_a_killed_unit_is_told_apart_from_a_failed_command(
     systemd: FakeSystemd, tmp_path: Path
 ) -> None:
