@@ -78,6 +78,11 @@ class FakeRack:
         }
         for name in play.limit:
             whole = samples.converged(self.wish.site.node(name), self.wish)
+            if play.playbook == "registry":
+                programs = ("kubeadm_version", "kubelet_version")
+                had = self.documents[name]["kubernetes"]
+                new = {program: whole["kubernetes"][program] for program in programs}
+                self.documents[name]["kubernetes"] = had | new
             for part in parts.get(play.playbook, ()):
                 self.documents[name][part] = whole[part]
         if play.playbook in ("control_plane", "network", "workers"):

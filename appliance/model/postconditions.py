@@ -124,7 +124,7 @@ def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
 
 
 def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
-    """The registry answers over TLS and holds every image whole; every node trusts it."""
+    """The registry answers over TLS and holds every image whole; members have what they run."""
     photo = observed.photographs[node.name]
     name = desired.site.settings.registry
     authority = photo.at("trust.site_ca_sha256")
@@ -143,12 +143,14 @@ def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     trusted = (photo.at("trust.docker") or {}).get(name)
     if node.in_cluster and (trusted != authority or not authority):
         yield f"Docker does not trust {name}"
+    if node.in_cluster:
+        yield from _programs(photo, desired)
 
 
 def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The node is a control-plane member of an initialised cluster of the release's version."""
     photo = observed.photographs[node.name]
-    yield from _kubelet(photo, desired)
+    yield from _kubelet(photo)
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         yield (
@@ -190,7 +192,7 @@ def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
 
 def workers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The node is a Ready member with this machine's serial, its network and proxy pods ready."""
-    yield from _kubelet(observed.photographs[node.name], desired)
+    yield from _kubelet(observed.photographs[node.name])
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
@@ -206,11 +208,14 @@ def _passport(photo: Photograph, member: ClusterNode) -> Iterator[str]:
         yield "its accepted serial is not on its Node object"
 
 
-def _kubelet(photo: Photograph, desired: Desired) -> Iterator[str]:
+def _programs(photo: Photograph, desired: Desired) -> Iterator[str]:
     for program in ("kubeadm", "kubelet"):
         version = photo.at(f"kubernetes.{program}_version")
         if version != desired.kubernetes_version:
             yield f"{program} is {version or 'absent'}, not {desired.kubernetes_version}"
+
+
+def _kubelet(photo: Photograph) -> Iterator[str]:
     if not photo.at("kubernetes.kubelet_active"):
         yield "the kubelet does not run"
 

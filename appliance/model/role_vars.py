@@ -132,16 +132,24 @@ def _certificates() -> Vars:
     }
 
 
-def _packages(manifest: BundleManifest, group: str) -> dict[str, str]:
-    """The roots of one group with their exact versions."""
-    return {name: manifest.packages[name] for name in manifest.package_roots.get(group, ())}
+def _packages(manifest: BundleManifest, *groups: str) -> dict[str, str]:
+    """The roots of some groups with their exact versions.
+
+    A role may bring the packages of the next one with its own: every run of apt costs seconds, and
+    the next one then finds them there.
+    """
+    return {
+        name: manifest.packages[name]
+        for group in groups
+        for name in manifest.package_roots.get(group, ())
+    }
 
 
 def _artifacts(desired: Desired, manifest: BundleManifest, directory: str | None) -> Vars:
     site = desired.site
     found: Vars = {
         "artifact_server_bundle_digest": desired.bundle_digest,
-        "artifact_server_packages": _packages(manifest, "artifacts"),
+        "artifact_server_packages": _packages(manifest, "artifacts", "registry"),
         "artifact_server_name": site.artifacts_name,
         "artifact_server_port": site.artifacts_port,
         "artifact_server_addresses": [site.services_node.ip],
@@ -170,7 +178,7 @@ def _time(desired: Desired, node: Node) -> Vars:
 
 
 def _runtime(manifest: BundleManifest) -> Vars:
-    return {"docker_engine_packages": _packages(manifest, "runtime")}
+    return {"docker_engine_packages": _packages(manifest, "runtime", "kubernetes")}
 
 
 def _registry(site: Site, manifest: BundleManifest) -> Vars:

@@ -79,7 +79,12 @@ STEPS: tuple[Step, ...] = (
         postconditions.runtime,
         disturbs="Docker restarts when its configuration changes: containers on the node stop",
     ),
-    Step("registry", "the registry holds every image", _every, postconditions.registry),
+    Step(
+        "registry",
+        "the registry holds every image, and every member what it runs",
+        _every,
+        postconditions.registry,
+    ),
     Step(
         "control_plane",
         "the Kubernetes control plane runs",
