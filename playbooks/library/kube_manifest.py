@@ -17,6 +17,8 @@ description:
   - Compares with C(kubectl diff), applies only when something differs, so that C(changed) is true
     exactly when the cluster was changed. Not by server-side apply, whose dry run in 1.23 moves the
     time of a field manager and so differs from itself.
+  - Workloads read a ConfigMap at their start, so they are restarted when one of the manifest had
+    been changed in the cluster.
   - Then waits for the workloads named, and when one does not come up says which of its pods are
     not ready and why.
 options:
@@ -56,6 +58,15 @@ def differences(kubectl, want):
         return "%d of %d objects do not exist" % (wanted - len(found), wanted)
     rc, printed = kubectl.call(["diff", "--filename=" + want["path"]], success_codes=(0, 1))
     return printed or "kubectl diff ended with 1" if rc else ""
+
+
+def restart(kubectl, want, different):
+    """Restart the workloads when a ConfigMap was another: kubectl diff names each object."""
+    if "/v1.ConfigMap." not in different:
+        return
+    for workload in want["workloads"]:
+        namespace, kind, name = workload.split("/")
+        kubectl.call(["rollout", "restart", "--namespace=" + namespace, "%s/%s" % (kind, name)])
 
 
 def pod_reasons(pod):
@@ -146,6 +157,7 @@ def main():
         different = differences(kubectl, want)
         if different and not module.check_mode:
             kubectl.call(["apply", "--filename=" + want["path"]])
+            restart(kubectl, want, different)
         fault = None if module.check_mode else wait(kubectl, want)
     except (KubectlError, OSError) as error:
         module.fail_json(msg=str(error))

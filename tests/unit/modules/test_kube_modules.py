@@ -188,6 +188,22 @@ def test_equal_objects_are_no_difference(manifest: dict[str, Any]) -> None:
     assert kube_manifest.differences(kubectl(cluster), manifest) == "- x\n+ y\n"
 
 
+@pytest.mark.parametrize(
+    ("different", "restarts"),
+    [
+        ("diff -u -N /tmp/LIVE-1/v1.ConfigMap.kube-flannel.kube-flannel-cfg /tmp/MERGED-1/", 1),
+        ("diff -u -N /tmp/LIVE-1/v1.Namespace..kube-flannel /tmp/MERGED-1/", 0),
+        ("7 of 7 objects do not exist", 0),
+    ],
+)
+def test_workloads_read_a_config_map_anew(
+    manifest: dict[str, Any], different: str, restarts: int
+) -> None:
+    cluster = FakeCluster()
+    kube_manifest.restart(kubectl(cluster), manifest, different)
+    assert cluster.calls == ["rollout restart daemonset/kube-flannel-ds"] * restarts
+
+
 def test_a_workload_that_does_not_come_up_tells_which_pod_and_why(
     manifest: dict[str, Any],
 ) -> None:
