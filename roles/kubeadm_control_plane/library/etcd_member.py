@@ -1,0 +1,119 @@
+#!/usr/bin/python
+"""Ansible module: etcd has no member whose data are gone; run on a control-plane node."""
+
+from __future__ import annotations
+
+import json
+
+from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: etcd_member
+short_description: Remove an etcd member whose data are gone
+description:
+  - A member that lost its data may not come back under its old identity, and one that was announced
+    and never started stands in the way of the next.
+  - Refuses to remove a member that answers.
+options:
+  address: {description: Address of the member's node, type: str, required: true}
+  kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
+  kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
+  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Forget the member of the node that was wiped
+  etcd_member:
+    address: 198.51.100.13
+  delegate_to: rack-cp1
+"""
+
+RETURN = r"""
+removed: {description: Identity of the member that was removed, type: str, returned: always}
+"""
+
+PKI = "/etc/kubernetes/pki/etcd/"
+
+
+class Etcd:
+    """etcdctl inside the etcd pod of another, living member."""
+
+    def __init__(self, kubectl, address):
+        self._kubectl = kubectl
+        self._address = address
+        self._pod = None
+
+    def _living(self):
+        """Return the name of an etcd pod that is ready and not on the node in question."""
+        pods = self._kubectl.get("--namespace=kube-system", "pods", "--selector=component=etcd")
+        for pod in (pods or {}).get("items", []):
+            status = pod.get("status", {})
+            ready = any(
+                entry.get("type") == "Ready" and entry.get("status") == "True"
+                for entry in status.get("conditions", [])
+            )
+            if ready and status.get("hostIP") != self._address:
+                return pod["metadata"]["name"]
+        raise KubectlError("no etcd pod but the one on %s is ready" % self._address)
+
+    def _etcdctl(self, arguments, address="127.0.0.1", success_codes=(0,)):
+        self._pod = self._pod or self._living()
+        head = ["exec", "--namespace=kube-system", self._pod, "--container=etcd", "--", "etcdctl"]
+        options = [
+            "--endpoints=https://%s:2379" % address,
+            "--cacert=" + PKI + "ca.crt",
+            "--cert=" + PKI + "server.crt",
+            "--key=" + PKI + "server.key",
+            "--command-timeout=5s",
+        ]
+        return self._kubectl.call(head + options + arguments, success_codes=success_codes)
+
+    def member(self):
+        """Return the member of the address, or None."""
+        _, out = self._etcdctl(["member", "list", "--write-out=json"])
+        wanted = "https://%s:2380" % self._address
+        for member in json.loads(out).get("members", []):
+            if wanted in member.get("peerURLs", []):
+                return member
+        return None
+
+    def answers(self):
+        """Return whether the member of the address lives."""
+        return self._etcdctl(["endpoint", "health"], self._address, (0, 1))[0] == 0
+
+    def remove(self, member):
+        """Remove a member."""
+        self._etcdctl(["member", "remove", "%x" % member["ID"]])
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=dict(ARGUMENTS, address={"type": "str", "required": True}),
+        supports_check_mode=True,
+    )
+    address = module.params["address"]
+    kubectl = Kubectl.of(module)
+    if module.check_mode and not kubectl.is_possible():
+        module.exit_json(changed=False, removed="")
+    etcd = Etcd(kubectl, address)
+    try:
+        member = etcd.member()
+        if member is None:
+            module.exit_json(changed=False, removed="")
+        if etcd.answers():
+            module.fail_json(
+                msg="the etcd member on %s answers, so its data are not gone; its node was probed "
+                "without any: look at /var/lib/etcd there, nothing was removed" % address
+            )
+        if not module.check_mode:
+            etcd.remove(member)
+    except KubectlError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=True, removed="%x" % member["ID"])
+
+
+if __name__ == "__main__":
+    main()
