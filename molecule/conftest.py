@@ -12,25 +12,43 @@ PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 SHARED = Path(__file__).parent / "shared"
 
 
+def apply(*options):
+    """Apply the role of the scenario once more."""
+    scenario = Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"])
+    own = scenario / "converge.yml"
+    playbook = own if own.exists() else SHARED / "site_converge.yml"
+    inventory = os.environ["MOLECULE_INVENTORY_FILE"]
+    return subprocess.run(  # noqa: S603 - arguments of the tests' own
+        [PLAYBOOK, "--inventory", inventory, *options, str(playbook)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @pytest.fixture
 def converge_again():
     """Apply the role once more; returns how many tasks changed something, on all hosts."""
 
-    def apply(*options):
-        scenario = Path(os.environ["MOLECULE_SCENARIO_DIRECTORY"])
-        own = scenario / "converge.yml"
-        playbook = own if own.exists() else SHARED / "site_converge.yml"
-        inventory = os.environ["MOLECULE_INVENTORY_FILE"]
-        done = subprocess.run(  # noqa: S603 - arguments of the tests' own
-            [PLAYBOOK, "--inventory", inventory, *options, str(playbook)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def converge(*options):
+        done = apply(*options)
         assert done.returncode == 0, done.stdout + done.stderr
         return sum(int(count) for count in re.findall(r"changed=(\d+)", done.stdout))
 
-    return apply
+    return converge
+
+
+@pytest.fixture
+def refusal():
+    """Apply the role once more, see it refuse without a change, and return its words."""
+
+    def refuse():
+        done = apply()
+        assert done.returncode != 0, done.stdout
+        assert set(re.findall(r"changed=(\d+)", done.stdout)) == {"0"}
+        return " ".join((done.stdout + done.stderr).split())
+
+    return refuse
 
 
 @pytest.fixture

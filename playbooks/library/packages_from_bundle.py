@@ -94,7 +94,7 @@ def install(module, job, planned):
     command = packages.job_command(planned, configuration, want)
     result, _ = job.run(command, packages.ENVIRONMENT, deadline_seconds=want["deadline_seconds"])
     if result["rc"] != 0:
-        raise packages.PackagesError(explain(result))
+        raise packages.PackagesError(explain(result) + packages.unmet(result["stdout"]))
     left = observe(module)
     if left.needs_dpkg:
         raise packages.PackagesError(

@@ -239,6 +239,13 @@ def job_command(planned, configuration, want):
     return command
 
 
+def unmet(output):
+    """Return what apt says of dependencies that it cannot meet, as one sentence, or nothing."""
+    lines = output.partition("unmet dependencies:")[2].splitlines()[1:]
+    told = [" ".join(line.split()) for line in lines if line.startswith(" ")]
+    return "; apt could not meet: " + "; ".join(told[:4]) if told else ""
+
+
 def is_stale_policy(policy=POLICY):
     """Return whether a power cut left our policy file behind."""
     try:

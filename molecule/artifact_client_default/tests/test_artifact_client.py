@@ -5,6 +5,7 @@ import pytest
 
 def test_apt_reads_the_bundle_and_trusts_the_site(host):
     options = "-o Dir::Etc::sourcelist=sources.list.d/appliance.list -o Dir::Etc::sourceparts=-"
+    host.run_expect([0], "mkdir -p /tmp/lists/partial")
     done = host.run(f"apt-get {options} -o Dir::State::lists=/tmp/lists update")
     assert done.rc == 0
     assert "https://artifacts.site.test:9443/apt" in done.stdout

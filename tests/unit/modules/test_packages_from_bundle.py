@@ -234,3 +234,13 @@ def test_a_broken_dpkg_stops_everything(script: Script) -> None:
     done = script.run("install", "a=1")
     assert done.returncode == 2
     assert not script.log.exists()
+
+
+def test_what_apt_cannot_meet_is_told() -> None:
+    output = (
+        "Reading package lists...\nThe following packages have unmet dependencies:\n"
+        " rival : Conflicts: docker.io\n         Depends:  x\nE: broken\n"
+    )
+    said = packages.unmet(output)
+    assert said == "; apt could not meet: rival : Conflicts: docker.io; Depends: x"
+    assert packages.unmet("Setting up\n") == ""
