@@ -127,7 +127,9 @@ class AnsiblePlaybooks:
 def end_leftovers(site_directory: Path, *, patience_seconds: float = 15.0) -> int:
     """End plays that an earlier, killed command of this site left running; how many there were."""
     mark = f"{MARK}={site_directory}".encode()
-    victims = [pid for pid in _marked(mark) if pid != os.getpid()]
+    victims = _marked(mark)
+    if not victims:
+        return 0
     deadline = time.monotonic() + patience_seconds
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in _marked(mark):

@@ -152,9 +152,9 @@ def _call(function: Callable[..., Any], *arguments: object) -> Any:
 
 
 def _read(client: Any) -> Cluster:
-    from kubernetes.client import CoreV1Api, VersionApi
+    from kubernetes.client import AppsV1Api, CoreV1Api, VersionApi
 
-    core = CoreV1Api(client)
+    core, apps = CoreV1Api(client), AppsV1Api(client)
     version = _call(VersionApi(client).get_code).git_version
     nodes = _call(core.list_node).items
     pods: list[SystemPod] = []
@@ -166,13 +166,18 @@ def _read(client: Any) -> Cluster:
         for namespace in SYSTEM_NAMESPACES
         for item in _call(core.list_namespaced_config_map, namespace).items
     }
-    apps = {pod.app for pod in pods}
+    # That they were asked for ends kubeadm's work; that their pods run is for the network to show.
+    asked_for = {
+        item.metadata.name
+        for listed in (apps.list_namespaced_daemon_set, apps.list_namespaced_deployment)
+        for item in _call(listed, "kube-system").items
+    }
     missing = [
         what
         for what, there in (
             ("ConfigMap kubeadm-config", ("kube-system", "kubeadm-config") in maps),
-            ("kube-proxy", "kube-proxy" in apps),
-            ("CoreDNS", "kube-dns" in apps),
+            ("kube-proxy", "kube-proxy" in asked_for),
+            ("CoreDNS", "coredns" in asked_for),
         )
         if not there
     ]
