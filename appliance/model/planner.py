@@ -145,7 +145,8 @@ def choose(desired: Desired, observed: Observed) -> tuple[Choice, tuple[Refusal,
         leader = masters[0].name
         actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in masters}
         actions[leader] = "init"
-        return Choice(leader, actions, tuple(n.name for n in desired.site.workers)), ()
+        joining = tuple(node.name for node in desired.site.workers)
+        return Choice(leader, actions, joining), _orphans(desired, observed)
     if isinstance(cluster, Unreachable):
         return _choose_blind(desired, observed, cluster)
     return _choose_in_cluster(desired, observed, cluster)
@@ -206,12 +207,41 @@ def _arrivals(
         blank = not is_member(photo)
         if blank and known:
             stale.append(node.name)
-            if known.ready:
+            if node in desired.site.control_plane and actions[node.name] == "none":
+                refusals.append(_lost_member(node.name))
+            elif known.ready and not (serial and serial == known.serial):
                 refusals.append(_two_machines(node.name))
         if node in desired.site.workers and (blank or known is None):
             joining.append(node.name)
     stale = [name for name in stale if actions.get(name) != "resume"]
     return tuple(joining), tuple(stale), tuple(refusals)
+
+
+def _orphans(desired: Desired, observed: Observed) -> tuple[Refusal, ...]:
+    """Workers of a cluster whose control plane is gone: a fresh one would not be theirs."""
+    return tuple(
+        Refusal(
+            node.name,
+            "cluster",
+            "a member of a cluster of which no control-plane node has anything left",
+            "a control plane restored from its backup, or workers that belong to nobody",
+            f"if that cluster is given up: ssh {desired.site.settings.ssh.user}@{node.ip} "
+            "sudo kubeadm reset -f",
+        )
+        for node in desired.site.workers
+        if node.name in observed.photographs and is_member(observed.photographs[node.name])
+    )
+
+
+def _lost_member(name: str) -> Refusal:
+    return Refusal(
+        name,
+        "cluster",
+        "an empty machine in the place of a control-plane member, which etcd still counts",
+        "the member with its data, or a cluster that has let it go",
+        f"take the old one out of etcd (etcdctl member remove) and of the cluster (kubectl delete "
+        f"node {name}); then the same command joins it as a new one",
+    )
 
 
 def _two_machines(name: str) -> Refusal:

@@ -51,11 +51,14 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         for name, node in found.nodes.items()
         if name not in gone
     }
-    broken = case.get("pods_broken", {})
+    broken, moved = case.get("pods_broken", {}), case.get("pods_on", {})
     pods = tuple(
-        dataclasses.replace(pod, ready=False, reason=broken[pod.name])
-        if pod.name in broken
-        else pod
+        dataclasses.replace(
+            pod,
+            node=moved.get(pod.name, pod.node),
+            ready=pod.name not in broken,
+            reason=broken.get(pod.name, ""),
+        )
         for pod in found.pods
         if pod.node not in gone and pod.name not in case.get("pods_without", [])
     )
