@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
-from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError, condition
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -19,8 +18,8 @@ description:
     time of a field manager and so differs from itself.
   - Workloads read a ConfigMap at their start, so they are restarted when one of the manifest had
     been changed in the cluster.
-  - Then waits for the workloads named, and when one does not come up says which of its pods are
-    not ready and why.
+  - Then waits for the workloads named, a DaemonSet on every node that reports, and when one does
+    not come up says which of its pods are not ready and why.
 options:
   path: {description: The manifest on this node, type: path, required: true}
   workloads:
@@ -45,6 +44,10 @@ EXAMPLES = r"""
 RETURN = r"""
 differences: {description: What kubectl diff printed, type: str, returned: always}
 """
+
+# Which template a pod was made from, as the DaemonSet controller writes it.
+TEMPLATE_ANNOTATION = "deprecated.daemonset.template.generation"
+TEMPLATE_LABEL = "pod-template-generation"
 
 
 def differences(kubectl, want):
@@ -94,16 +97,21 @@ def is_ready(pod):
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
+def pods_of(kubectl, workload, namespace):
+    """Return the pods that a workload selects."""
+    labels = workload["spec"]["selector"].get("matchLabels", {})
+    selector = ",".join("%s=%s" % pair for pair in sorted(labels.items()))
+    found = kubectl.get("--namespace=" + namespace, "pods", "--selector=" + selector)
+    return (found or {}).get("items", [])
+
+
 def reasons(kubectl, namespace, kind, name):
     """Return one sentence for every pod of a workload that is not ready."""
     workload = kubectl.get("--namespace=" + namespace, kind, name)
     if workload is None:
         return ["%s/%s does not exist" % (kind, name)]
-    labels = workload["spec"]["selector"].get("matchLabels", {})
-    selector = ",".join("%s=%s" % pair for pair in sorted(labels.items()))
-    pods = kubectl.get("--namespace=" + namespace, "pods", "--selector=" + selector)
     told = []
-    for pod in (pods or {}).get("items", []):
+    for pod in pods_of(kubectl, workload, namespace):
         if not is_ready(pod):
             where = pod["spec"].get("nodeName", "no node")
             why = "; ".join(pod_reasons(pod))
@@ -111,25 +119,49 @@ def reasons(kubectl, namespace, kind, name):
     return told or ["no pod of it exists, look at: kubectl -n %s describe %s" % (namespace, kind)]
 
 
+def lacking(kubectl, namespace, name):
+    """Return the nodes that lack a ready pod of a DaemonSet's newest template.
+
+    A node that no longer reports is left out: its pods cannot be had before it is back, and the
+    others must not wait for it.
+    """
+    daemonset = kubectl.get("--namespace=" + namespace, "daemonset", name)
+    if daemonset is None:
+        return ["every node (it does not exist)"]
+    newest = daemonset["metadata"].get("annotations", {}).get(TEMPLATE_ANNOTATION)
+    fine = {
+        pod["spec"].get("nodeName")
+        for pod in pods_of(kubectl, daemonset, namespace)
+        if is_ready(pod)
+        and not pod["metadata"].get("deletionTimestamp")
+        and newest in (None, pod["metadata"].get("labels", {}).get(TEMPLATE_LABEL))
+    }
+    nodes = (kubectl.get("nodes") or {}).get("items", [])
+    present = [node["metadata"]["name"] for node in nodes if condition(node)[0] != "Unknown"]
+    return [name for name in present if name not in fine]
+
+
+def rolled_out(kubectl, workload, seconds):
+    """Wait for one workload; return whether it runs."""
+    namespace, kind, name = workload.split("/")
+    if kind != "daemonset":
+        rollout = ["rollout", "status", "--namespace=" + namespace, "%s/%s" % (kind, name)]
+        arguments = [*rollout, "--timeout=%ds" % max(1, int(seconds))]
+        return kubectl.call(arguments, success_codes=(0, 1), seconds=0)[0] == 0
+    until = kubectl.clock() + seconds
+    while lacking(kubectl, namespace, name):
+        if kubectl.clock() >= until:
+            return False
+        kubectl.sleep(1)
+    return True
+
+
 def wait(kubectl, want):
     """Wait for the workloads; return what is wrong, or None."""
-    until = time.monotonic() + want["timeout_seconds"]
+    until = kubectl.clock() + want["timeout_seconds"]
     for workload in want["workloads"]:
-        namespace, kind, name = workload.split("/")
-        left = max(1, int(until - time.monotonic()))
-        rc, _ = kubectl.call(
-            [
-                "rollout",
-                "status",
-                "--namespace=" + namespace,
-                "%s/%s" % (kind, name),
-                "--timeout=%ds" % left,
-            ],
-            success_codes=(0, 1),
-            seconds=0,
-        )
-        if rc != 0:
-            why = " | ".join(reasons(kubectl, namespace, kind, name))
+        if not rolled_out(kubectl, workload, until - kubectl.clock()):
+            why = " | ".join(reasons(kubectl, *workload.split("/")))
             return "%s is not rolled out after %d s: %s" % (
                 workload,
                 want["timeout_seconds"],

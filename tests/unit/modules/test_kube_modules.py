@@ -30,6 +30,7 @@ class FakeCluster:
         self.diff = ""
         self.rollout = 0
         self.pods: list[dict[str, Any]] = []
+        self.nodes: list[dict[str, Any]] = []
 
     def run(self, argv: list[str]) -> tuple[int, str, str]:
         words = [word for word in argv[1:] if not word.startswith("--")]
@@ -52,8 +53,11 @@ class FakeCluster:
             return 0, json.dumps(self.node) if self.node else "", ""
         if "pods" in argv:
             return 0, json.dumps({"items": self.pods}), ""
+        if "nodes" in argv:
+            return 0, json.dumps({"items": self.nodes}), ""
         spec = {"selector": {"matchLabels": {"app": "flannel"}}}
-        return 0, json.dumps({"spec": spec}), ""
+        metadata = {"annotations": {"deprecated.daemonset.template.generation": "2"}}
+        return 0, json.dumps({"metadata": metadata, "spec": spec}), ""
 
     def do_patch(self, argv: list[str]) -> tuple[int, str, str]:
         body = json.loads(argv[-1].partition("=")[2])
@@ -170,7 +174,7 @@ def manifest(tmp_path: Path) -> dict[str, Any]:
     path = tmp_path / "m.yaml"
     path.write_text("kind: Namespace\n---\nkind: DaemonSet\nspec:\n  kind: inner\n")
     workloads = ["kube-flannel/daemonset/kube-flannel-ds"]
-    return {"path": str(path), "workloads": workloads, "timeout_seconds": 1}
+    return {"path": str(path), "workloads": workloads, "timeout_seconds": 0}
 
 
 def test_an_object_that_does_not_exist_is_a_difference(manifest: dict[str, Any]) -> None:
@@ -208,7 +212,7 @@ def test_a_workload_that_does_not_come_up_tells_which_pod_and_why(
     manifest: dict[str, Any],
 ) -> None:
     cluster = FakeCluster()
-    cluster.rollout = 1
+    cluster.nodes = [_node("w1")]
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}
     unscheduled = {"status": "False", "message": "0/3 nodes"}
     cluster.pods = [
@@ -228,6 +232,54 @@ def test_a_workload_that_does_not_come_up_tells_which_pod_and_why(
     assert "p1 on w1: kube-flannel: ErrImagePull no such host" in found
     assert "p2 on no node: 0/3 nodes" in found
     assert "p3" not in found
+
+
+def _node(name: str, ready: str = "True") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def _pod(node: str, template: str = "2", **metadata: str) -> dict[str, Any]:
+    labels = {"pod-template-generation": template}
+    return {
+        "metadata": {"name": f"flannel-{node}", "labels": labels, **metadata},
+        "spec": {"nodeName": node},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "pods", "lacking"),
+    [
+        ([_node("w1"), _node("w2")], [_pod("w1"), _pod("w2")], []),
+        ([_node("w1"), _node("w2")], [_pod("w1")], ["w2"]),
+        ([_node("w1")], [_pod("w1", template="1")], ["w1"]),
+        ([_node("w1")], [_pod("w1", deletionTimestamp="2026-01-01T00:00:00Z")], ["w1"]),
+        ([_node("w1", "False")], [], ["w1"]),
+        ([_node("w1"), _node("away", "Unknown")], [_pod("w1")], []),
+    ],
+    ids=["all", "one without", "an older template", "on its way out", "not ready", "one away"],
+)
+def test_a_daemon_set_is_waited_for_on_every_node_that_reports(
+    manifest: dict[str, Any],
+    nodes: list[dict[str, Any]],
+    pods: list[dict[str, Any]],
+    lacking: list[str],
+) -> None:
+    cluster = FakeCluster()
+    cluster.nodes, cluster.pods = nodes, pods
+    assert kube_manifest.lacking(kubectl(cluster), "kube-flannel", "kube-flannel-ds") == lacking
+    assert (kube_manifest.wait(kubectl(cluster), manifest) is None) == (not lacking)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_another_workload_is_waited_for_by_its_rollout(manifest: dict[str, Any], code: int) -> None:
+    cluster = FakeCluster()
+    cluster.rollout = code
+    manifest["workloads"] = ["kube-system/deployment/coredns"]
+    assert (kube_manifest.wait(kubectl(cluster), manifest) is None) == (code == 0)
 
 
 def test_workloads_that_run_are_no_fault(manifest: dict[str, Any]) -> None:
