@@ -119,7 +119,7 @@ def install(lab: Lab) -> Result:
     command = appliance("install", "--site", str(directory), "--bundle", str(lab.bundle), "--yes")
     result: Result = {}
     with node_cpu(site, result):
-        done = measure(command, memory=True)
+        done = measure(command, whole=True)
     result |= _basics(done)
     result["control_process_mib"] = round(done.peak_bytes / MIB, 1)
     result["with_children_mib"] = round(done.tree_peak_bytes / MIB, 1)

@@ -69,14 +69,20 @@ class _Memory(threading.Thread):
 
 
 def measure(
-    argv: Sequence[str], *, environment: Mapping[str, str] | None = None, memory: bool = False
+    argv: Sequence[str], *, environment: Mapping[str, str] | None = None, whole: bool = False
 ) -> Measured:
     """Run a command to its end.
+
+    Args:
+        argv: the command.
+        environment: added to ours.
+        whole: watch its memory, and count what it leaves running. Not for a command that starts
+            containers: they are no part of it.
 
     Raises:
         CommandFailed: it did not end with 0.
     """
-    adopt_orphans()
+    _adopt_orphans(whole)
     earlier = _orphans_cpu_seconds()
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         started = time.monotonic()
@@ -88,12 +94,12 @@ def measure(
             env=dict(os.environ, **(environment or {})),
         )
         watcher = _Memory(process.pid)
-        if memory:
+        if whole:
             watcher.start()
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - started
         process.returncode = os.waitstatus_to_exitcode(status)
-        if memory:
+        if whole:
             watcher.stop()
         out.seek(0)
         err.seek(0)
@@ -113,9 +119,9 @@ def measure(
     )
 
 
-def adopt_orphans() -> None:
-    """Become the parent of what outlives our children, so that its time can be read."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1) != 0:
+def _adopt_orphans(wanted: bool) -> None:
+    """Become the parent of what outlives our children, so that its time can be read; or not."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, int(wanted)) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
