@@ -6,6 +6,7 @@ import pytest
 import testinfra
 
 HAPROXY = "/etc/haproxy/haproxy.cfg"
+KEEPALIVED = "/etc/keepalived/keepalived.conf"
 
 
 def has_address(host):
@@ -58,10 +59,10 @@ def test_one_node_has_the_address_and_the_other_takes_it_and_keeps_it(pair):
 @pytest.mark.parametrize(
     ("commands", "tasks"),
     [
-        ([f"sed -i /inter/d {HAPROXY}"], 2),
+        ([f"sed -i s/4h/5h/ {HAPROXY}", "systemctl restart haproxy"], 2),
         (["systemctl stop haproxy"], 1),
         (["systemctl disable keepalived"], 1),
-        (["sed -i s/nopreempt// /etc/keepalived/keepalived.conf"], 2),
+        ([f"sed -i s/nopreempt// {KEEPALIVED}", "systemctl restart keepalived"], 2),
     ],
 )
 def test_drift_is_told_and_repaired(drift, commands, tasks):
