@@ -33,7 +33,8 @@ SETTINGS: Final = "group_vars/all/site.yml"
 VAULT: Final = "group_vars/all/vault.yml"
 
 _HARMLESS: Final = {".md", ".txt", ".rst", ".orig", ".bak", ".swp", ".crt", ".pem", ".pub"}
-_KNOWN: Final = {HOSTS, "group_vars", "host_vars", "known_hosts"}
+# ssh-keygen -R leaves the .old one; Ansible ignores both by our ansible.cfg.
+_KNOWN: Final = {HOSTS, "group_vars", "host_vars", "known_hosts", "known_hosts.old"}
 _VAULT_HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from appliance.adapters.known_hosts import entry_name
 from appliance.adapters.probe_archive import probe_archive
 from appliance.errors import NodeUnreachable
 from appliance.model.observation import Fault, Look
@@ -191,6 +192,10 @@ class SshNodes:
             with suppress(Exception):
                 client.close()
 
+    def _host(self, address: object) -> str:
+        """The name of a host in ``known_hosts``, for a shell."""
+        return shlex.quote(entry_name(str(address), self._connection.port))
+
     def _login(self, node: Node) -> str:
         port = "" if self._connection.port == 22 else f"-p {self._connection.port} "
         return f"{port}{self._connection.user}@{node.address.ip}"
@@ -243,8 +248,9 @@ class SshNodes:
             return NodeUnreachable(
                 f"{where}: wrong host key: it shows {_fingerprint(error.key)}, "
                 f"{known} holds {_fingerprint(error.expected_key)}",
-                hint="is it the same machine? If it was reinstalled: "
-                f"ssh-keygen -R {address} -f {known}",
+                hint="is it the machine you mean? If it was reinstalled: "
+                f"ssh-keygen -R {self._host(address)} -f {known} "
+                "&& appliance install --accept-host-keys",
             )
         if isinstance(error, paramiko.AuthenticationException):
             return NodeUnreachable(

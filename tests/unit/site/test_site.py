@@ -98,6 +98,13 @@ def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
     assert any("/nowhere/key" in warning for warning in check.site.warnings)
 
 
+def test_what_ssh_keygen_leaves_is_no_fault(tmp_path: Path) -> None:
+    directory = copy_of_example(tmp_path / "rack7")
+    for name in ("known_hosts", "known_hosts.old"):
+        (directory / name).write_text("198.51.100.11 ssh-ed25519 AAAA\n", encoding="utf-8")
+    assert check_site(directory, known=KNOWN).faults == ()
+
+
 def test_a_lan_in_the_range_of_dockers_bridge_and_a_lone_master_are_warned_of(
     tmp_path: Path,
 ) -> None:
