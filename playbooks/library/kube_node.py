@@ -32,6 +32,10 @@ options:
     description: How long Ready is waited for; 0 does not wait. Only with C(state=present).
     type: int
     default: 0
+  kubelet_configuration:
+    description: Return the configuration that the cluster holds for this Node's kubelet.
+    type: bool
+    default: false
   ca_path: {description: The cluster's CA, type: path, default: /etc/kubernetes/pki/ca.crt}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
   kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
@@ -55,6 +59,8 @@ reason: {description: Message of its Ready condition, type: str, returned: alway
 labels: {description: Its labels, type: dict, returned: always}
 annotations: {description: Its annotations, type: dict, returned: always}
 ca_hash: {description: "sha256 of the cluster's CA file, or empty", type: str, returned: always}
+kubelet_configuration: {description: Text of the kubelet's configuration, type: str,
+  returned: when asked for and the Node exists}
 """
 
 
@@ -64,6 +70,17 @@ def ca_hash(path):
         return hashlib.sha256(Path(path).read_bytes()).hexdigest()
     except OSError:
         return ""
+
+
+def kubelet_configuration(kubectl, node):
+    """Return the configuration that the cluster holds for a Node's kubelet, or nothing."""
+    version = node["status"].get("nodeInfo", {}).get("kubeletVersion", "")
+    minor = ".".join(version.lstrip("v").split(".")[:2])
+    names = ["kubelet-config-" + minor, "kubelet-config"]
+    found = kubectl.get("--namespace=kube-system", "configmap", *names)
+    for item in found.get("items", [found]) if found else []:
+        return item["data"].get("kubelet", "")
+    return ""
 
 
 def missing(node, want):
@@ -148,6 +165,7 @@ def main():
             annotations={"type": "dict", "default": {}},
             labels={"type": "dict", "default": {}},
             ready_seconds={"type": "int", "default": 0},
+            kubelet_configuration={"type": "bool", "default": False},
             ca_path={"type": "path", "default": "/etc/kubernetes/pki/ca.crt"},
         ),
         supports_check_mode=True,
@@ -161,7 +179,10 @@ def main():
         if want["state"] == "absent":
             module.exit_json(ca_hash=ca, **remove(kubectl, node, want, module.check_mode))
         if want["state"] == "read" or (node is None and module.check_mode):
-            module.exit_json(ca_hash=ca, **told(node, changed=False))
+            more = {"ca_hash": ca, "changed": False}
+            if want["kubelet_configuration"] and node is not None:
+                more["kubelet_configuration"] = kubelet_configuration(kubectl, node)
+            module.exit_json(**told(node, **more))
         report = told(None) if node is None else bring(kubectl, node, want, module.check_mode)
     except KubectlError as error:
         module.fail_json(msg=str(error))

@@ -169,6 +169,26 @@ def test_a_stale_node_is_removed_once() -> None:
     assert (first["changed"], second["changed"]) == (True, False)
 
 
+class Maps:
+    """Answers which of two ConfigMaps exist."""
+
+    def __init__(self, *items: dict[str, Any]) -> None:
+        self.items = list(items)
+        self.asked: tuple[str, ...] = ()
+
+    def get(self, *arguments: str) -> dict[str, Any] | None:
+        self.asked = arguments
+        return {"items": self.items} if self.items else None
+
+
+def test_the_kubelets_configuration_is_that_of_its_own_minor_version() -> None:
+    node = {"status": {"nodeInfo": {"kubeletVersion": "v1.23.5"}}}
+    maps = Maps({"data": {"kubelet": "kind: KubeletConfiguration"}})
+    assert kube_node.kubelet_configuration(maps, node) == "kind: KubeletConfiguration"
+    assert maps.asked[2:] == ("kubelet-config-1.23", "kubelet-config")
+    assert kube_node.kubelet_configuration(Maps(), node) == ""
+
+
 @pytest.fixture
 def manifest(tmp_path: Path) -> dict[str, Any]:
     path = tmp_path / "m.yaml"
