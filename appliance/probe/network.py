@@ -19,6 +19,7 @@ VIRTUAL_INTERFACES = (
     "vxlan.calico", "cilium_host", "podman0",
 )  # fmt: skip
 ARP_SECONDS = 0.25
+CONFIRMED = {"REACHABLE", "PERMANENT", "NOARP"}
 ARP = 0x0806
 STATES = {"0A": "tcp", "07": "udp"}
 
@@ -111,13 +112,16 @@ def call_peers(source: Source) -> None:
 
 
 def neighbours(source: Source) -> Optional[Dict[str, Any]]:
-    """Which hardware answers for which address, and who else answers for ours."""
+    """Which hardware answers for which address, and who else answers for ours.
+
+    An entry that the kernel has not confirmed lately may be of a machine that was replaced.
+    """
     conflicts = _conflicts(source)
     document = source.json_command("ip-neighbour", ["ip", "-j", "-4", "neighbour"])
     table = [
         {"address": entry.get("dst"), "mac": entry.get("lladdr"), "dev": entry.get("dev")}
         for entry in document or []
-        if entry.get("lladdr")
+        if entry.get("lladdr") and CONFIRMED & set(entry.get("state") or CONFIRMED)
     ]
     return {"table": table, "conflicts": conflicts}
 

@@ -50,23 +50,13 @@ def address(subject: Subject) -> Iterator[Finding]:
 def address_in_use(subject: Subject) -> Iterator[Finding]:
     """Nobody else answers for the node's address."""
     ip = subject.node.ip
-    strangers = {
-        str(entry.get("mac")).lower(): f"{subject.node.name} itself"
-        for entry in subject.photo.items("neighbours.conflicts")
-        if entry.get("address") == ip
-    }
-    for name, photo in subject.others.items():
-        for entry in photo.items("neighbours.table"):
-            if entry.get("address") == ip and entry.get("mac"):
-                strangers.setdefault(str(entry["mac"]).lower(), name)
-    for mac, witness in sorted(strangers.items()):
-        if mac not in subject.macs:
-            yield subject.error(
-                "address_in_use",
-                f"{ip} answered by another machine, MAC {mac} (seen by {witness})",
-                f"{ip} to be this node's alone",
-                f"find the machine with MAC {mac} in the switch's table and change its address",
-            )
+    for mac, witness in sorted(_strangers(subject).items()):
+        yield subject.error(
+            "address_in_use",
+            f"{ip} answered by another machine, MAC {mac} (seen by {witness})",
+            f"{ip} to be this node's alone",
+            f"find the machine with MAC {mac} in the switch's table and change its address",
+        )
     for name, photo in subject.others.items():
         if ip in (text.split("/")[0] for text in photo.addresses):
             yield subject.error(
@@ -75,6 +65,22 @@ def address_in_use(subject: Subject) -> Iterator[Finding]:
                 f"{ip} to be this node's alone",
                 f"correct the address of {name}: ssh {name} ip -br address",
             )
+
+
+def _strangers(subject: Subject) -> dict[str, str]:
+    """MACs of other machines that answer for the node's address -> who saw it."""
+    ip, found = subject.node.ip, {}
+    # What others remember may be a machine that was replaced; what the node asked itself is now.
+    asked = subject.photo.at("neighbours.conflicts")
+    witnesses = subject.others if asked is None else {}
+    for name, photo in witnesses.items():
+        for entry in photo.items("neighbours.table"):
+            if entry.get("address") == ip and entry.get("mac"):
+                found.setdefault(str(entry["mac"]).lower(), name)
+    for entry in asked or ():
+        if entry.get("address") == ip:
+            found[str(entry.get("mac")).lower()] = f"{subject.node.name} itself"
+    return {mac: witness for mac, witness in found.items() if mac not in subject.macs}
 
 
 def virtual_address_in_use(subject: Subject) -> Iterator[Finding]:
