@@ -69,7 +69,8 @@ def address_in_use(subject: Subject) -> Iterator[Finding]:
 
 def _strangers(subject: Subject) -> dict[str, str]:
     """MACs of other machines that answer for the node's address -> who saw it."""
-    ip, found = subject.node.ip, {}
+    ip = subject.node.ip
+    found: dict[str, str] = {}
     # What others remember may be a machine that was replaced; what the node asked itself is now.
     asked = subject.photo.at("neighbours.conflicts")
     witnesses = subject.others if asked is None else {}
