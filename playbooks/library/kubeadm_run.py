@@ -1,0 +1,128 @@
+#!/usr/bin/python
+"""Ansible module: run kubeadm as a transient unit, and say why when it waited in vain."""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+
+from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kubeadm_run
+short_description: Run kubeadm init or join
+description:
+  - Runs kubeadm as the unit C(appliance-kubeadm.service), or attaches to the one that runs (see
+    C(node_job)).
+  - kubeadm tells that it gave up waiting, not what was wrong. When it fails or is late, this looks
+    at the API's endpoint, the kubelet and the containers of Kubernetes, and fails with what it saw.
+options:
+  arguments:
+    description: Arguments of kubeadm. Never a secret.
+    type: list
+    elements: str
+    required: true
+  endpoint: {description: "NAME:PORT of the API", type: str, required: true}
+  kubeadm: {description: The program, type: path, default: /usr/local/bin/kubeadm}
+  deadline_seconds: {description: How long to wait for it, type: int, default: 600}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Make the cluster
+  kubeadm_run:
+    arguments: [init, --config=/etc/kubernetes/appliance-kubeadm.yaml]
+    endpoint: api.rack.example:6443
+"""
+
+RETURN = r"""
+rc: {description: Return code of kubeadm, type: int, returned: when it ran}
+attached: {description: Whether a running kubeadm was waited for, type: bool, returned: when it ran}
+"""
+
+ERROR = re.compile(r"^E\d{4} \S+ +\d+ (\S+?:\d+)\] (.*)$")
+CONTAINER = re.compile(r"^k8s_([a-z-]+)_([a-z0-9.-]+)_([a-z-]+)_")
+WORDS = 200
+
+
+def endpoint_fault(endpoint, seconds=3):
+    """Return why the endpoint does not take a connection, or None."""
+    name, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((name, int(port)), seconds).close()
+    except socket.gaierror as error:
+        return "the name %s is not known here: %s" % (name, error.strerror)
+    except OSError as error:
+        return "%s does not answer: %s" % (endpoint, error)
+    return None
+
+
+def kubelet_faults(run):
+    """Return what the kubelet says of itself: its state, and its last two different errors."""
+    state = run(["systemctl", "is-active", "kubelet.service"])[1].strip()
+    faults = [] if state == "active" else ["the kubelet is %s" % (state or "unknown")]
+    lines = run(["journalctl", "--unit=kubelet", "--lines=300", "--no-pager", "--output=cat"])[1]
+    found = {}
+    for line in lines.splitlines():
+        match = ERROR.match(line)
+        if match:
+            found[match.group(1)] = match.group(2)
+    return faults + ["kubelet: %s" % text[:WORDS] for text in list(found.values())[-2:]]
+
+
+def container_faults(run):
+    """Return the containers of Kubernetes that ended, with their last line."""
+    argv = ["docker", "ps", "--all", "--filter=name=k8s_", "--filter=status=exited"]
+    rc, out, err = run([*argv, "--format={{.ID}} {{.Names}} {{.Status}}"])
+    if rc != 0:
+        return ["docker does not answer: %s" % err.strip()]
+    faults = []
+    for line in out.splitlines()[:4]:
+        identity, name, status = line.split(" ", 2)
+        match = CONTAINER.match(name)
+        if match is None or match.group(1) == "POD":
+            continue
+        _, printed, said = run(["docker", "logs", "--tail=1", identity])
+        last = (said or printed).strip()[-WORDS:]
+        faults.append("container %s: %s: %s" % (match.group(1), status, last))
+    return faults
+
+
+def reasons(endpoint, run):
+    """Return one sentence for each thing that is wrong on this node."""
+    fault = endpoint_fault(endpoint)
+    return ([fault] if fault else []) + kubelet_faults(run) + container_faults(run)
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "arguments": {"type": "list", "elements": "str", "required": True},
+            "endpoint": {"type": "str", "required": True},
+            "kubeadm": {"type": "path", "default": "/usr/local/bin/kubeadm"},
+            "deadline_seconds": {"type": "int", "default": 600},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    if module.check_mode:
+        module.exit_json(changed=True)
+    try:
+        job = NodeJob("kubeadm", module.run_command, python=sys.executable)
+        argv = [want["kubeadm"], *want["arguments"]]
+        result, attached = job.run(argv, deadline_seconds=want["deadline_seconds"])
+    except JobError as error:
+        module.fail_json(
+            msg="; ".join([*reasons(want["endpoint"], module.run_command), str(error)])
+        )
+    if result["rc"] != 0:
+        seen = reasons(want["endpoint"], module.run_command)
+        module.fail_json(msg="; ".join([*seen, explain(result)]), rc=result["rc"])
+    module.exit_json(changed=True, rc=0, attached=attached)
+
+
+if __name__ == "__main__":
+    main()
