@@ -56,7 +56,13 @@ class FakeRack:
     def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
         assert image.startswith("registry.rack.test:5000/busybox@sha256:")
         self.proofs.append(tuple(nodes))
+        self._mark(nodes, None if self.proof_faults else "2026-01-01T00:00:00+00:00")
         return self.proof_faults
+
+    def _mark(self, nodes: Sequence[str], proven: str | None) -> None:
+        assert isinstance(self.cluster, Cluster)
+        marked = {name: replace(self.cluster.nodes[name], network_proven=proven) for name in nodes}
+        self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, **marked})
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)
@@ -86,7 +92,10 @@ class FakeRack:
             for part in parts.get(play.playbook, ()):
                 self.documents[name][part] = whole[part]
         if play.playbook in ("control_plane", "network", "workers"):
+            before = self.cluster.nodes if isinstance(self.cluster, Cluster) else {}
             self.cluster = samples.cluster(self.wish)
+            for name in self.cluster.nodes:
+                self._mark([name], before[name].network_proven if name in before else None)
 
 
 class FakeJournal:

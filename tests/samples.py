@@ -201,6 +201,7 @@ def cluster(wish: Desired) -> Cluster:
                 internal_ip=node.ip,
                 control_plane="control_plane" in node.groups,
                 serial=f"SN-{node.name}",
+                network_proven="2026-01-01T00:00:00+00:00",
             )
             for node in members
         },

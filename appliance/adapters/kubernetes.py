@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ClusterError
 from appliance.model.cluster import (
+    NETWORK_ANNOTATION,
     SERIAL_ANNOTATION,
     Cluster,
     ClusterNode,
@@ -72,12 +74,31 @@ class KubernetesApi:
     def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
         """Test the pod network with real pods; one sentence per fault.
 
+        That it was proven is written on the Node objects (decision 2), or taken from them when it
+        was not, so that the next run proves it again.
+
         Raises:
             ClusterError: the API refused what the test needs.
         """
         from appliance.adapters.network_proof import prove_network
 
-        return prove_network(self, nodes, image)
+        faults = prove_network(self, nodes, image)
+        self._annotate(nodes, NETWORK_ANNOTATION, None if faults else _now())
+        return faults
+
+    def _annotate(self, nodes: Sequence[str], key: str, value: str | None) -> None:
+        from kubernetes.client import CoreV1Api
+
+        with self.any_client() as client:
+            core = CoreV1Api(client)
+            for name in nodes:
+                try:
+                    _call(core.patch_node, name, {"metadata": {"annotations": {key: value}}})
+                except _NotReadable as error:
+                    raise ClusterError(
+                        f"{name}: the annotation {key} could not be written: {error}",
+                        hint="the same command goes on from here",
+                    ) from error
 
     @contextmanager
     def client(self, node: Node) -> Iterator[Any]:
@@ -133,6 +154,10 @@ class KubernetesApi:
             f"no API server answers: {'; '.join(reasons)}",
             hint="see what is wrong: appliance status",
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class _NotReadable(Exception):
@@ -215,6 +240,7 @@ def _node(node: Any) -> ClusterNode:
         serial=(node.metadata.annotations or {}).get(SERIAL_ANNOTATION),
         system_uuid=node.status.node_info.system_uuid,
         pod_cidr=node.spec.pod_cidr,
+        network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
     )
 
 

@@ -10,6 +10,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from appliance.adapters.processes import find_program, run
+from appliance.model.lab import SysctlChange
 
 # Where role lab_node keeps what sysctls were before the first lab; gone with a reboot, as they are.
 SYSCTL_RECORD = Path("/run/appliance-lab/host-sysctls.json")
@@ -72,7 +73,7 @@ class LabMachine:
                 found.add(IPv4Network(route["dst"]))
         return frozenset(found)
 
-    def changed_sysctls(self) -> tuple[str, ...]:
+    def changed_sysctls(self) -> tuple[SysctlChange, ...]:
         """Sysctls that differ from what they were before the first lab."""
         if not self._record.exists():
             return ()
@@ -81,5 +82,5 @@ class LabMachine:
             path = self._sysctls / name.replace(".", "/")
             now = path.read_text().strip() if path.exists() else before
             if now != before:
-                changes.append(f"{name}: {before} -> {now}")
+                changes.append(SysctlChange(name, before, now))
         return tuple(changes)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 SERIAL_ANNOTATION = "appliance.dev/dmi-serial"
+NETWORK_ANNOTATION = "appliance.dev/network-proven"
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class ClusterNode:
         internal_ip: the node's InternalIP, or None.
         taints: ``key=value:effect`` strings.
         serial: the DMI serial accepted when the node joined (annotation), or None.
+        network_proven: when pods last proved its network (annotation, ISO 8601), or None.
     """
 
     name: str
@@ -37,6 +39,7 @@ class ClusterNode:
     serial: str | None = None
     system_uuid: str | None = None
     pod_cidr: str | None = None
+    network_proven: str | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,22 @@ _COMMON_OPTIONS = (
 )
 
 
+@dataclass(frozen=True)
+class SysctlChange:
+    """One sysctl of this machine, before the first lab and now."""
+
+    name: str
+    before: str
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.before} -> {self.now}"
+
+    def undone(self) -> SysctlChange:
+        """The same change the other way round."""
+        return SysctlChange(self.name, self.now, self.before)
+
+
 def cgroup_layout(present: Collection[str]) -> CgroupLayout:
     """Tell the layout from which of the marker files exist."""
     if V2_MARKER in present:

@@ -71,7 +71,7 @@ def plan(
     satisfied: list[str] = []
     steps: list[PlannedStep] = []
     for step in scope.steps():
-        reasons = unmet(step, desired, observed, scope.nodes)
+        reasons = unmet(step, desired, observed, scope.nodes, with_proof=True)
         if reasons:
             steps.append(_planned(step, reasons, desired, observed, scope.nodes))
         elif step.unmet is not None:
@@ -93,16 +93,22 @@ def plan(
 
 
 def unmet(
-    step: Step, desired: Desired, observed: Observed, only: frozenset[str] = frozenset()
+    step: Step,
+    desired: Desired,
+    observed: Observed,
+    only: frozenset[str] = frozenset(),
+    *,
+    with_proof: bool = False,
 ) -> tuple[Reason, ...]:
-    """What is not so yet of a step's post-condition, node by node."""
-    if step.unmet is None:
-        return ()
+    """What is not so yet of a step's post-condition, node by node; with its proof, if asked."""
+    asked = (step.unmet, step.proof if with_proof else None)
     return tuple(
         Reason(node.name, text)
         for node in step.nodes(desired.site)
         if node.name in observed.photographs and (not only or node.name in only)
-        for text in step.unmet(node, desired, observed)
+        for predicate in asked
+        if predicate is not None
+        for text in predicate(node, desired, observed)
     )
 
 

@@ -204,6 +204,14 @@ def workers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield from _passport(observed.photographs[node.name], cluster.nodes[node.name])
 
 
+def network_proof(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:  # noqa: ARG001
+    """Pods have reached each other from this Ready member since it joined."""
+    cluster = observed.cluster
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    if member and member.ready and not member.network_proven:
+        yield "pods have not proved its network since it joined"
+
+
 def _passport(photo: Photograph, member: ClusterNode) -> Iterator[str]:
     """A machine that can tell its serial has it on its Node object, for the day it is replaced."""
     if member.serial is None and photo.serial:

@@ -51,6 +51,7 @@ class Step:
         patience_seconds: how long the post-condition may take to be observed after the play.
         disturbs: what users of a running appliance notice when it runs on a member.
         command: the command whose plan it belongs to.
+        proof: what a plan asks besides; the workflow brings it about after the post-condition.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Step:
     together: bool = False
     disturbs: str = ""
     command: str = "install"
+    proof: Unmet | None = None
 
 
 STEPS: tuple[Step, ...] = (
@@ -100,6 +102,7 @@ STEPS: tuple[Step, ...] = (
         postconditions.network,
         patience_seconds=180,
         together=True,
+        proof=postconditions.network_proof,
     ),
     Step(
         "workers",
@@ -107,6 +110,7 @@ STEPS: tuple[Step, ...] = (
         _workers,
         postconditions.workers,
         patience_seconds=180,
+        proof=postconditions.network_proof,
     ),
 )
 

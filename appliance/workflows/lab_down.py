@@ -56,6 +56,7 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
             f"lab {name} is not gone: {', '.join(left) or 'its network'} is left",
             hint="podman ps --all; podman network ls; then run the same command again",
         )
-    for change in sorted(set(before) - set(ports.host.changed_sysctls())):
-        ports.note(f"put back: this machine's sysctl {change}")
+    left_changed = set(ports.host.changed_sysctls())
+    for change in (change for change in before if change not in left_changed):
+        ports.note(f"put back: this machine's sysctl {change.undone()}")
     return nodes

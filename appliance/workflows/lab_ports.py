@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from appliance.model.lab import RunningNode
+    from appliance.model.lab import RunningNode, SysctlChange
     from appliance.model.lab_site import LabSite
 
 
@@ -30,7 +30,7 @@ class LabHost(Protocol):
     def networks(self) -> frozenset[IPv4Network]:
         """Networks that this machine has a route to or an address in."""
 
-    def changed_sysctls(self) -> tuple[str, ...]:
+    def changed_sysctls(self) -> tuple[SysctlChange, ...]:
         """Sysctls that differ from what they were before the first lab, one sentence each."""
 
 

@@ -135,6 +135,18 @@ def test_a_network_that_does_not_carry_is_not_proven() -> None:
     assert bench.journal.records[-1].outcome == "not proven"
 
 
+def test_a_network_that_was_not_proven_is_proved_by_the_next_run() -> None:
+    bench = Bench()
+    bench.rack.proof_faults = ("w1: no answer from the pod on w2 (10.244.2.3)",)
+    with pytest.raises(StepNotProven):
+        bench.install()
+    bench.rack.proof_faults = ()
+    done = bench.install()
+    assert [step.name for step in done.plan.steps] == ["preflight", "network", "workers"]
+    assert len(bench.rack.proofs) == 2
+    assert bench.install().steps == ()
+
+
 def test_the_next_run_goes_on_where_a_playbook_failed() -> None:
     bench = Bench()
     bench.rack.fail["registry"] = PlaybookFailed("cp1: no space left on device")

@@ -8,7 +8,7 @@ import yaml
 
 from appliance.adapters.lab_host import LabMachine
 from appliance.adapters.lab_sites import LabSiteFiles
-from appliance.model.lab import plan_lab
+from appliance.model.lab import SysctlChange, plan_lab
 from appliance.model.lab_host import NEEDS, missing_needs, packages_for
 from appliance.model.lab_site import KEY, LabSite, lab_site
 from tests.prerequisites import require
@@ -71,7 +71,7 @@ def test_sysctls_are_compared_with_what_they_were(tmp_path: Path) -> None:
     machine = LabMachine(sysctl_record=record, sysctl_root=root)
     assert machine.changed_sysctls() == ()
     record.write_text(json.dumps({"kernel.panic": "0", "kernel.gone": "1"}))
-    assert machine.changed_sysctls() == ("kernel.panic: 0 -> 10",)
+    assert machine.changed_sysctls() == (SysctlChange("kernel.panic", "0", "10"),)
 
 
 def test_programs_are_looked_for_on_the_path() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import LabError, Refused
-from appliance.model.lab import RunningNode
+from appliance.model.lab import RunningNode, SysctlChange
 from appliance.model.lab_host import NEEDS
 from appliance.model.lab_site import LabSite
 from appliance.workflows.lab_down import LabDownPorts, lab_down
@@ -26,7 +26,7 @@ class FakeMachine:
     taken: frozenset[IPv4Network] = frozenset()
     running: list[RunningNode] = field(default_factory=list)
     networks_of: dict[str, IPv4Network] = field(default_factory=dict)
-    sysctls: tuple[str, ...] = ()
+    sysctls: tuple[SysctlChange, ...] = ()
     sites: dict[Path, LabSite] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     apt_brings_nothing: bool = False
@@ -50,7 +50,7 @@ class FakeMachine:
     def networks(self) -> frozenset[IPv4Network]:
         return self.taken
 
-    def changed_sysctls(self) -> tuple[str, ...]:
+    def changed_sysctls(self) -> tuple[SysctlChange, ...]:
         return self.sysctls
 
     def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
@@ -219,7 +219,7 @@ def test_a_failure_of_the_nodes_is_not_hidden_by_the_bundle() -> None:
 
 def test_changed_sysctls_are_printed() -> None:
     notes: list[str] = []
-    machine = FakeMachine(sysctls=("kernel.panic: 0 -> 10",))
+    machine = FakeMachine(sysctls=(SysctlChange("kernel.panic", "0", "10"),))
     lab_up(REQUEST, ports(machine, notes=notes))
     assert any("kernel.panic: 0 -> 10" in note for note in notes)
 
@@ -229,12 +229,12 @@ def down_ports(machine: FakeMachine, notes: list[str], *, confirm: bool = True) 
 
 
 def test_down_removes_everything_and_says_what_it_put_back() -> None:
-    machine = FakeMachine(sysctls=("kernel.panic: 0 -> 10",))
+    machine = FakeMachine(sysctls=(SysctlChange("kernel.panic", "0", "10"),))
     lab_up(REQUEST, ports(machine))
     notes: list[str] = []
     assert len(lab_down("lab", down_ports(machine, notes))) == 3
     assert machine.nodes() == ()
-    assert notes == ["put back: this machine's sysctl kernel.panic: 0 -> 10"]
+    assert notes == ["put back: this machine's sysctl kernel.panic: 10 -> 0"]
 
 
 def test_down_works_after_a_half_up_and_again() -> None:
