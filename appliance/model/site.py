@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from appliance.model import addresses, groups
 from appliance.model.site_fields import (
@@ -28,19 +28,17 @@ from appliance.model.site_fields import (
     Mtu,
     Network,
     Port,
+    Settings,
     Text,
     User,
     Zone,
 )
+from appliance.model.site_runai import Gpu, Runai
 
 Balancer = Literal["none", "site", "keepalived"]
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Nfs(_Settings):
+class Nfs(Settings):
     """A shared folder that every member can mount."""
 
     server: Host
@@ -49,7 +47,7 @@ class Nfs(_Settings):
     """The exported folder."""
 
 
-class NetworkSettings(_Settings):
+class NetworkSettings(Settings):
     """The ranges of the cluster and of the LAN under it."""
 
     pod_cidr: Network = IPv4Network("10.244.0.0/16")
@@ -64,7 +62,7 @@ class NetworkSettings(_Settings):
     """MTU of the LAN; the pod network takes 50 bytes of it for VXLAN."""
 
 
-class Endpoint(_Settings):
+class Endpoint(Settings):
     """Where the API answers: always a name, so that one control plane can become three."""
 
     name: DnsName
@@ -77,7 +75,7 @@ class Endpoint(_Settings):
     """The address the balancer answers on; only with site or keepalived."""
 
 
-class Ssh(_Settings):
+class Ssh(Settings):
     """How the tool reaches the nodes; the same for Ansible and for the probe."""
 
     user: User = "ubuntu"
@@ -94,7 +92,7 @@ class Ssh(_Settings):
     """Python on the nodes."""
 
 
-class KubernetesSettings(_Settings):
+class KubernetesSettings(Settings):
     """What this site asks of Kubernetes beyond the release."""
 
     ignore_preflight_errors: tuple[Text, ...] = ()
@@ -105,21 +103,21 @@ class KubernetesSettings(_Settings):
     """Merged into the KubeProxyConfiguration."""
 
 
-class Certificates(_Settings):
+class Certificates(Settings):
     """Who vouches for the site's own names."""
 
     organisation_ca: Text | None = None
     """Path of a CA certificate that the organisation brings; null: the site CA in the vault."""
 
 
-class TimeSettings(_Settings):
+class TimeSettings(Settings):
     """What the tool may do to the nodes' clocks."""
 
     may_set_clock: Flag = True
     """false where the clock belongs to somebody else: chronyd then only watches."""
 
 
-class SiteSettings(_Settings):
+class SiteSettings(Settings):
     """The keys of group_vars/all/site.yml."""
 
     site_name: Text | None = None
@@ -140,6 +138,10 @@ class SiteSettings(_Settings):
     """NAME:PORT of the bundle server on the services host."""
     nfs: Nfs | None = None
     """Shared storage for Run:ai; may come later."""
+    gpu: Gpu | None = None
+    """NVIDIA's GPU Operator; null: no GPU of this site is shared."""
+    runai: Runai | None = None
+    """Run:ai itself; null: the install ends with a cluster."""
     network: NetworkSettings = NetworkSettings()
     control_plane_endpoint: Endpoint
     ssh: Ssh = Ssh()
@@ -147,12 +149,14 @@ class SiteSettings(_Settings):
     certificates: Certificates = Certificates()
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Exceptions: role, then a variable of that role, then its value."""
+    bundle_signers: Text | None = None
+    """Path of an ssh allowed_signers file, from the site's directory; null: any bundle is taken."""
     time: TimeSettings = TimeSettings()
     system_nodes_shared: Flag = False
     """true: a system node may also be a GPU or CPU worker."""
 
 
-class NodeSettings(_Settings):
+class NodeSettings(Settings):
     """The keys of host_vars/<node>.yml."""
 
     address: Interface
@@ -262,6 +266,12 @@ class Site:
     def artifacts_port(self) -> int:
         """The bundle server's port."""
         return addresses.split_host_port(self.settings.artifacts)[1]
+
+    @property
+    def runai_domain(self) -> str:
+        """The backend's name."""
+        given = self.settings.runai.domain if self.settings.runai else None
+        return given or f"runai.{self.settings.domain}"
 
     @property
     def endpoint_address(self) -> IPv4Address:

@@ -10,7 +10,16 @@ import re
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from appliance.model import addresses
@@ -181,6 +190,12 @@ def _absolute(value: object) -> str:
     if text.startswith("/") and ".." not in text.split("/"):
         return text
     raise wrong(f"{text!r} is not an absolute path", "write it like /srv/runai")
+
+
+class Settings(BaseModel):
+    """A section of site.yml: frozen, without unknown keys, each attribute's text its documentation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 Address = Annotated[

@@ -84,6 +84,8 @@ def _commented_default(
     name: str, default: Any, inner: type[BaseModel] | None, indent: str
 ) -> list[str]:
     if inner is not None and default is None:
+        if not any(info.is_required() for info in inner.model_fields.values()):
+            return _commented_default(name, inner(), inner, indent)
         keys = ", ".join(f"{key}: ..." for key in inner.model_fields)
         return [f"{indent}# {name}: {{{keys}}}\n"]
     if isinstance(default, BaseModel):

@@ -1,0 +1,61 @@
+"""What a site says of its GPUs and of Run:ai: optional sections of ``site.yml``.
+
+A site without a section gets none of its steps. Secrets are never here: the administrator's password
+and the key of the certificate are ``vault_runai_admin_password`` and ``vault_runai_tls_key``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictInt
+
+from appliance.model.site_fields import Address, DnsName, Flag, Settings, Text
+
+Gigabytes = Annotated[StrictInt, Field(ge=1, le=100_000)]
+
+
+class Gpu(Settings):
+    """NVIDIA's GPU Operator on the workers with GPUs."""
+
+    operator: Text | None = None
+    """Version of the GPU Operator; null: the release's."""
+    driver: Literal["container", "host"] = "container"
+    """container: the operator brings the driver; host: it is installed on the nodes."""
+    opted_out: tuple[Text, ...] = ()
+    """Nodes that the operator leaves alone."""
+
+
+class Access(Settings):
+    """How researchers log in to the cluster."""
+
+    enabled: Flag = False
+    """true: the API server trusts the backend's logins."""
+    mode: Literal["local", "sso"] = "local"
+    """local: users of the backend itself; sso: users of the organisation's identity provider."""
+
+
+class Runai(Settings):
+    """The vendor's software."""
+
+    vendor_bundle: Text | None = None
+    """Path of runai-<version>.tar[.gz] on the control host; null: nothing is installed yet."""
+    domain: DnsName | None = None
+    """The backend's name; null: runai.<domain>."""
+    address: Address | None = None
+    """Where the backend answers; null: the first system node."""
+    certificate: Text | None = None
+    """Path of its certificate chain (PEM), the key is in the vault; null: the site's CA signs one."""
+    own_dns: Flag = False
+    """true: the services host answers for the backend's name, where the site has no DNS."""
+    cluster_name: Text = "appliance"
+    """What the backend calls this cluster."""
+    minimum_free_gb: Gigabytes = 20
+    """What must be free where the vendor bundle is unpacked, in GB."""
+    system_on_control_plane: Flag = False
+    """true: control-plane nodes may carry Run:ai's own software; its port 443 may be taken."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """Merged into the backend's values."""
+    cluster_values: dict[str, Any] = Field(default_factory=dict)
+    """Merged into the cluster part's values."""
+    access: Access = Access()
