@@ -53,14 +53,14 @@ class SysctlChange:
 
     name: str
     before: str
-    now: str
+    after: str
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.before} -> {self.now}"
+        return f"{self.name}: {self.before} -> {self.after}"
 
     def undone(self) -> SysctlChange:
         """The same change the other way round."""
-        return SysctlChange(self.name, self.now, self.before)
+        return SysctlChange(self.name, self.after, self.before)
 
 
 def cgroup_layout(present: Collection[str]) -> CgroupLayout:

@@ -193,7 +193,7 @@ def _absolute(value: object) -> str:
 
 
 class Settings(BaseModel):
-    """A section of site.yml: frozen, without unknown keys, each attribute's text its documentation."""
+    """A section of site.yml: frozen; each attribute's text is its documentation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 

@@ -1,6 +1,6 @@
 """What a site says of its GPUs and of Run:ai: optional sections of ``site.yml``.
 
-A site without a section gets none of its steps. Secrets are never here: the administrator's password
+A site without a section gets none of its steps. Secrets are not here: the administrator's password
 and the key of the certificate are ``vault_runai_admin_password`` and ``vault_runai_tls_key``.
 """
 
@@ -45,7 +45,7 @@ class Runai(Settings):
     address: Address | None = None
     """Where the backend answers; null: the first system node."""
     certificate: Text | None = None
-    """Path of its certificate chain (PEM), the key is in the vault; null: the site's CA signs one."""
+    """Path of its certificate chain (PEM), its key in the vault; null: the site's CA signs one."""
     own_dns: Flag = False
     """true: the services host answers for the backend's name, where the site has no DNS."""
     cluster_name: Text = "appliance"
