@@ -39,12 +39,16 @@ def bundle() -> None:
     "--files", type=click.Path(path_type=Path, file_okay=False, exists=True),
     envvar="APPLIANCE_FILES", help="Folder of files that only you can bring, each with a .sha256.",
 )  # fmt: skip
+@click.option(
+    "--standins", is_flag=True, envvar="APPLIANCE_STANDINS",
+    help="Put the lab's stand-ins in the place of NVIDIA's and Run:ai's parts. Never for a site.",
+)  # fmt: skip
 @yes_option
 @output_option
 @directory_argument
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None, output: str,
-    *, yes: bool,
+    *, standins: bool, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or go on with one that was interrupted.
 
@@ -61,7 +65,9 @@ def build(
     from appliance.cli.bundle_parts import build as run
     from appliance.workflows.bundle_build import unverified
 
-    built = run(release, os_name, directory, jobs=jobs, files=files, replace_other=yes)
+    built = run(
+        release, os_name, directory, jobs=jobs, files=files, replace_other=yes, standins=standins
+    )
     result = _summary(directory, built.manifest, built.digest)
     result["verified_never"] = [item.name for item in unverified(built.manifest)]
     _show_summary(result, output)
@@ -132,6 +138,8 @@ def show(directory: Path, output: str, *, everything: bool) -> None:
     for line in _skipped(shown):
         click.echo(line)
     click.echo("verified never: " + (", ".join(never) or "none"))
+    for name in found.manifest.standins:
+        click.echo(f"STANDIN: {name}")
 
 
 def _summary(directory: Path, manifest: BundleManifest, digest: str) -> dict[str, Any]:
@@ -145,6 +153,7 @@ def _summary(directory: Path, manifest: BundleManifest, digest: str) -> dict[str
         "files": len(manifest.files),
         "bytes": sum(item.size for item in manifest.files),
         **{f"{kind}s": kinds.count(kind) for kind in dict.fromkeys(kinds)},
+        **({"standins": list(manifest.standins)} if manifest.standins else {}),
     }
 
 
@@ -160,7 +169,7 @@ def _show_summary(result: dict[str, Any], output: str) -> None:
 def _row(item: BundledArtifact) -> tuple[object, ...]:
     return (
         item.kind,
-        item.name,
+        f"{item.name} (STANDIN)" if item.standin else item.name,
         item.version,
         f"{item.size / _MEGABYTE:.1f}",
         f"{item.source.kind} {item.source.ref}",
