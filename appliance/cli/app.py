@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "install": "appliance.cli.install",
     "lab": "appliance.cli.lab",
     "plan": "appliance.cli.plan",
+    "runai": "appliance.cli.runai",
     "site": "appliance.cli.site",
     "status": "appliance.cli.status",
 }
