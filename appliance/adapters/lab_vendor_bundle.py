@@ -75,7 +75,6 @@ def build_vendor_bundle(
     release: str = "k8s-1.23.5-r1",
     os_name: str = "debian-12",
     compressed: bool = False,
-    cache: Cache | None = None,
 ) -> Path:
     """Compose the images, or recall them from the cache, and write the bundle into ``folder``.
 
@@ -83,7 +82,7 @@ def build_vendor_bundle(
         ApplianceError: a source of an image can not be had.
     """
     return write_vendor_bundle(
-        version, folder, ingredients(release, os_name, cache or Cache()), compressed=compressed
+        version, folder, ingredients(release, os_name, Cache()), compressed=compressed
     )
 
 
@@ -262,7 +261,7 @@ def _docker_archive(stream: io.IOBase, images: Sequence[StandinImage], version: 
         for image in images
     ]
     layers = {sha256: path for image in images for sha256, path in image.layers}
-    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:
         for image in images:
             _add(archive, f"{image.config_sha256}.json", image.config.read_bytes())
         for sha256, path in sorted(layers.items()):
@@ -278,7 +277,7 @@ def _add_file(archive: tarfile.TarFile, name: str, path: Path, mode: int) -> Non
 
 
 def _pack(stream: io.IOBase, root: Path, top: str) -> None:
-    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:  # type: ignore[call-overload]
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:
         for path in (root / top, *sorted((root / top).rglob("*"))):
             name = str(path.relative_to(root))
             if path.is_dir():

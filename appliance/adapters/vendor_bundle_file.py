@@ -14,7 +14,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import yaml
 
@@ -30,7 +30,11 @@ from appliance.model.vendor_bundle import (
     notable,
     on_disk,
     plain,
+    strange,
 )
+
+if TYPE_CHECKING:
+    from appliance.model.site import Site
 
 _CHUNK = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -42,7 +46,13 @@ _RECIPE = 1
 _BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
-class Damaged(Exception):  # noqa: N818 - it says what the tar is
+# Not in its documentation, and the only way to tell these from an end.
+_TARFILE: Any = tarfile
+_EARLY_END = (_TARFILE.EmptyHeaderError, _TARFILE.TruncatedHeaderError)
+_NO_HEADER = (_TARFILE.InvalidHeaderError, _TARFILE.SubsequentHeaderError)
+
+
+class Damaged(Exception):
     """The tar ends early, or holds what is no tar."""
 
 
@@ -59,10 +69,6 @@ class _StrictInfo(tarfile.TarInfo):
             if tarfile.offset == 0:
                 raise Damaged("it is no tar archive") from error
             raise Damaged(f"it is damaged at byte {tarfile.offset}") from error
-
-
-_EARLY_END = (tarfile.EmptyHeaderError, tarfile.TruncatedHeaderError)
-_NO_HEADER = (tarfile.InvalidHeaderError, tarfile.SubsequentHeaderError)
 
 
 class _Hashed(io.RawIOBase):
@@ -121,6 +127,20 @@ def load_vendor_bundle(path: Path) -> VendorBundle:
     return VendorBundle(contents)
 
 
+def vendor_bundle_path(site: Site) -> Path | None:
+    """Where the site says that its bundle is; from the site's directory when it is not absolute."""
+    wanted = site.settings.runai
+    if wanted is None or wanted.vendor_bundle is None:
+        return None
+    return site.directory.absolute() / Path(wanted.vendor_bundle).expanduser()
+
+
+def find_vendor_bundle(site: Site) -> VendorBundle | None:
+    """The site's bundle; None when it is not on this machine."""
+    path = vendor_bundle_path(site)
+    return load_vendor_bundle(path) if path is not None and path.is_file() else None
+
+
 def read_contents(path: Path) -> Contents:
     """One pass over the file."""
     with path.open("rb", buffering=0) as stream:
@@ -129,7 +149,9 @@ def read_contents(path: Path) -> Contents:
         buffered = io.BufferedReader(hashed, _CHUNK)
         packed = buffered.peek(2)[:2] == _GZIP
         try:
-            reading.whole(gzip.GzipFile(fileobj=buffered) if packed else buffered)
+            reading.whole(
+                cast("IO[bytes]", gzip.GzipFile(fileobj=buffered) if packed else buffered)
+            )
         except Damaged as error:
             reading.faults.append(str(error))
         except _BROKEN as error:
@@ -190,7 +212,7 @@ class _Reading:
         assert inside is not None  # noqa: S101  (for the type checker: it is a regular file)
         try:
             if named:
-                self._chart(inside, path, named)
+                self._chart(inside, path)
             else:
                 self._images_of(inside, path)
         except (Damaged, *_BROKEN) as error:
@@ -199,15 +221,20 @@ class _Reading:
             what = "chart" if named else "archive"
             self.faults.append(f"the {what} {path} inside can not be read: {error}")
 
-    def _chart(self, stream: IO[bytes], path: str, named: tuple[str, str]) -> None:
+    def _chart(self, stream: IO[bytes], path: str) -> None:
         for archive, member in _members(_plain_stream(stream)):
-            if member.isreg() and member.name.count("/") == 1 and (
-                member.name.endswith("/Chart.yaml") and member.size <= _CHART_YAML_LIMIT
+            if (
+                member.isreg()
+                and member.name.count("/") == 1
+                and (member.name.endswith("/Chart.yaml") and member.size <= _CHART_YAML_LIMIT)
             ):
                 text = archive.extractfile(member)
                 said = yaml.safe_load(text.read()) if text else None
                 if isinstance(said, dict) and said.get("name") and said.get("version"):
-                    self._charts.append(Chart(path, str(said["name"]), str(said["version"])))
+                    chart = Chart(path, str(said["name"]), str(said["version"]))
+                    if strange("".join(chart)):
+                        break
+                    self._charts.append(chart)
                     return
         self.faults.append(f"the chart {path} inside has no Chart.yaml")
 
@@ -222,13 +249,18 @@ class _Reading:
                 manifest = _json(text.read() if text else b"")
             elif member.isreg() and len(sizes) < _NAMES_LIMIT:
                 sizes[name] = member.size
-        if not isinstance(manifest, list):
-            return
-        self._archives.append(path)
+        if isinstance(manifest, list):
+            self._archives.append(path)
+            self._named(manifest, sizes, path)
+
+    def _named(self, manifest: list[Any], sizes: dict[str, int], path: str) -> None:
         for image in (item for item in manifest if isinstance(item, dict)):
             config = str(image.get("Config") or "")
             digest = config.rpartition("/")[2].removesuffix(".json")
             for tag in image.get("RepoTags") or ():
+                if strange(str(tag) + digest):
+                    self.faults.append(f"the archive {path} inside names an image {tag!r}")
+                    continue
                 self._images[Image(str(tag), digest if len(digest) == 64 else "")] = None
             for layer in image.get("Layers") or ():
                 self._layers[str(layer)] = sizes.get(plain(str(layer)), 0)
@@ -251,9 +283,7 @@ class _Reading:
 
 def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
     """Every member; tarfile would keep them all, so they are forgotten at once."""
-    with tarfile.open(
-        fileobj=stream, mode="r|", bufsize=_CHUNK, tarinfo=_StrictInfo
-    ) as archive:
+    with tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK, tarinfo=_StrictInfo) as archive:
         while (member := archive.next()) is not None:
             yield archive, member
             archive.members.clear()  # type: ignore[attr-defined]
@@ -261,7 +291,7 @@ def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarIn
 
 def _plain_stream(stream: IO[bytes]) -> IO[bytes]:
     start = stream.peek(2)[:2]  # type: ignore[attr-defined]
-    return gzip.GzipFile(fileobj=stream) if start == _GZIP else stream
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if start == _GZIP else stream
 
 
 def _json(content: bytes) -> Any:

@@ -21,7 +21,9 @@ def runai() -> None:
 
 
 @runai.command()
-@click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.argument(
+    "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, exists=True)
+)
 @click.option(
     "--release", default="k8s-1.23.5-r1", show_default=True, envvar="APPLIANCE_RELEASE",
     help="The release of the appliance that is to carry it.",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
     from appliance.model.release import Release
     from appliance.model.site import Node, Site
+    from appliance.model.vendor_bundle import VendorBundle
 
 SYSCTLS: Mapping[str, str] = {
     "net.bridge.bridge-nf-call-iptables": "1",
@@ -27,12 +28,16 @@ class Desired:
         manifest: of the bundle at hand; None when none was given. The planner then trusts the
             bundle in custody on the services node, by its own digests.
         bundle_digest: sha256 of the bundle's ``manifest.json``, hex; None without a bundle.
+        vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
+        vendor_bundle_file: where the site says that it is, or an empty string.
     """
 
     site: Site
     release: Release
     manifest: BundleManifest | None = None
     bundle_digest: str | None = None
+    vendor_bundle: VendorBundle | None = None
+    vendor_bundle_file: str = ""
 
     @property
     def kubernetes_version(self) -> str:

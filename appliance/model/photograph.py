@@ -113,6 +113,8 @@ STABILITY: Mapping[str, Stability] = {
     "trust": _stable("who is believed"),
     "artifacts": _stable("which bundle is in custody"),
     "artifacts.serving": _volatile("an answer of this moment, of the services host"),
+    "runai": _stable("which vendor bundle is unpacked, and for which registry it was prepared"),
+    "runai.held_bytes": _volatile("what was received of a bundle, until it is unpacked"),
     "registry": _stable("which images are in custody"),
     "registry.serving": _volatile("an answer of this moment, of the services host"),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model import postconditions
+from appliance.model import postconditions, postconditions_runai
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -35,6 +35,11 @@ def _control_plane(site: Site) -> tuple[Node, ...]:
 
 def _workers(site: Site) -> tuple[Node, ...]:
     return site.workers
+
+
+def _runai(site: Site) -> tuple[Node, ...]:
+    wanted = site.settings.runai
+    return (site.vendor_node,) if wanted and wanted.vendor_bundle else ()
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,12 @@ STEPS: tuple[Step, ...] = (
         postconditions.workers,
         patience_seconds=180,
         proof=postconditions.network_proof,
+    ),
+    Step(
+        "runai",
+        "the vendor's bundle is unpacked, its images are in the registry",
+        _runai,
+        postconditions_runai.runai,
     ),
 )
 

@@ -12,7 +12,12 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-FILE_NAMES = ("runai-*.tar", "runai-*.tar.gz", "runai-air-gapped-*.tar", "runai-air-gapped-*.tar.gz")
+FILE_NAMES = (
+    "runai-*.tar",
+    "runai-*.tar.gz",
+    "runai-air-gapped-*.tar",
+    "runai-air-gapped-*.tar.gz",
+)
 SCRIPT = "prepare_installation.sh"
 GIGABYTE = 1_000_000_000
 _VERSION = r"v?\d+\.\d+[\w.+-]*?"
@@ -319,6 +324,8 @@ def on_disk(size: int) -> int:
 
 def hostile(path: str, target: str | None = None, *, hard: bool = False) -> str | None:
     """Why a member must not be unpacked: its name, or what it links to, is outside; or None."""
+    if strange(path) or strange(target or ""):
+        return f"the member {path!r} has a name that no bundle needs"
     if _leaves(path):
         return f"the member {path!r} would be written outside the folder it is unpacked in"
     if target is None:
@@ -329,8 +336,13 @@ def hostile(path: str, target: str | None = None, *, hard: bool = False) -> str 
     return None
 
 
+def strange(text: str) -> bool:
+    """Whether a name holds what would be read as something else: templates, control characters."""
+    return re.search(r"[{}\x00-\x1f\x7f]", text) is not None
+
+
 def _leaves(path: str, *, walk: bool = False) -> bool:
-    if path.startswith("/") or not path or "\0" in path:
+    if path.startswith("/") or not path:
         return True
     if not walk:
         return ".." in path.split("/")

@@ -52,6 +52,7 @@ INDEPENDENT: Dict[str, Section] = {
     "trust": certificates.trust,
     "artifacts": supply.artifacts,
     "registry": supply.registry,
+    "runai": supply.vendor_bundle,
 }
 
 

@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> None:
         # JSON is YAML; a header says what it is.
         handle = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w") as stream:
-            stream.write("# STANDIN: values of runai-backend %s\n" % VERSION)
+            stream.write(f"# STANDIN: values of runai-backend {VERSION}\n")
             stream.write(json.dumps(document, indent=2) + "\n")
         sys.stdout.write(f"STANDIN: {OUTPUT} generated\n")
     else:

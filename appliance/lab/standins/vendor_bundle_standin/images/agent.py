@@ -29,9 +29,7 @@ PERIOD_SECONDS = float(os.environ.get("PERIOD_SECONDS", "5"))
 CONDITIONS = ("DependenciesFulfilled", "Deployed", "Available", "Reconciled")
 
 
-def ask(
-    url: str, token: str, authority: Path, body: Any = None, *, method: str = "", kind: str = "json"
-) -> Any:
+def ask(url: str, token: str, authority: Path, body: Any = None, method: str = "") -> Any:
     """Send a request with a bearer token; the answer's document."""
     context = ssl.create_default_context()
     if authority.is_file():
@@ -39,15 +37,17 @@ def ask(
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data=data, method=method or ("POST" if data else "GET"))
     request.add_header("Authorization", f"Bearer {token}")
-    request.add_header("Content-Type", f"application/{kind}")
+    request.add_header(
+        "Content-Type", "application/merge-patch+json" if method == "PATCH" else "application/json"
+    )
     with urllib.request.urlopen(request, timeout=10, context=context) as answer:
         return json.loads(answer.read() or b"{}")
 
 
-def kubernetes(path: str, body: Any = None, **options: str) -> Any:
+def kubernetes(path: str, body: Any = None, method: str = "") -> Any:
     """Ask the API of this cluster."""
     token = (ACCOUNT / "token").read_text()
-    return ask(API + path, token, ACCOUNT / "ca.crt", body, **options)
+    return ask(API + path, token, ACCOUNT / "ca.crt", body, method)
 
 
 def made(path: str, name: str, body: Any) -> None:
@@ -79,7 +79,7 @@ def public(ok: bool) -> None:
     path = "/api/v1/namespaces/runai/configmaps"
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "runai-public"}}
     made(path, "runai-public", {**body, "data": data})
-    kubernetes(f"{path}/runai-public", {"data": data}, method="PATCH", kind="merge-patch+json")
+    kubernetes(f"{path}/runai-public", {"data": data}, method="PATCH")
 
 
 def once() -> None:

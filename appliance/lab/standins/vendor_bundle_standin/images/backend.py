@@ -51,7 +51,8 @@ runai-operator:
     global: {{runtime: docker}}
     mps-server: {{enabled: false}}
     nvidiaDcgmExporter: {{namespace: gpu-operator}}
-    project-controller: {{clusterWideSecret: true, createNamespaces: true, createRoleBindings: true}}
+    project-controller:
+      {{clusterWideSecret: true, createNamespaces: true, createRoleBindings: true}}
     researcher-service: {{args: {{authEnabled: false}}}}
     runai-container-toolkit: {{enabled: true}}
     runaiBackend: {{password: "{password}"}}
@@ -120,8 +121,7 @@ class Backend(BaseHTTPRequestHandler):
             self.store.key()
             self._text(200, "STANDIN\n")
         elif path == REALM:
-            self._json(200, {"realm": "runai", "token-service": f"{_issuer()}/protocol/openid-connect",
-                             "account-service": f"{_issuer()}/account", "tokens-not-before": 0})  # fmt: skip
+            self._json(200, _realm())
         elif path == f"{REALM}/.well-known/openid-configuration":
             self._json(200, _configuration())
         elif path == f"{REALM}/protocol/openid-connect/certs":
@@ -164,7 +164,9 @@ class Backend(BaseHTTPRequestHandler):
             self._new_cluster(json.loads(content))
         elif url.path.startswith("/v1/k8s/clusters/") and parts[1:] == ["status"]:
             self._alive(parts[0], json.loads(content))
-        elif url.path.startswith("/v1/k8s/clusters/") and parts[1:] == ["projects"] and self._user():
+        elif (
+            url.path.startswith("/v1/k8s/clusters/") and parts[1:] == ["projects"] and self._user()
+        ):
             self._new_project(parts[0], json.loads(content))
         else:
             self._json(401, {"message": "Unauthorized"})
@@ -262,6 +264,15 @@ def _issuer() -> str:
     return f"https://{DOMAIN}{REALM}"
 
 
+def _realm() -> dict[str, Any]:
+    return {
+        "realm": "runai",
+        "token-service": f"{_issuer()}/protocol/openid-connect",
+        "account-service": f"{_issuer()}/account",
+        "tokens-not-before": 0,
+    }
+
+
 def _configuration() -> dict[str, Any]:
     connect = f"{_issuer()}/protocol/openid-connect"
     return {
@@ -291,7 +302,9 @@ def _answer(key: tokens.Key, user: str, client: str, now: int) -> dict[str, Any]
     return {
         "access_token": tokens.sign(key, {**own, "typ": "Bearer", "aud": "account", "exp": over}),
         "id_token": tokens.sign(key, {**own, "typ": "ID", "aud": client, "exp": over}),
-        "refresh_token": tokens.sign(key, {**own, "typ": "Refresh", "aud": _issuer(), "exp": later}),
+        "refresh_token": tokens.sign(
+            key, {**own, "typ": "Refresh", "aud": _issuer(), "exp": later}
+        ),
         "expires_in": TOKEN_SECONDS,
         "refresh_expires_in": REFRESH_SECONDS,
         "token_type": "Bearer",

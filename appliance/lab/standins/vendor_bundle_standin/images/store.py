@@ -55,11 +55,11 @@ def main() -> None:
         (FOLDER / ".written").write_text("STANDIN\n")
     except OSError as error:
         sys.stderr.write(
-            "STANDIN postgresql: FATAL: cannot write to %s as uid %d: %s\n"
-            % (FOLDER, os.getuid(), error.strerror)
+            f"STANDIN postgresql: FATAL: cannot write to {FOLDER} as uid {os.getuid()}: "
+            f"{error.strerror}\n"
         )
         raise SystemExit(1) from error
-    sys.stderr.write("STANDIN postgresql: ready in %s\n" % FOLDER)
+    sys.stderr.write(f"STANDIN postgresql: ready in {FOLDER}\n")
     ThreadingHTTPServer(("", int(os.environ.get("STORE_PORT", "5432"))), Documents).serve_forever()
 
 
