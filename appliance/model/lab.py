@@ -119,6 +119,11 @@ STAND_INS = (
         "negative oom_score_adj of system pods",
     ),
     StandIn(
+        "vendor bundle",
+        "our own charts, admin CLI and script with the documented names and layout",
+        "anything that Run:ai itself does",
+    ),
+    StandIn(
         "network",
         "one internal bridge; the default gateway is an address nobody has",
         "bonding, VLANs, link speed, MTU above 1500",

@@ -260,10 +260,10 @@ class VendorBundle:
         }
 
     @classmethod
-    def from_record(cls, data: Mapping[str, Any]) -> VendorBundle:
-        """A bundle that was unpacked before; its space and faults are of no interest any more."""
-        return cls(
-            Contents(
+    def from_record(cls, data: Mapping[str, Any]) -> VendorBundle | None:
+        """A bundle that was unpacked before, without its space and faults; None if it is none."""
+        try:
+            contents = Contents(
                 file_name=str(data["file_name"]),
                 size=int(data["size"]),
                 sha256=str(data["sha256"]),
@@ -271,7 +271,9 @@ class VendorBundle:
                 charts=tuple(Chart(*item) for item in data["charts"]),
                 images=tuple(Image(*item) for item in data["images"]),
             )
-        )
+        except (KeyError, TypeError, ValueError):
+            return None
+        return cls(contents)
 
     def _file(self, fits: Any) -> str | None:
         paths = sorted(self.contents.files, key=lambda path: (path.count("/"), path))
@@ -284,6 +286,15 @@ class Needs(NamedTuple):
     unpack: int
     docker: int
     registry: int
+
+
+class Shortage(NamedTuple):
+    """A file system that is too small for what is to be done on it."""
+
+    mount: str
+    free: int
+    need: int
+    purposes: tuple[str, ...]
 
 
 def supported_range(kubernetes: str) -> str:
@@ -364,20 +375,19 @@ def plain(path: str) -> str:
 
 def short_of_space(
     needs: Needs, filesystems: Iterable[Mapping[str, Any]], folders: Mapping[str, str]
-) -> list[tuple[str, int, int]]:
-    """File systems that are too small: (mount point, bytes free, bytes needed).
+) -> list[Shortage]:
+    """File systems that are too small.
 
     Args:
         needs: what is needed where.
         filesystems: of a photograph, with ``for``, ``mount`` and ``free_bytes``.
         folders: ``unpack``, ``docker`` and ``registry`` -> the folder that is filled.
     """
-    asked: dict[str, int] = {}
-    known = list(filesystems)
-    for purpose, folder in folders.items():
-        holder = next((fs for fs in known if folder in fs.get("for", ())), None)
-        if holder is not None:
-            mount = str(holder["mount"])
-            asked[mount] = asked.get(mount, 0) + int(getattr(needs, purpose))
-    free = {str(fs["mount"]): int(fs.get("free_bytes") or 0) for fs in known}
-    return [(mount, free[mount], need) for mount, need in asked.items() if free[mount] < need]
+    short = []
+    for held in filesystems:
+        purposes = tuple(p for p, folder in folders.items() if folder in held.get("for", ()))
+        need = sum(int(getattr(needs, purpose)) for purpose in purposes)
+        free = int(held.get("free_bytes") or 0)
+        if free < need:
+            short.append(Shortage(str(held["mount"]), free, need, purposes))
+    return short

@@ -82,8 +82,8 @@ CHECKS: tuple[Check, ...] = (
     software.updates,
     software.nouveau,
     software.failed_units,
-    vendor.bundle,
-    vendor.space,
+    vendor.vendor_bundle,
+    vendor.vendor_bundle_space,
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 

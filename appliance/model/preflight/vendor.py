@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from appliance.model.postconditions_runai import vendor_bundle
+from appliance.model.postconditions_runai import vendor_bundle as bundle_of
 from appliance.model.preflight.finding import Finding, Subject
 from appliance.model.vendor_bundle import GIGABYTE, Needs, short_of_space, supported_range
 
+_PURPOSES = {"unpack": "to unpack it", "docker": "for Docker", "registry": "for the registry"}
 UNPACK, DOCKER, REGISTRY = "/var/lib/appliance", "/var/lib/docker", "/var/lib/docker-registry"
 
 
-def bundle(subject: Subject) -> Iterator[Finding]:
+def vendor_bundle(subject: Subject) -> Iterator[Finding]:
     """The bundle at hand is whole and fits the release; without one, it is unpacked already."""
     settings = subject.site.settings.runai
     if settings is None or not settings.vendor_bundle or not _is_here(subject):
         return
     desired = subject.desired
-    found = vendor_bundle(desired, subject.observed)
+    found = bundle_of(desired, subject.observed)
     if found is None:
         yield subject.error(
             "vendor_bundle",
@@ -36,7 +36,7 @@ def bundle(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def space(subject: Subject) -> Iterator[Finding]:
+def vendor_bundle_space(subject: Subject) -> Iterator[Finding]:
     """Room for what is unpacked, loaded and pushed, before the first byte is sent."""
     settings, found = subject.site.settings.runai, subject.desired.vendor_bundle
     photo = subject.photo
@@ -50,13 +50,15 @@ def space(subject: Subject) -> Iterator[Finding]:
     left = Needs(
         max(needs.unpack - int(photo.at("runai.held_bytes") or 0), 0), needs.docker, needs.registry
     )
-    for mount, free, need in short_of_space(left, _filesystems(photo.at("filesystems")), folders):
+    for short in short_of_space(left, photo.items("filesystems"), folders):
         yield subject.error(
             "vendor_bundle_space",
-            f"{free / GIGABYTE:.1f} GB free on {mount}",
-            f"{need / GIGABYTE:.1f} GB for {found.contents.file_name} ({', '.join(folders)}; at "
-            f"least {settings.minimum_free_gb} GB, runai.minimum_free_gb)",
-            subject.ssh(f"'sudo du -xh --max-depth=2 {mount} | sort -h | tail'"),
+            f"{short.free / GIGABYTE:.1f} GB free on {short.mount}",
+            f"{short.need / GIGABYTE:.1f} GB for {found.contents.file_name}: "
+            f"{', '.join(_PURPOSES[purpose] for purpose in short.purposes)}",
+            subject.ssh(f"'sudo du -xh --max-depth=2 {short.mount} | sort -h | tail'")
+            + f"; at least {settings.minimum_free_gb} GB are asked for to unpack it "
+            "(runai.minimum_free_gb)",
         )
 
 
@@ -67,7 +69,3 @@ def _is_here(subject: Subject) -> bool:
 def _folders(subject: Subject) -> dict[str, str]:
     found = {"unpack": UNPACK, "docker": DOCKER} if _is_here(subject) else {}
     return {**found, "registry": REGISTRY} if subject.serves else found
-
-
-def _filesystems(seen: Any) -> list[Mapping[str, Any]]:
-    return [item for item in seen or () if isinstance(item, Mapping)]

@@ -20,6 +20,7 @@ from appliance.model.plan import Plan
 from appliance.model.planner import Scope, plan
 from appliance.model.postconditions import Observed
 from tests import samples
+from tests.vendor_bundles import judged
 
 DATA = Path(__file__).parents[2] / "data" / "plan"
 CASES = [
@@ -74,6 +75,8 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
 def _plan(case: dict[str, Any]) -> Plan:
     site = samples.site(case.get("masters", 1), case.get("workers", 2), **case.get("settings", {}))
     wish = samples.desired(site, with_bundle=case.get("bundle", True))
+    if "vendor" in case:
+        wish = dataclasses.replace(wish, vendor_bundle=judged(case["vendor"]))
     bare = set(case.get("bare", [node.name for node in site.nodes if case["start"] == "bare"]))
     documents = {
         node.name: samples.bare(node) if node.name in bare else samples.converged(node, wish)
@@ -83,6 +86,8 @@ def _plan(case: dict[str, Any]) -> Plan:
     for name, changes in case.get("set", {}).items():
         for path, value in changes.items():
             _put(documents[name], path, value)
+    for image in case.get("registry_holds", ()):
+        documents["cp1"]["registry"]["images"][image] = "sha256:" + "00" * 32
     observed = Observed(samples.photographs(documents), _cluster(case, wish))
     scope = Scope(**{**case.get("scope", {}), "nodes": frozenset(case.get("nodes", ()))})
     return plan(wish, observed, (), scope)

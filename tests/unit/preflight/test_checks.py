@@ -22,6 +22,7 @@ from appliance.model.preflight import CHECKS, Finding, preflight
 from appliance.model.site import Node
 from tests import samples
 from tests.unit.preflight import machines
+from tests.vendor_bundles import judged
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     (f"{path.stem}: {case['name']}", case)
@@ -41,7 +42,8 @@ def _desired(case: dict[str, Any]) -> Desired:
     if wish.manifest is not None and "manifest" in case:
         document = wish.manifest.as_json() | case["manifest"]
         wish = dataclasses.replace(wish, manifest=type(wish.manifest).parse(document))
-    return wish
+    vendor = judged(**case["vendor"]) if "vendor" in case else None
+    return dataclasses.replace(wish, vendor_bundle=vendor, vendor_bundle_file="/media/runai.tar")
 
 
 def _node(node: Node, changes: dict[str, Any]) -> Node:

@@ -3,24 +3,16 @@
 # tags them for REGISTRY_URL and pushes them there.
 set -euo pipefail
 cd "$(dirname "$0")"
-
-if [ -z "${REGISTRY_URL:-}" ]; then
-    echo "STANDIN: set REGISTRY_URL to NAME:PORT of the registry" >&2
+: "${REGISTRY_URL:?STANDIN: set it to NAME:PORT of the registry}"
+if [[ $REGISTRY_URL == http*://* ]]; then
+    echo "STANDIN: REGISTRY_URL must not begin with a scheme: $REGISTRY_URL" >&2
     exit 1
 fi
-case "$REGISTRY_URL" in
-    http://* | https://*)
-        echo "STANDIN: REGISTRY_URL must not begin with a scheme: $REGISTRY_URL" >&2
-        exit 1
-        ;;
-esac
 docker version >/dev/null
 kubectl get namespace runai-backend >/dev/null
-
 for archive in images/*; do
     echo "STANDIN: loading $archive"
-    docker load --quiet --input "$archive" |
-        sed -n 's/^Loaded image: //p' |
+    docker load --quiet --input "$archive" | sed -n 's/^Loaded image: //p' |
         while read -r image; do
             target="$REGISTRY_URL/${image#*/}"
             echo "STANDIN: pushing $target"
@@ -28,8 +20,7 @@ for archive in images/*; do
             docker push --quiet "$target" >/dev/null
         done
 done
-
-if ls control-plane-*.tgz >/dev/null 2>&1; then
+if compgen -G "control-plane-*.tgz" >/dev/null; then
     printf 'global:\n  image: {registry: "%s"}\n' "$REGISTRY_URL" >custom-env.yaml
 fi
 echo "STANDIN: all images are in $REGISTRY_URL"
