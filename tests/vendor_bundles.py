@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -74,3 +75,22 @@ def with_member(path: Path, member: tarfile.TarInfo, content: bytes = b"") -> Pa
             archive.addfile(known, whole.extractfile(known) if known.isreg() else None)
         archive.addfile(member, io.BytesIO(content))
     return more
+
+
+def with_hole(path: Path, size: int) -> Path:
+    """The same bundle with one more member, of zeros, which take no space on this machine."""
+    large = path.with_name(f"large-{path.name}")
+    member = tarfile.TarInfo("deploy/hole")
+    member.size = size
+    with tarfile.open(path) as whole, large.open("wb") as raw:
+        for known in whole:
+            raw.write(known.tobuf(tarfile.GNU_FORMAT))
+            if known.isreg():
+                content = whole.extractfile(known)
+                assert content is not None
+                shutil.copyfileobj(content, raw)
+                raw.write(bytes(-known.size % tarfile.BLOCKSIZE))
+        raw.write(member.tobuf(tarfile.GNU_FORMAT))
+        # Two blocks of zeros end an archive; the hole gives them, too.
+        raw.truncate(raw.tell() + (-(-size // tarfile.BLOCKSIZE) + 2) * tarfile.BLOCKSIZE)
+    return large
