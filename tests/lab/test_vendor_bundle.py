@@ -113,7 +113,7 @@ def test_a_bundle_that_writes_elsewhere_is_refused(story: Story, before: Scene) 
 def test_too_little_space_is_refused_before_the_first_byte(story: Story, before: Scene) -> None:
     """The threshold is the site's: the lab's disk is larger than 20 GB."""
     story.says(story.good, minimum_free_gb=90_000)
-    refused(story, before, "GB free on", "90000.1 GB for runai-2.7.1.tar", "minimum_free_gb")
+    refused(story, before, "GB free on", "90000.0 GB for runai-2.7.1.tar", "minimum_free_gb")
 
 
 def test_a_bundle_that_is_not_there_is_refused(story: Story, before: Scene) -> None:
