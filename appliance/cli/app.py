@@ -177,11 +177,13 @@ class Application:
 
         site = load_site(directory)
         found = BundleDirectory(bundle) if bundle else None
+        signers = site.settings.bundle_signers
         desired = Desired(
             site=site,
             release=load_release(site.settings.appliance_release),
             manifest=found.manifest if found else None,
             bundle_digest=found.digest if found else None,
+            signature=found.signature(Path(signers)) if found and signers else None,
         )
         nodes = SshNodes(site, probe_arguments(desired))
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from appliance.model.preflight import capacity, identity, naming, network, software
+from appliance.model.preflight import capacity, identity, naming, network, software, supply
 from appliance.model.preflight.finding import Check, Finding, Severity, Subject
 from appliance.model.preflight.questions import probe_arguments
 
@@ -82,6 +82,7 @@ CHECKS: tuple[Check, ...] = (
     software.updates,
     software.nouveau,
     software.failed_units,
+    supply.bundle_signature,
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
