@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from appliance.model.preflight import capacity, identity, naming, network, software, supply
+from appliance.model.preflight import capacity, gpu, identity, naming, network, software, supply
 from appliance.model.preflight.finding import Check, Finding, Severity, Subject
 from appliance.model.preflight.questions import probe_arguments
 
@@ -83,6 +83,12 @@ CHECKS: tuple[Check, ...] = (
     software.nouveau,
     software.failed_units,
     supply.bundle_signature,
+    gpu.operator_version,
+    gpu.bundle,
+    gpu.on_pci,
+    gpu.host_driver_runs,
+    gpu.fabric_manager_matches,
+    gpu.kernel_packages,
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 

@@ -8,8 +8,9 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MERGE = "application/merge-patch+json"
@@ -56,7 +57,9 @@ class ClusterApi:
         """Delete an object."""
         self._call("DELETE", path)
 
-    def _call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
+    def _call(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json"
+    ) -> Any:
         token = (ACCOUNT / "token").read_text(encoding="utf-8").strip()
         request = urllib.request.Request(  # noqa: S310 - the scheme is fixed above
             self._base + path,

@@ -1,7 +1,7 @@
 """STANDIN: the GPU Operator. Keeps the operands' DaemonSets and says how they are.
 
-It watches one ClusterPolicy: labels nodes with GPUs, makes the DaemonSets that are asked for, brings
-back those that are gone, and writes ``status.state``.
+It watches one ClusterPolicy: labels nodes with GPUs, makes the DaemonSets that are asked for,
+brings back those that are gone, and writes ``status.state``.
 """
 
 from __future__ import annotations

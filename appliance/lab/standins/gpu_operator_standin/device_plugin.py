@@ -11,9 +11,10 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from pathlib import Path
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any
 
 import grpc
 from cluster_api import say

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Callable, Sequence
 
 from cluster_api import ClusterApi, forever, say
 from gpus import MEMORY_MIB, MODEL, Gpu, gpus_of

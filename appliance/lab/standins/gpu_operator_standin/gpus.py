@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 NVIDIA = "0x10de"
 MODEL = "STANDIN GPU"

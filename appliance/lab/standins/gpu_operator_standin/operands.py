@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 HASH = "nvidia.com/last-applied-hash"
 # Operand -> key of the ClusterPolicy's specification, DaemonSet, suffix of its deploy label.

@@ -1,6 +1,7 @@
-"""STANDIN: the kubelet's device plugin API v1beta1 as messages, described here instead of generated.
+"""STANDIN: the kubelet's device plugin API v1beta1 as messages, described instead of generated.
 
-Field names and numbers are those of k8s.io/kubelet v0.23.5, pkg/apis/deviceplugin/v1beta1/api.proto.
+Field names and numbers are those of k8s.io/kubelet v0.23.5, in its
+pkg/apis/deviceplugin/v1beta1/api.proto.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
 from cluster_api import ApiError, ClusterApi, say
 from gpus import gpus_of
