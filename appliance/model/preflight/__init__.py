@@ -83,12 +83,12 @@ CHECKS: tuple[Check, ...] = (
     software.nouveau,
     software.failed_units,
     supply.bundle_signature,
-    gpu.operator_version,
-    gpu.bundle,
-    gpu.on_pci,
-    gpu.host_driver_runs,
-    gpu.fabric_manager_matches,
-    gpu.kernel_packages,
+    gpu.gpu_operator,
+    gpu.gpu_bundle,
+    gpu.gpu_on_pci,
+    gpu.gpu_driver,
+    gpu.gpu_fabric_manager,
+    gpu.gpu_kernel_packages,
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 

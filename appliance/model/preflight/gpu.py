@@ -24,7 +24,7 @@ def _asked(subject: Subject) -> Gpu | None:
     return subject.site.settings.gpu if subject.node in gpu_nodes(subject.site) else None
 
 
-def operator_version(subject: Subject) -> Iterator[Finding]:
+def gpu_operator(subject: Subject) -> Iterator[Finding]:
     """The release brings one version of the operator."""
     wanted = subject.site.settings.gpu
     if wanted is None or not wanted.operator or not subject.in_control_plane:
@@ -40,7 +40,7 @@ def operator_version(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def bundle(subject: Subject) -> Iterator[Finding]:
+def gpu_bundle(subject: Subject) -> Iterator[Finding]:
     """The bundle holds the operator's chart and every operand's image."""
     wanted, manifest = subject.site.settings.gpu, subject.desired.manifest
     if wanted is None or manifest is None or not subject.in_control_plane:
@@ -57,11 +57,11 @@ def bundle(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def on_pci(subject: Subject) -> Iterator[Finding]:
+def gpu_on_pci(subject: Subject) -> Iterator[Finding]:
     """A worker with GPUs shows at least one."""
     if _asked(subject) and not gpus_on_pci(subject.photo):
         yield subject.error(
-            "gpus",
+            "gpu_on_pci",
             "no GPU of NVIDIA on PCI",
             "at least one on a node of gpu_workers",
             f"see what is there: {subject.ssh('lspci -d 10de:')}; a node without is a cpu_worker, "
@@ -69,7 +69,7 @@ def on_pci(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def host_driver_runs(subject: Subject) -> Iterator[Finding]:
+def gpu_driver(subject: Subject) -> Iterator[Finding]:
     """Where the site says that the driver is the host's, it runs there."""
     wanted = _asked(subject)
     if wanted and wanted.driver == "host" and not host_driver(subject.photo):
@@ -81,7 +81,7 @@ def host_driver_runs(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def fabric_manager_matches(subject: Subject) -> Iterator[Finding]:
+def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
     """On SXM boards the GPUs are useless without a fabric manager of the driver's own version."""
     wanted = _asked(subject)
     model = subject.models.get(subject.node.hardware or "")
@@ -93,14 +93,14 @@ def fabric_manager_matches(subject: Subject) -> Iterator[Finding]:
     found = fabric_manager(subject.photo)
     if found != driver:
         yield subject.error(
-            "fabric_manager",
+            "gpu_fabric_manager",
             f"fabric manager {found}" if found else "no fabric manager",
             f"{driver}, exactly the driver's version, on the SXM boards of {model.product}",
             f"install nvidia-fabricmanager-{driver.partition('.')[0]}={driver}-*",
         )
 
 
-def kernel_packages(subject: Subject) -> Iterator[Finding]:
+def gpu_kernel_packages(subject: Subject) -> Iterator[Finding]:
     """A driver in a container is compiled for the node's kernel, from packages of the bundle."""
     wanted, manifest = _asked(subject), subject.desired.manifest
     if wanted is None or wanted.driver != "container" or manifest is None:
@@ -111,7 +111,7 @@ def kernel_packages(subject: Subject) -> Iterator[Finding]:
     headers = f"linux-headers-{kernel}"
     if kernel and headers not in manifest.packages:
         yield subject.error(
-            "kernel_packages",
+            "gpu_kernel_packages",
             f"a bundle without {headers}",
             "the headers of the kernel that runs, for the driver's container to be compiled with",
             "boot the kernel that the bundle has headers for, or install the driver on the host "
