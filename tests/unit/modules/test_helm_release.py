@@ -125,7 +125,7 @@ class Bench:
         kubectl = helm_release.Kubectl(self.cluster.run, patience_seconds=0)
         kubectl.sleep = lambda _seconds: None
         self.releases = helm_release.Releases(kubectl, "there", "web")
-        self.want = {
+        self.want: dict[str, Any] = {
             "name": "web", "namespace": "there", "chart": str(folder / "web.tgz"),
             "values": {"b": 1, "a": {"password": "s3cret"}}, "create_namespace": True,
             "wait": False, "timeout_seconds": 60, "helm": "/usr/local/bin/helm",
