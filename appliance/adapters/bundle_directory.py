@@ -9,8 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
+from appliance.adapters.bundle_signature import read_signature
 from appliance.errors import BundleRefused
 from appliance.model.bundle import MANIFEST, SIGNATURE, BundledFile, BundleManifest
+from appliance.model.signature import Signature
 
 _CHUNK = 1 << 20
 
@@ -48,6 +50,14 @@ class BundleDirectory:
     def digest(self) -> str:
         """sha256 of ``manifest.json``, hex: the bundle digest."""
         return hashlib.sha256(self._raw).hexdigest()
+
+    def signature(self, allowed: Path | None = None) -> Signature:
+        """Its signature; checked against an ssh allowed_signers file when one is given.
+
+        Raises:
+            ConfigError: ``allowed`` can not be read.
+        """
+        return read_signature(self._path, self._raw, allowed)
 
     def faults(self) -> tuple[str, ...]:
         """One sentence per file that is missing, extra, or not what the manifest says."""

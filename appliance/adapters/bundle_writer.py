@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ from appliance.adapters.artifacts.oci_layout import LAYOUT, Blob, layout_index
 from appliance.adapters.bundle_directory import BundleDirectory
 from appliance.adapters.cache import Cache, digest_of
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
-from appliance.model.bundle import MANIFEST, SIGNATURE, BundledFile, BundleManifest
+from appliance.model.bundle import MANIFEST, SIGNATURE, BundledFile, BundleManifest, Sealed
 from appliance.model.taken import TakenFile
 
 _MARKER = ".building"
@@ -40,6 +41,7 @@ class BundleWriter:
         self._replace_other = replace_other
         self._known: dict[str, BundledFile] = {}
         self._before: BundleManifest | None = None
+        self._digest_before: str | None = None
         self._os_name = ""
 
     def prepare(self, release: str, os_name: str) -> None:
@@ -47,7 +49,9 @@ class BundleWriter:
         self._os_name = os_name
         there = list(self._directory.iterdir()) if self._directory.is_dir() else []
         if (self._directory / MANIFEST).is_file():
-            self._before = _manifest_of(self._directory)
+            with contextlib.suppress(BundleRefused):
+                found = BundleDirectory(self._directory)
+                self._before, self._digest_before = found.manifest, found.digest
             self._refuse_other(release, os_name)
         elif there and not (self._directory / _MARKER).is_file():
             raise Refused(
@@ -122,7 +126,7 @@ class BundleWriter:
             digests=digests,
         )
 
-    def seal(self, manifest: BundleManifest) -> tuple[str, BundleManifest]:
+    def seal(self, manifest: BundleManifest) -> Sealed:
         """Remove what is left of an earlier bundle, list every file, write the manifest."""
         (self._directory / _MARKER).unlink(missing_ok=True)
         for path in sorted(self._directory.rglob("*")):
@@ -134,20 +138,20 @@ class BundleWriter:
         sealed = replace(manifest, files=tuple(sorted(self._known.values(), key=lambda f: f.path)))
         if self._before and replace(self._before, created=sealed.created) == sealed:
             sealed = self._before
-        else:
-            (self._directory / SIGNATURE).unlink(missing_ok=True)
         content = json.dumps(sealed.as_json(), indent=1, sort_keys=True).encode() + b"\n"
+        digest = hashlib.sha256(content).hexdigest()
+        # Before the manifest is there: never is one beside a signature of other bytes.
+        stale = digest != self._digest_before and self._remove_signature()
         partial = self._directory / f".{MANIFEST}.partial"
         partial.write_bytes(content)
         partial.replace(self._directory / MANIFEST)
-        return hashlib.sha256(content).hexdigest(), sealed
+        return Sealed(digest, sealed, signature_removed=stale)
 
-
-def _manifest_of(directory: Path) -> BundleManifest | None:
-    try:
-        return BundleDirectory(directory).manifest
-    except BundleRefused:
-        return None
+    def _remove_signature(self) -> bool:
+        path = self._directory / SIGNATURE
+        there = path.exists() or path.is_symlink()
+        path.unlink(missing_ok=True)
+        return there
 
 
 class Locks:

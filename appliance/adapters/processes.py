@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO, cast
 
 from appliance.errors import CommandFailed
 
@@ -52,7 +52,7 @@ class Completed:
 def run(  # noqa: PLR0913 - every option is a keyword with a default
     argv: Sequence[str | os.PathLike[str]],
     *,
-    stdin: str | None = None,
+    stdin: str | bytes | None = None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
@@ -60,12 +60,13 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     log: Path | None = None,
     on_line: Callable[[str], None] | None = None,
     hint: str | None = None,
+    attended: bool = False,
 ) -> Completed:
     """Run a program to its end and return what it did.
 
     Args:
         argv: the program and its arguments; never a shell line.
-        stdin: text for its standard input; nothing is inherited from ours.
+        stdin: text or bytes for its standard input; nothing is inherited from ours.
         cwd: the folder to run in.
         env: variables added to (or, when empty, removed from) our own environment.
         timeout: seconds after which the whole process group is ended; None waits for ever.
@@ -73,13 +74,15 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
         log: a file to which both outputs are appended as well.
         on_line: called with each line of either output as it comes (from another thread).
         hint: what the operator should do when this fails.
+        attended: let it talk with the person itself, on our terminal and our standard error;
+            it is then ended alone, without grandchildren.
 
     Raises:
         CommandFailed: the program is missing, ran past its limit, or (with ``check``) failed.
     """
     words = tuple(os.fspath(word) for word in argv)
     began = time.monotonic()
-    process = _start(words, cwd, env, hint)
+    process = _start(words, cwd, env, hint, attended=attended)
     _running.add(process)
     sinks = _Sinks(process, log, on_line)
     try:
@@ -192,7 +195,12 @@ class _Sinks:
 
 
 def _start(
-    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, hint: str | None
+    words: tuple[str, ...],
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    hint: str | None,
+    *,
+    attended: bool,
 ) -> subprocess.Popen[str]:
     merged = {**os.environ, **(env or {})}
     try:
@@ -200,12 +208,13 @@ def _start(
             words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=None if attended else subprocess.PIPE,
             cwd=cwd,
             env={key: value for key, value in merged.items() if value},
             text=True,
             errors="replace",
-            start_new_session=True,
+            # A session of its own would have no terminal to ask for a passphrase.
+            start_new_session=not attended,
         )
     except OSError as error:
         raise CommandFailed(
@@ -214,21 +223,26 @@ def _start(
         ) from error
 
 
-def _feed(process: subprocess.Popen[str], stdin: str | None) -> None:
+def _feed(process: subprocess.Popen[str], stdin: str | bytes | None) -> None:
     pipe = process.stdin
     if pipe is None:
         return
     # A program that ends without reading is judged by its exit status, not by our broken pipe.
     with contextlib.suppress(BrokenPipeError):
-        if stdin is not None:
+        if isinstance(stdin, bytes):
+            cast("TextIO", pipe).buffer.write(stdin)
+        elif stdin is not None:
             pipe.write(stdin)
         pipe.close()
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, number)
+        with contextlib.suppress(PermissionError):
+            try:
+                os.killpg(process.pid, number)
+            except ProcessLookupError:  # no group of its own, or gone already
+                process.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_GRACE_SECONDS)
             return

@@ -33,8 +33,9 @@ SETTINGS: Final = "group_vars/all/site.yml"
 VAULT: Final = "group_vars/all/vault.yml"
 
 _HARMLESS: Final = {".md", ".txt", ".rst", ".orig", ".bak", ".swp", ".crt", ".pem", ".pub"}
-# ssh-keygen -R leaves the .old one; Ansible ignores both by our ansible.cfg.
-_KNOWN: Final = {HOSTS, "group_vars", "host_vars", "known_hosts", "known_hosts.old"}
+# ssh-keygen -R leaves the .old one; Ansible ignores the plain files by our ansible.cfg.
+_PLAIN: Final = {"known_hosts", "known_hosts.old", "allowed_signers"}
+_KNOWN: Final = {HOSTS, "group_vars", "host_vars", *_PLAIN}
 _VAULT_HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
 
 
@@ -89,7 +90,7 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
     reader = _Reader(directory)
     draft = reader.draft()
     faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader, draft)]
-    faults.extend(_authority_faults(directory, draft))
+    faults.extend(_missing_files(directory, draft))
     faults = list(dict.fromkeys(_shown(directory, fault) for fault in faults))
     order = {document.file: index for index, document in enumerate(reader.documents)}
     faults.sort(key=lambda fault: (order.get(_inside(directory, fault), len(order)), fault.line))
@@ -248,7 +249,14 @@ def _path(directory: Path, text: str) -> Path:
     return path if path.is_absolute() else (directory / path).resolve()
 
 
-def _authority_faults(directory: Path, draft: Draft) -> Iterator[SiteFault]:
+def _missing_files(directory: Path, draft: Draft) -> Iterator[SiteFault]:
+    signers = draft.value.bundle_signers if draft.value else None
+    if signers is not None and not _path(directory, signers).is_file():
+        yield draft.fault(
+            ("bundle_signers",),
+            f"there is no file {_path(directory, signers)}",
+            "put the keys that may sign bundles there, or write null to take any bundle",
+        )
     brings = draft.value.certificates.organisation_ca if draft.value else None
     if brings is not None and not _path(directory, brings).is_file():
         yield draft.fault(
@@ -278,4 +286,6 @@ def _resolved(site: Site) -> Site:
     if settings.certificates.organisation_ca is not None:
         path = str(_path(site.directory, settings.certificates.organisation_ca))
         update["certificates"] = settings.certificates.model_copy(update={"organisation_ca": path})
+    if settings.bundle_signers is not None:
+        update["bundle_signers"] = str(_path(site.directory, settings.bundle_signers))
     return replace(site, settings=settings.model_copy(update=update)) if update else site

@@ -179,11 +179,13 @@ class Application:
 
         site = load_site(directory)
         found = BundleDirectory(bundle) if bundle else None
+        signers = site.settings.bundle_signers
         desired = Desired(
             site=site,
             release=load_release(site.settings.appliance_release),
             manifest=found.manifest if found else None,
             bundle_digest=found.digest if found else None,
+            signature=found.signature(Path(signers)) if found and signers else None,
             vendor_bundle=find_vendor_bundle(site),
             vendor_bundle_file=str(vendor_bundle_path(site) or ""),
         )

@@ -14,6 +14,7 @@ import click
 
 from appliance import __version__
 from appliance.adapters.artifacts.taking import Sources
+from appliance.adapters.bundle_signature import SshSigner, read_signature
 from appliance.adapters.bundle_writer import BundleWriter, Locks
 from appliance.adapters.cache import Cache
 from appliance.adapters.content import (
@@ -23,6 +24,7 @@ from appliance.adapters.content import (
     load_release_with_standins,
 )
 from appliance.errors import ApplianceError
+from appliance.model.signature import Signature
 from appliance.model.taken import Taken
 from appliance.workflows.bundle_build import BuildPorts, BuildRequest, Built, build_bundle
 from appliance.workflows.bundle_ports import BuildObserver
@@ -38,6 +40,7 @@ def build(
     *,
     jobs: int = DEFAULT_JOBS,
     files: Path | None = None,
+    sign_key: Path | None = None,
     replace_other: bool = False,
     standins: bool = False,
     observer: BuildObserver | None = None,
@@ -57,6 +60,7 @@ def build(
         store=BundleWriter(directory, cache, replace_other=replace_other),
         lock=locks,
         observer=progress,
+        signer=SshSigner(directory, sign_key) if sign_key else None,
     )
     request = BuildRequest(
         release=found,
@@ -67,6 +71,11 @@ def build(
     )
     with progress if isinstance(progress, BuildProgress) else nullcontext():
         return build_bundle(request, ports)
+
+
+def signature_of(directory: Path) -> Signature:
+    """Whether the bundle that was built has a signature; whose is not asked."""
+    return read_signature(directory, b"", None)
 
 
 class BuildProgress:

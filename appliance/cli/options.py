@@ -76,6 +76,16 @@ def output_option(command: Command) -> Command:
     )(command)
 
 
+def allowed_signers_option(command: Command) -> Command:
+    """Add ``--allowed-signers FILE``."""
+    return click.option(
+        "--allowed-signers",
+        type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        envvar="APPLIANCE_ALLOWED_SIGNERS",
+        help="An ssh allowed_signers file: who may have signed the bundle.",
+    )(command)
+
+
 def dry_run_option(command: Command) -> Command:
     """Add ``--dry-run``."""
     return click.option(

@@ -130,6 +130,20 @@ class BundleManifest:
         }
 
 
+@dataclass(frozen=True)
+class Sealed:
+    """A manifest as it was written.
+
+    Attributes:
+        digest: sha256 of the file, hex: the bundle digest.
+        signature_removed: whether there was a signature, of other bytes than these.
+    """
+
+    digest: str
+    manifest: BundleManifest
+    signature_removed: bool = False
+
+
 def _artifact(data: Mapping[str, Any]) -> BundledArtifact:
     source = data["source"]
     skipped = tuple((s["kind"], s["ref"], s["reason"]) for s in source.get("skipped", ()))

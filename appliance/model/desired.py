@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
     from appliance.model.release import Release
+    from appliance.model.signature import Signature
     from appliance.model.site import Node, Site
     from appliance.model.vendor_bundle import VendorBundle
 
@@ -28,6 +29,8 @@ class Desired:
         manifest: of the bundle at hand; None when none was given. The planner then trusts the
             bundle in custody on the services node, by its own digests.
         bundle_digest: sha256 of the bundle's ``manifest.json``, hex; None without a bundle.
+        signature: of the bundle at hand, checked against the site's ``bundle_signers``; None when
+            the site names none, or there is no bundle at hand.
         vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
         vendor_bundle_file: where the site says that it is, or an empty string.
     """
@@ -36,6 +39,7 @@ class Desired:
     release: Release
     manifest: BundleManifest | None = None
     bundle_digest: str | None = None
+    signature: Signature | None = None
     vendor_bundle: VendorBundle | None = None
     vendor_bundle_file: str = ""
 

@@ -114,6 +114,11 @@ STAND_INS = (
         "reading them from real firmware",
     ),
     StandIn(
+        "GPUs and NVIDIA's GPU Operator",
+        "with --gpus: a chart of the same names, a device plugin and a small nvidia-smi",
+        "drivers, CUDA, MIG, DCGM, NVIDIA's own software",
+    ),
+    StandIn(
         "capability SYS_RESOURCE",
         "/usr/local/sbin/runc in each node, on hosts that lack it",
         "negative oom_score_adj of system pods",

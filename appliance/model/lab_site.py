@@ -48,15 +48,28 @@ class LabSite:
     host_vars: Mapping[str, Mapping[str, Any]]
 
 
-def lab_site(lab: Lab, *, release: str, operating_system: str, private_key: Path) -> LabSite:
-    """The site of a lab: settings, groups and one set of values per node."""
+def lab_site(
+    lab: Lab, *, release: str, operating_system: str, private_key: Path, gpus: int = 0
+) -> LabSite:
+    """The site of a lab: settings, groups and one set of values per node.
+
+    Args:
+        lab: its network and nodes.
+        release: the release to install.
+        operating_system: what the nodes run.
+        private_key: how they are reached.
+        gpus: how many each worker has; workers without are CPU workers.
+    """
     control_plane = tuple(node.name for node in lab.nodes if node.control_plane)
     workers = tuple(node.name for node in lab.nodes if not node.control_plane)
     groups = {"control_plane": control_plane, "services": (lab.services.name,)}
     if workers:
-        groups["cpu_workers"] = workers
+        groups["gpu_workers" if gpus else "cpu_workers"] = workers
+    settings = _settings(lab, release, operating_system, private_key)
+    if gpus:
+        settings["gpu"] = {"driver": "container"}
     return LabSite(
-        settings=_settings(lab, release, operating_system, private_key),
+        settings=settings,
         groups=groups,
         host_vars={
             node.name: {"address": f"{node.address}/{lab.subnet.prefixlen}", "hardware": HARDWARE}

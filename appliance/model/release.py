@@ -51,6 +51,7 @@ class Versions(Frozen):
     crane: str
     registry: str
     busybox: str
+    gpu_operator: str | None = None
 
 
 class Artifact(Frozen):
@@ -198,7 +199,7 @@ class Release(Frozen):
         Raises:
             ConfigError: every version that differs, with the one that it should be.
         """
-        ours = self.versions_on(os_name).model_dump()
+        ours = self.versions_on(os_name).model_dump(exclude_none=True)
         faults = [
             f"{part} {version}: this release has {ours.get(part, 'no such part')}"
             for part, version in wanted.items()

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model import postconditions, postconditions_runai
+from appliance.model import postconditions, postconditions_gpu, postconditions_runai
+from appliance.model.gpu import gpu_nodes
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -35,6 +36,13 @@ def _control_plane(site: Site) -> tuple[Node, ...]:
 
 def _workers(site: Site) -> tuple[Node, ...]:
     return site.workers
+
+
+def _gpu(site: Site) -> tuple[Node, ...]:
+    """The workers with GPUs, and the control plane, from which the operator is brought."""
+    if site.settings.gpu is None:
+        return ()
+    return (*site.control_plane, *gpu_nodes(site))
 
 
 def _runai(site: Site) -> tuple[Node, ...]:
@@ -116,6 +124,16 @@ STEPS: tuple[Step, ...] = (
         postconditions.workers,
         patience_seconds=180,
         proof=postconditions.network_proof,
+    ),
+    Step(
+        "gpu",
+        "pods can ask for every GPU",
+        _gpu,
+        postconditions_gpu.gpu,
+        # A driver in a container is compiled on the node.
+        patience_seconds=900,
+        together=True,
+        proof=postconditions_gpu.gpu_proof,
     ),
     Step(
         "runai",

@@ -17,7 +17,13 @@ from appliance.model.bundle import BundledArtifact, BundleManifest, SourceUsed
 from appliance.model.release import Artifact, Release
 from appliance.model.sources import ComposeSource, Source
 from appliance.model.taken import Taken, TakenFile
-from appliance.workflows.bundle_ports import ArtifactSources, BuildObserver, BundleStore, LockFile
+from appliance.workflows.bundle_ports import (
+    ArtifactSources,
+    BuildObserver,
+    BundleSigner,
+    BundleStore,
+    LockFile,
+)
 
 PACKAGES = "packages"
 WHEELS = "wheels"
@@ -48,6 +54,7 @@ class BuildPorts:
     store: BundleStore
     lock: LockFile
     observer: BuildObserver
+    signer: BundleSigner | None = None
 
 
 @dataclass(frozen=True)
@@ -60,10 +67,11 @@ class Built:
 
 
 def build_bundle(request: BuildRequest, ports: BuildPorts) -> Built:
-    """Take, write, seal.
+    """Take, write, seal; sign, when there is somebody to.
 
     Raises:
         BuildFailed: artifacts could not be had from any source; one line for each.
+        CommandFailed: the bundle is whole, and could not be signed.
         Refused: the directory holds something else.
     """
     ports.store.prepare(request.release.name, request.os_name)
@@ -83,8 +91,15 @@ def build_bundle(request: BuildRequest, ports: BuildPorts) -> Built:
     manifest = _manifest(request, shipped, outcomes)
     learned = dict(one.taken.learned for one in outcomes.values() if one.taken.learned)
     ports.lock.record(learned)
-    digest, sealed = ports.store.seal(manifest)
-    return Built(digest, sealed, learned)
+    sealed = ports.store.seal(manifest)
+    if sealed.signature_removed:
+        ports.observer.note(
+            "the manifest is another one now: removed the signature of the earlier one"
+        )
+    if ports.signer:
+        ports.observer.note(f"signing: {ports.signer.path}")
+        ports.signer.sign()
+    return Built(sealed.digest, sealed.manifest, learned)
 
 
 @dataclass(frozen=True)

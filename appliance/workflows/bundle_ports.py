@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from appliance.errors import ApplianceError
-    from appliance.model.bundle import BundleManifest
+    from appliance.model.bundle import BundleManifest, Sealed
     from appliance.model.release import Artifact
     from appliance.model.sources import Source
     from appliance.model.taken import Taken, TakenFile
@@ -49,10 +49,25 @@ class BundleStore(Protocol):
         ``images``: ``name:tag`` -> sha256 of its manifest, and that manifest's media type.
         """
 
-    def seal(self, manifest: BundleManifest) -> tuple[str, BundleManifest]:
-        """List every file in the manifest, write it last; returns its sha256, and it.
+    def seal(self, manifest: BundleManifest) -> Sealed:
+        """List every file in the manifest, write it last, and remove a signature of other bytes.
 
         A manifest that differs in nothing but its date stays as it is.
+        """
+
+
+class BundleSigner(Protocol):
+    """Somebody's key, and the bundle that it is to sign."""
+
+    @property
+    def path(self) -> str:
+        """Where the signature is written."""
+
+    def sign(self) -> bool:
+        """Sign the manifest as it is now; whether another signature was there before.
+
+        Raises:
+            ApplianceError: it could not be signed.
         """
 
 

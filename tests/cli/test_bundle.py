@@ -111,7 +111,9 @@ def test_build_shows_progress_on_stderr_and_the_result_on_stdout(
     assert "binary tool: from go" in shown.err
     assert "0 left" in shown.err
     assert "digest: dddd" in shown.out
+    assert "signature: none" in shown.out
     assert builds.arguments["jobs"] == 1
+    assert builds.arguments["sign_key"] is None
     assert builds.arguments["replace_other"] is True
 
 
@@ -119,6 +121,17 @@ def test_build_as_json_names_what_nothing_vouches_for(builds: Builds, capsys: Ca
     assert run([*BUILD, "-o", "json", "out"]) == 0
     assert json.loads(capsys.readouterr().out)["verified_never"] == ["tool"]
     assert builds.arguments["replace_other"] is False
+
+
+def test_build_hands_the_key_on_that_is_to_sign(
+    builds: Builds, tmp_path: Path, capsys: Capture
+) -> None:
+    key = tmp_path / "key"
+    assert run([*BUILD, "--sign-key", str(key), "out"]) == 2
+    assert "does not exist" in capsys.readouterr().err
+    key.write_text("")
+    assert run([*BUILD, "--sign-key", str(key), "out"]) == 0
+    assert builds.arguments["sign_key"] == key
 
 
 def test_a_build_that_lacks_something_exits_with_1(builds: Builds, capsys: Capture) -> None:

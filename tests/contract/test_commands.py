@@ -16,7 +16,7 @@ DAILY = {"install", "plan", "status", "history", "health"}
 VERBS = {
     "site": {"init", "check", "show", "schema", "adopt"},
     "lab": {"up", "down", "status", "shell"},
-    "bundle": {"build", "verify", "prove", "show", "delta", "export"},
+    "bundle": {"build", "sign", "verify", "prove", "show", "delta", "export"},
     "hardware": {"list", "show", "inspect", "qualify"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
@@ -29,9 +29,10 @@ VERBS = {
 # Commands that change something somewhere; the others only look.
 CHANGING = {
     ("install",), ("site", "init"), ("lab", "up"), ("lab", "down"), ("bundle", "build"),
+    ("bundle", "sign"),
 }  # fmt: skip
 # Modules beside the workflows: Protocols, and the look that several of them share.
-NO_COMMAND = {"__init__", "survey"}
+NO_COMMAND = {"__init__", "gpu_proof", "survey"}
 
 
 def _walk(

@@ -11,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from appliance.model.preflight import capacity, identity, naming, network, software, vendor
+from appliance.model.preflight import (
+    capacity,
+    gpu,
+    identity,
+    naming,
+    network,
+    software,
+    supply,
+    vendor,
+)
 from appliance.model.preflight.finding import Check, Finding, Severity, Subject
 from appliance.model.preflight.questions import probe_arguments
 
@@ -82,6 +91,13 @@ CHECKS: tuple[Check, ...] = (
     software.updates,
     software.nouveau,
     software.failed_units,
+    supply.bundle_signature,
+    gpu.gpu_operator,
+    gpu.gpu_bundle,
+    gpu.gpu_on_pci,
+    gpu.gpu_driver,
+    gpu.gpu_fabric_manager,
+    gpu.gpu_kernel_packages,
     vendor.vendor_bundle,
     vendor.vendor_bundle_space,
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from appliance.errors import ApplianceError, SourceUnavailable
-from appliance.model.bundle import BundleManifest
+from appliance.model.bundle import BundleManifest, Sealed
 from appliance.model.release import Artifact, Release
 from appliance.model.sources import Source
 from appliance.model.taken import Taken, TakenFile, Verified
@@ -143,6 +143,7 @@ class FakeStore:
         self.images: dict[str, tuple[str, str]] = {}
         self.sealed: BundleManifest | None = None
         self.prepared: tuple[str, str] | None = None
+        self.signed_before = False
 
     def prepare(self, release: str, os_name: str) -> None:
         """Remember it."""
@@ -153,10 +154,10 @@ class FakeStore:
         self.files = {file.path: file for file in files}
         self.images = dict(images)
 
-    def seal(self, manifest: BundleManifest) -> tuple[str, BundleManifest]:
+    def seal(self, manifest: BundleManifest) -> Sealed:
         """Remember it."""
         self.sealed = manifest
-        return "dd" * 32, manifest
+        return Sealed("dd" * 32, manifest, signature_removed=self.signed_before)
 
 
 class FakeLock:

@@ -28,6 +28,20 @@ from tests.unit.bundle.samples import (
 )
 
 
+class FakeSigner:
+    """Signs what the store holds when it is asked."""
+
+    path = "/media/bundle/manifest.json.sig"
+
+    def __init__(self, store: FakeStore) -> None:
+        self._store = store
+        self.signed: BundleManifest | None = None
+
+    def sign(self) -> bool:
+        self.signed = self._store.sealed
+        return False
+
+
 class Build:
     """One build with fakes."""
 
@@ -36,12 +50,13 @@ class Build:
         self.store = FakeStore()
         self.lock = FakeLock()
         self.observer = FakeObserver()
+        self.signer: FakeSigner | None = None
         self._request = BuildRequest(
             release(*artifacts), "debian-12", "0.1.0", "2026-01-01T00:00:00Z", jobs
         )
 
     def run(self) -> Built:
-        ports = BuildPorts(self.sources, self.store, self.lock, self.observer)
+        ports = BuildPorts(self.sources, self.store, self.lock, self.observer, self.signer)
         return build_bundle(self._request, ports)
 
     def source_of(self, name: str, manifest: BundleManifest) -> tuple[str, tuple[Any, ...]]:
@@ -175,3 +190,21 @@ def test_what_begins_while_an_interrupt_ends_the_rest_is_ended_too() -> None:
         build.run()
     assert len(began) <= 2
     assert not [name for name in build.observer.outcomes if name.startswith("binary")]
+
+
+def test_a_bundle_is_signed_when_it_is_sealed() -> None:
+    build = Build(artifact("tool"))
+    build.signer = FakeSigner(build.store)
+    assert build.signer.signed is None
+    built = build.run()
+    assert build.signer.signed == built.manifest
+    assert any("signing: /media/bundle/manifest.json.sig" in note for note in build.observer.notes)
+
+
+def test_a_signature_that_was_removed_is_told() -> None:
+    build = Build(artifact("tool"))
+    build.run()
+    assert not any("signature" in note for note in build.observer.notes)
+    build.store.signed_before = True
+    build.run()
+    assert any("removed the signature of the earlier" in note for note in build.observer.notes)

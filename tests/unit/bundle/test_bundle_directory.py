@@ -37,6 +37,7 @@ class Maker:
         self.directory = directory
         self.created = "2026-01-01T00:00:00Z"
         self.tool = b"tool"
+        self.signature_removed = False
 
     def make(self, os_name: str = "debian-12", *, replace_other: bool = False) -> str:
         writer = BundleWriter(self.directory, self.cache, replace_other=replace_other)
@@ -52,9 +53,11 @@ class Maker:
         writer.write(files, {"web:v1": (manifest.sha256, MANIFEST_TYPE)})
         images = {"web:v1": f"sha256:{manifest.sha256}"}
         wanted = BundleManifest("r1", os_name, "amd64", "0", self.created, images=images)
-        digest, sealed = writer.seal(wanted)
-        assert {file.path for file in sealed.files} >= {"bin/tool", "images/index.json"}
-        return digest
+        sealed = writer.seal(wanted)
+        paths = {file.path for file in sealed.manifest.files}
+        assert paths >= {"bin/tool", "images/index.json"}
+        self.signature_removed = sealed.signature_removed
+        return sealed.digest
 
     def faults(self) -> list[str]:
         found = BundleDirectory(self.directory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -100,3 +101,19 @@ def _is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
+
+
+def test_bytes_are_fed_as_they_are() -> None:
+    done = processes.run(["od", "-An", "-tx1"], stdin=b"\xff\x00\xc3")
+    assert done.stdout.split() == ["ff", "00", "c3"]
+
+
+def test_what_is_attended_keeps_our_terminal_and_is_still_ended_in_time() -> None:
+    ours = os.getsid(0)
+    script = "import os; print(os.getsid(0))"
+    assert int(processes.run([sys.executable, "-c", script], attended=True).stdout) == ours
+    assert int(processes.run([sys.executable, "-c", script]).stdout) != ours
+    began = time.monotonic()
+    with pytest.raises(CommandFailed, match=r"did not finish within 0\.2 s"):
+        processes.run(["sleep", "60"], attended=True, timeout=0.2)
+    assert time.monotonic() - began < 10

@@ -14,7 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.cluster import Cluster, ClusterState, NoCluster, Unreachable
+from appliance.model.cluster import (
+    Cluster,
+    ClusterState,
+    GpuStack,
+    HelmRelease,
+    NoCluster,
+    Unreachable,
+)
 from appliance.model.desired import Desired
 from appliance.model.plan import Plan
 from appliance.model.planner import Scope, plan
@@ -63,13 +70,36 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         for pod in found.pods
         if pod.node not in gone and pod.name not in case.get("pods_without", [])
     )
-    return Cluster(
-        nodes,
-        pods,
-        found.version,
-        case.get("pod_network", found.pod_network),
-        tuple(case.get("missing", ())),
+    return dataclasses.replace(
+        found,
+        nodes=nodes,
+        pods=pods,
+        pod_network=case.get("pod_network", found.pod_network),
+        missing=tuple(case.get("missing", ())),
+        releases=_releases(case, found),
+        gpu_stack=_gpu_stack(case, found),
     )
+
+
+def _releases(case: dict[str, Any], found: Cluster) -> tuple[HelmRelease, ...]:
+    changes = case.get("releases", {})
+    return tuple(
+        dataclasses.replace(release, **changes.get(release.name, {}))
+        for release in found.releases
+        if changes.get(release.name, "as it is") is not None
+    )
+
+
+def _gpu_stack(case: dict[str, Any], found: Cluster) -> GpuStack | None:
+    if found.gpu_stack is None:
+        return None
+    broken = case.get("pods_broken", {})
+    pods = tuple(
+        dataclasses.replace(pod, ready=pod.name not in broken, reason=broken.get(pod.name, ""))
+        for pod in found.gpu_stack.pods
+        if pod.name not in case.get("pods_without", [])
+    )
+    return dataclasses.replace(found.gpu_stack, pods=pods, **case.get("gpu_stack", {}))
 
 
 def _plan(case: dict[str, Any]) -> Plan:

@@ -19,6 +19,7 @@ from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import CHECKS, Finding, preflight
+from appliance.model.signature import Signature
 from appliance.model.site import Node
 from tests import samples
 from tests.unit.preflight import machines
@@ -42,6 +43,8 @@ def _desired(case: dict[str, Any]) -> Desired:
     if wish.manifest is not None and "manifest" in case:
         document = wish.manifest.as_json() | case["manifest"]
         wish = dataclasses.replace(wish, manifest=type(wish.manifest).parse(document))
+    if "signature" in case:
+        wish = dataclasses.replace(wish, signature=Signature(**case["signature"]))
     vendor = judged(**case["vendor"]) if "vendor" in case else None
     return dataclasses.replace(wish, vendor_bundle=vendor, vendor_bundle_file="/media/runai.tar")
 

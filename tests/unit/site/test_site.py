@@ -72,17 +72,20 @@ def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
 ) -> None:
     directory = copy_of_example(tmp_path / "rack7")
     (directory / "ca.crt").write_text("a certificate", encoding="utf-8")
+    (directory / "allowed_signers").write_text("ada ssh-ed25519 AAAA", encoding="utf-8")
     path = directory / "group_vars/all/site.yml"
     text = path.read_text(encoding="utf-8")
     text = text.replace("# private_key: null", "private_key: .appliance/ssh/id_ed25519")
     text = text.replace(
         "# certificates: {organisation_ca: null}", "certificates: {organisation_ca: ca.crt}"
     )
+    text = text.replace("# bundle_signers: null", "bundle_signers: allowed_signers")
     path.write_text(text, encoding="utf-8")
     monkeypatch.chdir(directory)
     site = load_site(Path(), known=KNOWN)
     assert site.settings.ssh.private_key == str(directory / ".appliance/ssh/id_ed25519")
     assert site.settings.certificates.organisation_ca == str(directory / "ca.crt")
+    assert site.settings.bundle_signers == str(directory / "allowed_signers")
 
 
 def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
@@ -98,9 +101,9 @@ def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
     assert any("/nowhere/key" in warning for warning in check.site.warnings)
 
 
-def test_what_ssh_keygen_leaves_is_no_fault(tmp_path: Path) -> None:
+def test_the_files_of_ssh_are_no_fault(tmp_path: Path) -> None:
     directory = copy_of_example(tmp_path / "rack7")
-    for name in ("known_hosts", "known_hosts.old"):
+    for name in ("known_hosts", "known_hosts.old", "allowed_signers"):
         (directory / name).write_text("198.51.100.11 ssh-ed25519 AAAA\n", encoding="utf-8")
     assert check_site(directory, known=KNOWN).faults == ()
 

@@ -1,0 +1,50 @@
+"""Sign a bundle: vouch, with an SSH key, for exactly what its manifest says.
+
+Only a bundle that is whole is signed: a good signature over a manifest whose files are broken would
+send somebody to an air-gapped site with a medium that the install refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.errors import BundleRefused
+
+if TYPE_CHECKING:
+    from appliance.workflows.bundle_ports import BundleSigner
+    from appliance.workflows.ports import Bundle
+
+
+@dataclass(frozen=True)
+class Signed:
+    """What came of it.
+
+    Attributes:
+        signature: path of the signature.
+        replaced: whether another signature was there before.
+    """
+
+    signature: str
+    replaced: bool
+
+
+def sign_bundle(bundle: Bundle, signer: BundleSigner, note: Callable[[str], None]) -> Signed:
+    """Check every byte, then sign.
+
+    Raises:
+        BundleRefused: the bundle is not whole; nothing was signed.
+        CommandFailed: the signature could not be made.
+    """
+    note("checking every byte of the bundle")
+    faults = bundle.faults()
+    if faults:
+        manifest = bundle.manifest
+        raise BundleRefused(
+            f"the bundle {bundle.directory} is not whole, and was not signed: {faults[0]}",
+            details=faults[1:],
+            hint=f"appliance bundle build --release {manifest.release} --os {manifest.os} "
+            f"{bundle.directory} mends it from the cache",
+        )
+    return Signed(signer.path, signer.sign())
