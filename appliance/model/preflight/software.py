@@ -9,6 +9,8 @@ from appliance.model.preflight.finding import Finding, Subject
 ASKED_MODULES = ("br_netfilter", "overlay", "vxlan", "nf_conntrack")
 OTHER_DRIVERS = ("aufs", "devicemapper", "btrfs", "zfs", "vfs", "overlay")
 AUTOMATIC = ("apt.systemd.dai", "apt-get -qq", "unattended-upgr", "apt-daily", "packagekitd")
+# Holding a package is such a write; a killed run of ours may have just begun one.
+MOMENTARY = ("dpkg --set-selections",)
 OUR_NETWORK = "10-flannel.conflist"
 RUNTIME_PACKAGES = (
     "docker-ce",
@@ -50,6 +52,13 @@ def package_lock(subject: Subject) -> Iterator[Finding]:
             f"the package manager locked by {holder}, a job of an earlier run",
             "the job to end; the install waits for it",
             subject.ssh("systemctl list-units 'appliance-*'"),
+        )
+    elif any(name in str(holder) for name in MOMENTARY):
+        yield subject.info(
+            "package_lock",
+            f"the package manager locked by {holder}, for a moment",
+            "that to end; the install waits for it",
+            subject.ssh(f"ps -fp {str(holder).split()[0]}"),
         )
     elif any(name in str(holder) for name in AUTOMATIC):
         yield subject.warning(

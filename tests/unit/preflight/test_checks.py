@@ -30,6 +30,10 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     for path in sorted((machines.DATA / "preflight" / "cases").glob("*.yml"))
     for case in yaml.safe_load(path.read_text(encoding="utf-8"))
 ]
+KEYS = {
+    *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
+    *("see", "received_after_seconds", "accepted", "findings", "also"),
+}
 MODELS = load_hardware()
 MINIMA = load_role_minima()
 
@@ -151,3 +155,7 @@ def test_forty_nodes_alike_have_nothing_to_complain_of() -> None:
     seen = {node.name: Photograph(machines.bare(node)) for node in wish.site.nodes}
     findings = preflight(wish, seen, Observed(seen, NoCluster()))
     assert {finding.severity for finding in findings} <= {"info"}
+
+
+def test_no_case_says_what_nobody_reads() -> None:
+    assert {key for _, case in CASES for key in case} - KEYS == set()
