@@ -27,7 +27,7 @@ options:
   domain: {description: The backend's name, type: str, required: true}
   authority: {description: The CA (PEM file) that vouches for it, type: path, required: true}
   username: {description: Who logs in, type: str, required: true}
-  password: {description: The password, type: str, required: true}
+  password_path: {description: A file that holds the password alone, type: path, required: true}
   cluster: {description: What the backend calls the cluster, type: str, required: true}
   path: {description: Where the values are written, type: path, required: true}
   timeout_seconds:
@@ -52,7 +52,7 @@ EXAMPLES = r"""
     domain: runai.rack.example
     authority: /etc/appliance/ca.crt
     username: test@run.ai
-    password: "{{ vault_runai_admin_password }}"
+    password_path: /run/appliance/runai-password
     cluster: rack
     path: /etc/appliance/runai/runai-rack.yaml
 """
@@ -256,7 +256,7 @@ def main():
             domain={"type": "str", "required": True},
             authority={"type": "path", "required": True},
             username={"type": "str", "required": True},
-            password={"type": "str", "required": True, "no_log": True},
+            password_path={"type": "path", "required": True, "no_log": False},
             cluster={"type": "str", "required": True},
             path={"type": "path", "required": True},
             timeout_seconds={"type": "int", "default": 120},
@@ -267,6 +267,7 @@ def main():
     if module.check_mode:
         module.exit_json(changed=not Path(want["path"]).exists())
     try:
+        want["password"] = Path(want["password_path"]).read_text().strip("\n")
         context = ssl.create_default_context(cafile=want["authority"])
         backend, record = Backend(want["domain"], context), Record(Kubectl.of(module))
         uuid, values, created = insist(
