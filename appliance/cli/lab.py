@@ -14,6 +14,7 @@ from appliance.cli.render import print_json, print_table
 from appliance.errors import Refused
 from appliance.model.lab_gpus import MOST
 from appliance.model.lab_host import packages_for
+from appliance.model.lab_site import LabExtras
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -98,7 +99,7 @@ def up(
     """
     from appliance.cli.lab_parts import LabParts
 
-    parts = LabParts(app, name, site, bundle, release, gpus)
+    parts = LabParts(app, name, site, bundle, release, LabExtras(gpus))
     result = parts.up(
         int(control_planes), workers, lambda plan: _go(plan, yes), bare=bare, dry_run=dry_run
     )

@@ -14,6 +14,7 @@ from appliance.adapters.lab_host import LabMachine
 from appliance.adapters.lab_plays import LocalPlays
 from appliance.adapters.lab_sites import LabSiteFiles
 from appliance.adapters.podman import Podman
+from appliance.model.lab_site import NOTHING_ELSE, LabExtras
 from appliance.workflows.lab_down import LabDownPorts, lab_down
 from appliance.workflows.lab_up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, lab_up
 
@@ -43,20 +44,20 @@ class LabParts:
         site: Path | None,
         bundle: Path | None,
         release: str | None,
-        gpus: int = 0,
+        extras: LabExtras = NOTHING_ELSE,
     ) -> None:
         self._app = app
         self.name = name
         self.release = release or _newest_release()
         self.site = site or default_site(name)
-        self.gpus = gpus
+        self.extras = extras
         self.bundle = bundle or default_bundle(self.release, standins=self.standins)
         self._began = time.monotonic()
 
     @property
     def standins(self) -> bool:
         """Whether the bundle must hold the stand-ins of what a lab can not have."""
-        return self.gpus > 0
+        return self.extras.gpus > 0
 
     @property
     def kubeconfig(self) -> Path:
@@ -84,7 +85,7 @@ class LabParts:
             bundle_is_there=(self.bundle / "manifest.json").is_file(),
             install=not bare,
             dry_run=dry_run,
-            gpus=self.gpus,
+            extras=self.extras,
         )
         ports = LabUpPorts(
             host=LabMachine(),
@@ -114,7 +115,9 @@ class LabParts:
         from appliance.cli.site_options import site_ports
         from appliance.workflows.site_init import SiteInitRequest, site_init
 
-        request = SiteInitRequest(directory, site.settings, site.groups, site.host_vars)
+        request = SiteInitRequest(
+            directory, site.settings, site.groups, site.host_vars, secrets=site.secrets
+        )
         with site_ports(directory, None, True, None) as ports:
             site_init(request, *ports)
 

@@ -7,7 +7,7 @@ is a lab. What must not be here: writing the files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ REGISTRY_PORT, ARTIFACTS_PORT = 5000, 9443
 KEY = Path(".appliance", "ssh", "id_ed25519")
 PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
 VIRTUAL_ADDRESS_OFFSET = 10
+# The vendor's first password from 2.7 on, as its documentation prints it.
+ADMIN_PASSWORD = "Abcd!234"  # noqa: S105 - no secret: it is in a public page
 
 # kubeadm's SystemVerification wants the kernel's configuration from /lib/modules, which a container
 # has not; binaries built with Go 1.25 or later fail HTTPProxyCIDR, since Go refuses the URL that
@@ -46,10 +48,32 @@ class LabSite:
     settings: Mapping[str, Any]
     groups: Mapping[str, tuple[str, ...]]
     host_vars: Mapping[str, Mapping[str, Any]]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LabExtras:
+    """What a lab can have beside a cluster.
+
+    Attributes:
+        gpus: how many each worker has; workers without are CPU workers.
+        vendor_bundle: Run:ai's stand-in to install; None: none.
+    """
+
+    gpus: int = 0
+    vendor_bundle: Path | None = None
+
+
+NOTHING_ELSE = LabExtras()
 
 
 def lab_site(
-    lab: Lab, *, release: str, operating_system: str, private_key: Path, gpus: int = 0
+    lab: Lab,
+    *,
+    release: str,
+    operating_system: str,
+    private_key: Path,
+    extras: LabExtras = NOTHING_ELSE,
 ) -> LabSite:
     """The site of a lab: settings, groups and one set of values per node.
 
@@ -58,16 +82,21 @@ def lab_site(
         release: the release to install.
         operating_system: what the nodes run.
         private_key: how they are reached.
-        gpus: how many each worker has; workers without are CPU workers.
+        extras: what it has beside a cluster.
     """
     control_plane = tuple(node.name for node in lab.nodes if node.control_plane)
     workers = tuple(node.name for node in lab.nodes if not node.control_plane)
     groups = {"control_plane": control_plane, "services": (lab.services.name,)}
     if workers:
-        groups["gpu_workers" if gpus else "cpu_workers"] = workers
+        groups["gpu_workers" if extras.gpus else "cpu_workers"] = workers
     settings = _settings(lab, release, operating_system, private_key)
-    if gpus:
+    if extras.gpus:
         settings["gpu"] = {"driver": "container"}
+    secrets = {}
+    if extras.vendor_bundle and workers:
+        groups["system_nodes"] = workers[:1]
+        settings |= _runai(lab, extras.vendor_bundle)
+        secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
     return LabSite(
         settings=settings,
         groups=groups,
@@ -75,7 +104,21 @@ def lab_site(
             node.name: {"address": f"{node.address}/{lab.subnet.prefixlen}", "hardware": HARDWARE}
             for node in lab.nodes
         },
+        secrets=secrets,
     )
+
+
+def _runai(lab: Lab, vendor_bundle: Path) -> dict[str, Any]:
+    """Shared storage, a DNS server and the vendor's software; thresholds that a lab can meet."""
+    return {
+        "system_nodes_shared": True,
+        "runai": {
+            "vendor_bundle": str(vendor_bundle),
+            "own_dns": True,
+            "cluster_name": lab.name,
+            "minimum_free_gb": 1,
+        },
+    }
 
 
 def _settings(lab: Lab, release: str, operating_system: str, private_key: Path) -> dict[str, Any]:
