@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from appliance.adapters.kubernetes_surroundings import read_surroundings
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.cluster import (
     NETWORK_ANNOTATION,
@@ -29,6 +31,7 @@ from appliance.model.traces import cluster_traces
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
+    from appliance.model.observation import PodView
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node, Site
 
@@ -66,7 +69,10 @@ class KubernetesApi:
                 continue
             try:
                 with self.client(node) as client:
-                    return _read(client)
+                    found = _read(client)
+                    if self._site.settings.runai is None:
+                        return found
+                    return replace(found, surroundings=read_surroundings(client, _call))
             except _NotReadable as error:
                 reasons.append(f"{node.name}: {error}")
         return Unreachable("; ".join(reasons), traces)
@@ -85,6 +91,16 @@ class KubernetesApi:
         faults = prove_network(self, nodes, image)
         self._annotate(nodes, NETWORK_ANNOTATION, None if faults else _now())
         return faults
+
+    def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
+        """The same test, and how pods resolve ``names``; nothing is written on Node objects.
+
+        Raises:
+            ClusterError: the API refused what the test needs.
+        """
+        from appliance.adapters.network_proof import look_from_pods
+
+        return look_from_pods(self, nodes, image, names=names)
 
     def _annotate(self, nodes: Sequence[str], key: str, value: str | None) -> None:
         from kubernetes.client import CoreV1Api

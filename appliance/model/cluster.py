@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from appliance.model.surroundings import Surroundings
+
 SERIAL_ANNOTATION = "appliance.dev/dmi-serial"
 NETWORK_ANNOTATION = "appliance.dev/network-proven"
 
@@ -81,6 +83,7 @@ class Cluster:
         version: the API server's version, e.g. ``v1.23.5``.
         pod_network: flannel's ``Network`` (CIDR), or None when flannel is not there.
         missing: what of kubeadm's last phases is not there yet (names for people).
+        surroundings: what Run:ai meets there; read for a site with ``runai:`` only.
     """
 
     nodes: Mapping[str, ClusterNode]
@@ -88,6 +91,7 @@ class Cluster:
     version: str = ""
     pod_network: str | None = None
     missing: tuple[str, ...] = ()
+    surroundings: Surroundings | None = None
 
     @property
     def initialised(self) -> bool:
