@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import Final
 
-RESOLVE_SECONDS: Final = 3.0
+RESOLVE_SECONDS: Final = 2.0
 
 
 def resolve(names: Sequence[str], seconds: float = RESOLVE_SECONDS) -> dict[str, tuple[str, ...]]:
