@@ -29,7 +29,7 @@ def before_runai(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
         observed,
         certificate=read_backend_certificate(desired.site),
         control_host=resolve([desired.site.runai_domain]),
-        now=time.time(),
+        clock=time.time(),
     )
 
 
@@ -60,7 +60,7 @@ def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
         control_host=resolve([domain]),
         pods=None,
         certificate=read_backend_certificate(connected.site),
-        now=time.time(),
+        clock=time.time(),
     )
     if not with_pods:
         return facts, look

@@ -69,7 +69,7 @@ def before_change(
     *,
     certificate: BackendCertificate | None = None,
     control_host: Mapping[str, tuple[str, ...]] | None = None,
-    now: float | None = None,
+    clock: float | None = None,
 ) -> tuple[Finding, ...]:
     """What a plan of a site with ``runai:`` has to say before the first change.
 
@@ -81,11 +81,11 @@ def before_change(
         observed: photographs and the cluster's state.
         certificate: the one that the site names, if it names one.
         control_host: name -> its addresses, as the control host resolves it; None: not asked.
-        now: the control host's clock, UTC epoch seconds.
+        clock: the control host's clock, UTC epoch seconds.
     """
     if desired.site.settings.runai is None:
         return ()
-    facts = Facts(desired, observed, control_host, None, certificate, now)
+    facts = Facts(desired, observed, control_host, None, certificate, clock)
     return tuple(
         replace(finding, step=STEP, severity="warning" if facts.has_backend else finding.severity)
         for check in CHECKS

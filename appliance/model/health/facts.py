@@ -40,7 +40,7 @@ class Facts:
         control_host: name -> its addresses, as the control host resolves it.
         pods: what pods on every node saw.
         certificate: the backend's, when the site names one.
-        now: the control host's clock, UTC epoch seconds.
+        clock: the control host's clock, UTC epoch seconds.
     """
 
     desired: Desired
@@ -48,7 +48,7 @@ class Facts:
     control_host: Mapping[str, tuple[str, ...]] | None = None
     pods: PodView | None = None
     certificate: BackendCertificate | None = None
-    now: float | None = None
+    clock: float | None = None
 
     @property
     def site(self) -> Site:

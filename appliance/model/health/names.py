@@ -14,11 +14,11 @@ CONTROL_HOST = "control host"
 def certificate(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """Its chain, its names, its key and its time."""
     found = facts.certificate
-    if found is None or facts.now is None:
+    if found is None or facts.clock is None:
         yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
         return
     domain, days = facts.site.runai_domain, facts.runai.certificate_minimum_days
-    for fault in certificate_faults(found, domain, facts.now, days):
+    for fault in certificate_faults(found, domain, facts.clock, days):
         yield Finding(CONTROL_HOST, "certificate", *fault)
     if not found.unreadable:
         yield f"for {', '.join(found.names) or 'no name'}, signed by {found.links[-1].issuer}"

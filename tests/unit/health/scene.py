@@ -122,5 +122,5 @@ def facts(case: dict[str, Any]) -> Facts:
         control_host={DOMAIN: tuple(case.get("control_host", ["198.18.7.21"]))},
         pods=_pods(case),
         certificate=_certificate(case),
-        now=NOW,
+        clock=NOW,
     )

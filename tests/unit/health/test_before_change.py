@@ -22,7 +22,7 @@ def _findings(**case: Any) -> tuple[Finding, ...]:
         facts.observed,
         certificate=facts.certificate,
         control_host=facts.control_host,
-        now=facts.now,
+        clock=facts.clock,
     )
 
 
