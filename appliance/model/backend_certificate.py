@@ -106,7 +106,8 @@ def _names(certificate: BackendCertificate, name: str) -> Iterator[CertificateFa
 
 def _chain(certificate: BackendCertificate) -> Iterator[CertificateFault]:
     first, last = certificate.links[0], certificate.links[-1]
-    if first.is_authority:
+    # What "openssl req -x509" makes is a CA, too, by its defaults; its names tell it from one.
+    if first.is_authority and not certificate.names:
         yield CertificateFault(
             "error",
             f"a CA ({first.subject}) as the first certificate of {certificate.path}",

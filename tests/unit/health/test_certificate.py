@@ -26,6 +26,7 @@ def organisation(tmp_path_factory: pytest.TempPathFactory) -> Organisation:
     made.certificate("deep", "issuing-ca", NAMES)
     made.certificate("foreign", "other-ca", NAMES)
     made.certificate("own", "own", NAMES)
+    made.certificate("quick", "quick", f"{NAMES}\nbasicConstraints=critical,CA:TRUE")
     made.certificate("star", "org-ca", "subjectAltName=DNS:*.rack.test")
     made.certificate("elsewhere", "org-ca", "subjectAltName=DNS:www.example.com")
     made.certificate("nameless", "org-ca", "basicConstraints=CA:FALSE")
@@ -120,6 +121,13 @@ def test_what_is_wrong_is_said_in_one_sentence(
     faults = _faults(organisation, *chain, key=key, days_later=later)
     assert len(faults) == 1, faults
     assert [word for word in words if word not in faults[0]] == [], faults
+
+
+def test_what_openssl_signs_by_itself_is_told_as_that_and_not_as_a_ca(
+    organisation: Organisation,
+) -> None:
+    (fault,) = _faults(organisation, "quick.pem", key="quick.key")
+    assert "CN=quick signed itself" in fault
 
 
 def test_a_ca_in_the_first_place_is_named(organisation: Organisation) -> None:
