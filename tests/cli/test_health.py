@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.ssh import SshNodes
 from appliance.cli import exits
-from appliance.cli.app import Application
+from appliance.cli.app import Application, Connected
 from appliance.model.cluster import ClusterState
 from appliance.model.desired import Desired
 from appliance.model.health.facts import Facts
 from appliance.model.observation import Fault, Look, PodView
 from appliance.model.photograph import Photograph
+from appliance.model.preflight import Finding
 from appliance.model.site import Node, Site
 from tests.unit.health import scene
 
@@ -158,6 +161,24 @@ def test_the_vendors_tool_must_be_a_file(given: Scene, tmp_path: Path) -> None:
 def test_an_unknown_stage_is_a_typing_error(given: Scene) -> None:
     given()
     assert exits.run([*HEALTH, "--stage", "moon"]) == 2
+
+
+def test_a_plan_of_a_site_that_asks_for_runai_says_what_it_misses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("appliance.adapters.control_host.resolve", lambda _names: {})
+    seen = scene.facts({"groups": {"w1": ["gpu_workers"], "w2": ["cpu_workers"]}})
+    found = _preflight(seen)
+    assert {f.check: f.step for f in found}["system_nodes"] == "runai"
+    without = scene.facts({"site": {"runai": None}})
+    assert [finding for finding in _preflight(without) if finding.step] == []
+
+
+def _preflight(seen: Facts) -> Sequence[Finding]:
+    """What the command line's own preflight says of a case."""
+    nodes = SshNodes(seen.site)
+    connected = Connected(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
+    return connected.preflight(seen.desired, seen.observed.photographs, seen.observed)
 
 
 def test_help_says_what_it_starts_in_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:

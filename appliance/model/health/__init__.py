@@ -34,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     Check("prometheus", "metrics have one collector", cluster.prometheus, True),
     Check("registry", "images can be pulled everywhere", nodes.registry),
     Check("ca_trust", "every node trusts the site's CA", nodes.ca_trust),
+    Check("kubernetes_certificates", "the cluster's own last", nodes.kubernetes_certificates),
     Check("certificate", "clients will believe the backend", names.certificate, True),
     Check("dns_control_host", "the name resolves here", names.dns_control_host, True),
     Check("dns_nodes", "the name resolves on every node", names.dns_nodes, True),

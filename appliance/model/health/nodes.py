@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from appliance.model import groups, postconditions
+from appliance.model.backend_certificate import DAY
 from appliance.model.health.facts import Facts, Skipped
 from appliance.model.preflight.finding import Finding
 from appliance.model.preflight.naming import ANSWER_SECONDS
@@ -12,6 +14,8 @@ from appliance.model.preflight.naming import ANSWER_SECONDS
 SYSTEM_LABEL = "node-role.kubernetes.io/runai-system"
 SPREAD_ERROR_SECONDS = 60.0
 SPREAD_WARNING_SECONDS = 1.0
+CERTIFICATES_WARNING_DAYS = 60
+CERTIFICATES_ERROR_DAYS = 30
 
 
 def system_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
@@ -165,6 +169,36 @@ def ca_trust(facts: Facts) -> Iterator[Finding | Skipped | str]:
             "appliance install --until registry",
         )
     yield f"{len(found)} nodes"
+
+
+def kubernetes_certificates(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """The cluster's own certificates end after a year, and nothing renews them unasked."""
+    soonest: tuple[float, str] | None = None
+    for node, photo in facts.members():
+        ends = [
+            (datetime.fromisoformat(entry["not_after"]).timestamp(), str(entry["path"]))
+            for entry in photo.items("kubernetes.pki")
+            if entry.get("not_after")
+        ]
+        if not ends or photo.epoch is None:
+            continue
+        end, path = min(ends)
+        left = (end - photo.epoch) / DAY
+        soonest = min(soonest or (left, path), (left, path))
+        if left < CERTIFICATES_WARNING_DAYS:
+            yield Finding(
+                node.name,
+                "kubernetes_certificates",
+                "error" if left < CERTIFICATES_ERROR_DAYS else "warning",
+                f"{path}, which ends in {left:.0f} days",
+                f"at least {CERTIFICATES_WARNING_DAYS} days for each certificate of Kubernetes",
+                facts.ssh(node, "sudo kubeadm certs renew all")
+                + "; then restart its control-plane pods",
+            )
+    if soonest is None:
+        yield Skipped("no certificate was seen")
+        return
+    yield f"the first ends in {soonest[0]:.0f} days ({soonest[1]})"
 
 
 def node_connectivity(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -44,6 +44,8 @@ def _document(node: Node, wish: Desired, changes: dict[str, Any]) -> dict[str, A
     document = samples.converged(node, wish)
     document["resolver"]["resolves"] = {DOMAIN: ["198.18.7.21"]}
     document["clock"] |= {"epoch": NOW, "offset_seconds": 0.0001}
+    ends = {"path": "/etc/kubernetes/pki/apiserver.crt", "not_after": "2028-01-10T00:00:00Z"}
+    document["kubernetes"]["pki"] = [ends] if node.name == "cp1" else []
     if node.name == "w1":
         document["gpus"] = [{"address": "0000:01:00.0"}, {"address": "0000:02:00.0"}]
     for path, value in changes.items():
