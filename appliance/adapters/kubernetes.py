@@ -17,6 +17,7 @@ import yaml
 
 from appliance.adapters.kubernetes_gpu import read_gpu_stack, whole_gpus
 from appliance.adapters.kubernetes_releases import read_releases
+from appliance.adapters.kubernetes_surroundings import read_surroundings
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.cluster import (
     GPU_ANNOTATION,
@@ -33,7 +34,7 @@ from appliance.model.traces import cluster_traces
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
-    from appliance.model.observation import GpuProof
+    from appliance.model.observation import GpuProof, PodView
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node, Site
 
@@ -72,6 +73,10 @@ class KubernetesApi:
             try:
                 with self.client(node) as client:
                     return self._with_parts(client, _read(client))
+                    found = _read(client)
+                    if self._site.settings.runai is None:
+                        return found
+                    return replace(found, surroundings=read_surroundings(client, _call))
             except _NotReadable as error:
                 reasons.append(f"{node.name}: {error}")
         return Unreachable("; ".join(reasons), traces)
@@ -115,6 +120,16 @@ class KubernetesApi:
         faults = prove_network(self, nodes, image)
         self._annotate(nodes, NETWORK_ANNOTATION, None if faults else _now())
         return faults
+
+    def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
+        """The same test, and how pods resolve ``names``; nothing is written on Node objects.
+
+        Raises:
+            ClusterError: the API refused what the test needs.
+        """
+        from appliance.adapters.network_proof import look_from_pods
+
+        return look_from_pods(self, nodes, image, names=names)
 
     def _annotate(self, nodes: Sequence[str], key: str, value: str | None) -> None:
         from kubernetes.client import CoreV1Api

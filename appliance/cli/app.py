@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, str] = {
     "bundle": "appliance.cli.bundle",
     "hardware": "appliance.cli.hardware",
+    "health": "appliance.cli.health",
     "history": "appliance.cli.history",
     "install": "appliance.cli.install",
     "lab": "appliance.cli.lab",
@@ -90,9 +91,14 @@ class Connected:
         from appliance.adapters.hardware_files import load_hardware, load_role_minima
         from appliance.model.preflight import preflight
 
-        return preflight(
+        found = preflight(
             desired, photographs, observed, models=load_hardware(), minima=load_role_minima()
         )
+        if self.site.settings.runai is None:
+            return found
+        from appliance.cli.health_parts import before_runai
+
+        return (*found, *before_runai(desired, observed))
 
     @cached_property
     def wish(self) -> Desired:

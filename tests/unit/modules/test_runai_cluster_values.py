@@ -72,13 +72,14 @@ def make() -> Iterator[Make]:
             "/v1/k8s/clusters": changed.get("create", (201, {"uuid": "u1"})),
             "/v1/k8s/clusters/u1/installfile": changed.get("values", (200, "a: 1\n")),
         }
-        handler = type("Handler", (Rack,), {"answers": answers, "asked": []})
+        asked: list[str] = []
+        handler = type("Handler", (Rack,), {"answers": answers, "asked": asked})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
         backend = module.Backend("runai.rack.test")
         backend._url = f"http://127.0.0.1:{server.server_address[1]}"
-        return backend, handler.asked
+        return backend, asked
 
     yield start
     for server in servers:
