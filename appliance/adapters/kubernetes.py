@@ -7,7 +7,7 @@ inside functions: it takes a second, and ``--help`` must not pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 API_PORT = 6443
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
+VENDOR_NAMESPACES = ("runai-backend", "runai")
 TIMEOUT = (3, 10)
 
 
@@ -73,10 +74,6 @@ class KubernetesApi:
             try:
                 with self.client(node) as client:
                     return self._with_parts(client, _read(client))
-                    found = _read(client)
-                    if self._site.settings.runai is None:
-                        return found
-                    return replace(found, surroundings=read_surroundings(client, _call))
             except _NotReadable as error:
                 reasons.append(f"{node.name}: {error}")
         return Unreachable("; ".join(reasons), traces)
@@ -90,6 +87,8 @@ class KubernetesApi:
             cluster,
             releases=read_releases(client, _call),
             gpu_stack=read_gpu_stack(client, _call, _pod) if settings.gpu else None,
+            surroundings=read_surroundings(client, _call) if settings.runai else None,
+            vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
         )
 
     def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
@@ -227,10 +226,6 @@ def _read(client: Any) -> Cluster:
     core, apps = CoreV1Api(client), AppsV1Api(client)
     version = _call(VersionApi(client).get_code).git_version
     nodes = _call(core.list_node).items
-    pods: list[SystemPod] = []
-    for namespace in SYSTEM_NAMESPACES:
-        found = _call(core.list_namespaced_pod, namespace)
-        pods.extend(_pod(pod) for pod in found.items)
     maps = {
         (item.metadata.namespace, item.metadata.name): item.data or {}
         for namespace in SYSTEM_NAMESPACES
@@ -253,10 +248,21 @@ def _read(client: Any) -> Cluster:
     ]
     return Cluster(
         nodes={node.metadata.name: _node(node) for node in nodes},
-        pods=tuple(pods),
+        pods=_pods(client, SYSTEM_NAMESPACES),
         version=version,
         pod_network=_pod_network(maps.get(("kube-flannel", "kube-flannel-cfg"))),
         missing=tuple(missing),
+    )
+
+
+def _pods(client: Any, namespaces: Iterable[str]) -> tuple[SystemPod, ...]:
+    from kubernetes.client import CoreV1Api
+
+    core = CoreV1Api(client)
+    return tuple(
+        _pod(pod)
+        for namespace in namespaces
+        for pod in _call(core.list_namespaced_pod, namespace).items
     )
 
 

@@ -130,6 +130,7 @@ class Cluster:
         releases: the newest revision of every Helm release.
         gpu_stack: None when the site does not ask for it.
         surroundings: what Run:ai meets there; read for a site with ``runai:`` only.
+        vendor_pods: of Run:ai's namespaces, likewise.
     """
 
     nodes: Mapping[str, ClusterNode]
@@ -146,6 +147,7 @@ class Cluster:
         return next(found, None)
 
     surroundings: Surroundings | None = None
+    vendor_pods: tuple[SystemPod, ...] = ()
 
     @property
     def initialised(self) -> bool:

@@ -53,6 +53,10 @@ class Runai(Settings):
     """How long the backend's certificate has to be good for when Run:ai is installed with it."""
     own_dns: Flag = False
     """true: the services host answers for the backend's name, where the site has no DNS."""
+    admin_user: Text = "test@run.ai"
+    """Who logs in to the backend; the vendor's first user. The password is in the vault."""
+    cluster_values_file: Text | None = None
+    """Path of runai-<cluster>.yaml, where a person must download it; null: the backend is asked."""
     cluster_name: Text = "appliance"
     """What the backend calls this cluster."""
     minimum_free_gb: Gigabytes = 20

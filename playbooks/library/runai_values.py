@@ -29,6 +29,7 @@ options:
     type: list
     elements: str
     required: true
+  environment: {description: Variables beside, type: dict, default: {}}
   inputs: {description: Files that the arguments name, type: list, elements: path, default: []}
   directory: {description: Where it runs, type: path, required: true}
   output: {description: The file that it writes there, type: str, required: true}
@@ -110,7 +111,9 @@ def generate(want, run):
     directory = Path(want["directory"])
     output, stamp = directory / want["output"], directory / (want["output"] + ".request")
     digest = request_digest(
-        Path(want["program"]), want["arguments"], [Path(path) for path in want["inputs"]]
+        Path(want["program"]),
+        [*want["arguments"], want["environment"]],
+        [Path(path) for path in want["inputs"]],
     )
     if output.is_file() and stamp.is_file() and stamp.read_text() == digest:
         return False
@@ -120,9 +123,7 @@ def generate(want, run):
     take_program(Path(want["program"]), directory / NAME)
     job = NodeJob(NAME, run, python=sys.executable)
     command = [str(directory / NAME), *want["arguments"]]
-    result, _ = job.run(
-        command, directory=str(directory), deadline_seconds=want["deadline_seconds"]
-    )
+    result, _ = job.run(command, want["environment"], str(directory), want["deadline_seconds"])
     if result["rc"] != 0:
         raise ValuesError(explain(result))
     if not output.is_file():
@@ -141,6 +142,7 @@ def main():
         argument_spec={
             "program": {"type": "path", "required": True},
             "arguments": {"type": "list", "elements": "str", "required": True},
+            "environment": {"type": "dict", "default": {}},
             "inputs": {"type": "list", "elements": "path", "default": []},
             "directory": {"type": "path", "required": True},
             "output": {"type": "str", "required": True},

@@ -24,9 +24,10 @@ class FakeJob:
     def __init__(self, *_arguments: object, **_named: object) -> None: ...
 
     def run(
-        self, command: list[str], *, directory: str, deadline_seconds: int
+        self, command: list[str], environment: dict[str, str], directory: str, deadline_seconds: int
     ) -> tuple[dict[str, Any], bool]:
         assert deadline_seconds == 9
+        assert environment == {"REGISTRY_URL": "r:5000"}
         self.runs.append(command)
         if self.writes:
             (Path(directory) / "values.yaml").write_text("a: 1\n")
@@ -61,6 +62,7 @@ def want(tmp_path: Path) -> dict[str, Any]:
         "program": str(archive),
         "arguments": ["generate-values", "--domain", "x"],
         "inputs": [str(certificate)],
+        "environment": {"REGISTRY_URL": "r:5000"},
         "directory": str(tmp_path / "runai"),
         "output": "values.yaml",
         "deadline_seconds": 9,
