@@ -93,6 +93,7 @@ class LabParts:
             plays=LocalPlays(),
             sites=LabSiteFiles(self._write_site),
             build_bundle=self._build_bundle,
+            build_vendor_bundle=self._build_vendor_bundle,
             install=self._install,
             confirm=confirm,
             note=self._note,
@@ -125,6 +126,17 @@ class LabParts:
         from appliance.cli.bundle_parts import build
 
         build(self.release, OPERATING_SYSTEM, self.bundle, standins=self.standins)
+
+    def _build_vendor_bundle(self, path: Path) -> None:
+        from appliance.adapters.lab_vendor_bundle import build_vendor_bundle
+        from appliance.model.lab_site import VENDOR_VERSION
+
+        if path.is_file():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = build_vendor_bundle(VENDOR_VERSION, path.parent, release=self.release)
+        if made != path:
+            made.replace(path)
 
     def _install(self) -> None:
         from appliance.cli.progress import progress

@@ -14,11 +14,15 @@ from typing import Any
 from appliance.model.lab import HARDWARE, NODE_USER, POD_CIDR, SERVICE_CIDR, Lab
 
 REGISTRY_PORT, ARTIFACTS_PORT = 5000, 9443
-KEY = Path(".appliance", "ssh", "id_ed25519")
+STATE = Path(".appliance")
+KEY = STATE / "ssh" / "id_ed25519"
 PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
 VIRTUAL_ADDRESS_OFFSET = 10
 # The vendor's first password from 2.7 on, as its documentation prints it.
 ADMIN_PASSWORD = "Abcd!234"  # noqa: S105 - no secret: it is in a public page
+VENDOR_VERSION = "2.7.14"
+# Below the site's state directory.
+VENDOR_BUNDLE = Path("vendor", f"runai-{VENDOR_VERSION}.tar")
 
 # kubeadm's SystemVerification wants the kernel's configuration from /lib/modules, which a container
 # has not; binaries built with Go 1.25 or later fail HTTPProxyCIDR, since Go refuses the URL that
@@ -57,11 +61,11 @@ class LabExtras:
 
     Attributes:
         gpus: how many each worker has; workers without are CPU workers.
-        vendor_bundle: Run:ai's stand-in to install; None: none.
+        vendor_bundle: whether Run:ai's stand-in is installed.
     """
 
     gpus: int = 0
-    vendor_bundle: Path | None = None
+    vendor_bundle: bool = False
 
 
 NOTHING_ELSE = LabExtras()
@@ -95,7 +99,7 @@ def lab_site(
     secrets = {}
     if extras.vendor_bundle and workers:
         groups["system_nodes"] = workers[:1]
-        settings |= _runai(lab, extras.vendor_bundle)
+        settings |= _runai(lab, private_key.parents[1] / VENDOR_BUNDLE)
         secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
     return LabSite(
         settings=settings,

@@ -128,7 +128,8 @@ class Bench:
         self.want: dict[str, Any] = {
             "name": "web", "namespace": "there", "chart": str(folder / "web.tgz"),
             "values": {"b": 1, "a": {"password": "s3cret"}}, "values_files": [],
-            "create_namespace": True, "wait": False, "timeout_seconds": 60, "helm": "/usr/local/bin/helm",
+            "create_namespace": True, "wait": False, "timeout_seconds": 60,
+            "helm": "/usr/local/bin/helm",
             "kubeconfig": "/etc/kubernetes/admin.conf",
         }  # fmt: skip
         self.chart("one")
