@@ -24,6 +24,7 @@ PACKAGE_GROUPS = (
     "kubernetes",
     "balancer",
     "storage",
+    "dns",
 )
 _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",
