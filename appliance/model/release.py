@@ -24,6 +24,7 @@ PACKAGE_GROUPS = (
     "kubernetes",
     "balancer",
     "storage",
+    "storage_server",
 )
 _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",

@@ -1,0 +1,274 @@
+#!/usr/bin/python3
+"""Plays the kernel's NFS client in a lab node, which as a container has none: STAND-IN.
+
+``mount -t nfs`` starts it in the place of /sbin/mount.nfs. It speaks NFS version 4 with the server
+through libnfs and shows the export through FUSE, as file system type ``fuse.nfs4_standin``. What it
+does not prove: the kernel's client, its caching, locking and recovery.
+"""
+
+import contextlib
+import ctypes
+import os
+import stat
+import sys
+import time
+
+import fusepy
+
+FILE_SYSTEM_TYPE = "nfs4_standin"
+LIBRARY = "libnfs.so.13"
+NFS_VERSION = 4
+# libnfs 4.0 has 4 KiB for a whole request of version 4.
+WRITE_BYTES = 2048
+
+
+class Stat(ctypes.Structure):
+    """libnfs' struct nfs_stat_64."""
+
+    _fields_ = [
+        ("nfs_" + name, ctypes.c_uint64)
+        for name in (
+            "dev ino mode nlink uid gid rdev size blksize blocks atime mtime ctime"
+            " atime_nsec mtime_nsec ctime_nsec used"
+        ).split()
+    ]
+
+
+class Space(ctypes.Structure):
+    """The kernel's struct statvfs, which libnfs fills."""
+
+    _fields_ = [
+        (name, ctypes.c_ulong)
+        for name in "f_bsize f_frsize f_blocks f_bfree f_bavail f_files f_ffree f_favail".split()
+    ] + [("f_fsid", ctypes.c_ulong), ("f_flag", ctypes.c_ulong), ("f_namemax", ctypes.c_ulong)]
+
+
+class Entry(ctypes.Structure):
+    """The beginning of libnfs' struct nfsdirent."""
+
+
+Entry._fields_ = [("next", ctypes.POINTER(Entry)), ("name", ctypes.c_char_p)]
+
+
+class TimeValue(ctypes.Structure):
+    """struct timeval."""
+
+    _fields_ = [("seconds", ctypes.c_long), ("microseconds", ctypes.c_long)]
+
+
+def load_library():
+    """Load libnfs and say what its functions return."""
+    library = ctypes.CDLL(LIBRARY)
+    library.nfs_init_context.restype = ctypes.c_void_p
+    library.nfs_get_error.restype = ctypes.c_char_p
+    library.nfs_readdir.restype = ctypes.POINTER(Entry)
+    return library
+
+
+class Client:
+    """One connection to the server, as one user."""
+
+    def __init__(self, library, server, path, user, group):
+        self._library = library
+        self._context = ctypes.c_void_p(library.nfs_init_context())
+        library.nfs_set_version(self._context, NFS_VERSION)
+        library.nfs_set_uid(self._context, user)
+        library.nfs_set_gid(self._context, group)
+        self("mount", server.encode(), path.encode())
+
+    def __call__(self, name, *arguments):
+        """Call a function of libnfs; a negative result is an OSError."""
+        result = getattr(self._library, "nfs_" + name)(self._context, *arguments)
+        if result < 0:
+            words = self._library.nfs_get_error(self._context) or b""
+            raise fusepy.FuseOSError(-result) from OSError(words.decode("utf-8", "replace"))
+        return result
+
+    @contextlib.contextmanager
+    def opened(self, path, flags):
+        """An open file; opened for each use, because libnfs lets its lease of idle files run out."""
+        handle = ctypes.c_void_p()
+        self("open", path.encode(), flags, ctypes.byref(handle))
+        try:
+            yield handle
+        finally:
+            self("close", handle)
+
+    def names(self, path):
+        """The names in a folder."""
+        handle = ctypes.c_void_p()
+        self("opendir", path.encode(), ctypes.byref(handle))
+        names = []
+        while True:
+            entry = self._library.nfs_readdir(self._context, handle)
+            if not entry:
+                break
+            names.append(entry.contents.name.decode("utf-8", "surrogateescape"))
+        self._library.nfs_closedir(self._context, handle)
+        return names
+
+
+class Export(fusepy.Operations):
+    """The export as FUSE asks for it; each user speaks with the server under its own name."""
+
+    def __init__(self, server, path):
+        self._library = load_library()
+        self._server, self._path = server, path
+        self._clients = {}
+        self._client_of(0, 0)
+
+    def _client_of(self, user, group):
+        if (user, group) not in self._clients:
+            self._clients[user, group] = Client(
+                self._library, self._server, self._path, user, group
+            )
+        return self._clients[user, group]
+
+    @property
+    def _nfs(self):
+        user, group, _ = fusepy.fuse_get_context()
+        return self._client_of(user, group)
+
+    def getattr(self, path, fh=None):
+        """Attributes of a file."""
+        found = Stat()
+        self._nfs("lstat64", path.encode(), ctypes.byref(found))
+        keys = ("mode", "nlink", "uid", "gid", "size", "blocks", "blksize", "ino")
+        values = {"st_" + key: getattr(found, "nfs_" + key) for key in keys}
+        for key in ("atime", "mtime", "ctime"):
+            nanoseconds = getattr(found, "nfs_" + key + "_nsec")
+            values["st_" + key] = getattr(found, "nfs_" + key) + nanoseconds / 1e9
+        return values
+
+    def readdir(self, path, fh):
+        """The names in a folder."""
+        return self._nfs.names(path)
+
+    def statfs(self, path):
+        """Space on the server."""
+        found = Space()
+        self._nfs("statvfs", path.encode(), ctypes.byref(found))
+        keys = "f_bsize f_frsize f_blocks f_bfree f_bavail f_files f_ffree f_favail f_namemax"
+        return {key: getattr(found, key) for key in keys.split()}
+
+    def create(self, path, mode, fi=None):
+        """Make a file; libnfs 4.0 sends neither its mode nor its times."""
+        handle = ctypes.c_void_p()
+        self._nfs("creat", path.encode(), stat.S_IMODE(mode), ctypes.byref(handle))
+        self._nfs("close", handle)
+        self.chmod(path, mode)
+        self.utimens(path)
+        return 0
+
+    def open(self, path, flags):
+        """See that the file may be opened."""
+        with self._nfs.opened(path, flags & os.O_ACCMODE):
+            return 0
+
+    def read(self, path, size, offset, fh):
+        """Read a part."""
+        with self._nfs.opened(path, os.O_RDONLY) as handle:
+            buffer = ctypes.create_string_buffer(size)
+            count = self._nfs(
+                "pread", handle, ctypes.c_uint64(offset), ctypes.c_uint64(size), buffer
+            )
+            return buffer.raw[:count]
+
+    def write(self, path, data, offset, fh):
+        """Write a part, and have the server put it on its disk."""
+        with self._nfs.opened(path, os.O_WRONLY) as handle:
+            for start in range(0, len(data), WRITE_BYTES):
+                part = data[start : start + WRITE_BYTES]
+                where, size = ctypes.c_uint64(offset + start), ctypes.c_uint64(len(part))
+                self._nfs("pwrite", handle, where, size, part)
+            self._nfs("fsync", handle)
+        return len(data)
+
+    def truncate(self, path, length, fh=None):
+        """Cut or lengthen."""
+        self._nfs("truncate", path.encode(), ctypes.c_uint64(length))
+
+    def fsync(self, path, datasync, fh):
+        """Every write was synchronous; this asks the server once more."""
+        with self._nfs.opened(path, os.O_WRONLY) as handle:
+            self._nfs("fsync", handle)
+
+    def mkdir(self, path, mode):
+        """Make a folder."""
+        self._nfs("mkdir2", path.encode(), stat.S_IMODE(mode))
+
+    def chown(self, path, user, group):
+        """Change the owner; -1 leaves one as it is."""
+        found = self.getattr(path)
+        self._nfs(
+            "lchown",
+            path.encode(),
+            found["st_uid"] if user in (-1, 0xFFFFFFFF) else user,
+            found["st_gid"] if group in (-1, 0xFFFFFFFF) else group,
+        )
+
+    def chmod(self, path, mode):
+        """Change the mode."""
+        self._nfs("chmod", path.encode(), stat.S_IMODE(mode))
+
+    def utimens(self, path, times=None):
+        """Change the times."""
+        access, change = times or (time.time(), time.time())
+        values = (TimeValue * 2)(
+            TimeValue(int(access), int(access % 1 * 1e6)),
+            TimeValue(int(change), int(change % 1 * 1e6)),
+        )
+        self._nfs("utimes", path.encode(), values)
+
+    def unlink(self, path):
+        """Remove a file."""
+        self._nfs("unlink", path.encode())
+
+    def rmdir(self, path):
+        """Remove a folder."""
+        self._nfs("rmdir", path.encode())
+
+    def rename(self, old, new):
+        """Rename."""
+        self._nfs("rename", old.encode(), new.encode())
+
+    def link(self, target, source):
+        """Make a hard link."""
+        self._nfs("link", source.encode(), target.encode())
+
+    def symlink(self, target, source):
+        """Make a symbolic link."""
+        self._nfs("symlink", source.encode(), target.encode())
+
+    def readlink(self, path):
+        """Where a symbolic link points."""
+        buffer = ctypes.create_string_buffer(4096)
+        self._nfs("readlink", path.encode(), buffer, 4096)
+        return buffer.value.decode("utf-8", "surrogateescape")
+
+
+def main(arguments):
+    """Mount as mount(8) asks: SERVER:PATH FOLDER [-o OPTIONS]."""
+    plain = []
+    words = iter(arguments)
+    for word in words:
+        if word == "-o":
+            next(words, None)
+        elif not word.startswith("-"):
+            plain.append(word)
+    source, folder = plain[:2]
+    server, _, path = source.partition(":")
+    try:
+        export = Export(server, path)
+    except OSError as error:
+        sys.stderr.write("mount.nfs (stand-in): %s: %s\n" % (source, error.__cause__ or error))
+        return 32
+    fusepy.FUSE(
+        export, folder, nothreads=True, allow_other=True, fsname=source, subtype=FILE_SYSTEM_TYPE,
+        attr_timeout=0, entry_timeout=0, direct_io=True,
+    )  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
