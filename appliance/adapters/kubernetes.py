@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from appliance.adapters.kubernetes_storage import read_storage
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.cluster import (
     NETWORK_ANNOTATION,
@@ -212,6 +213,7 @@ def _read(client: Any) -> Cluster:
         version=version,
         pod_network=_pod_network(maps.get(("kube-flannel", "kube-flannel-cfg"))),
         missing=tuple(missing),
+        storage=read_storage(client, _call),
     )
 
 

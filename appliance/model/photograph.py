@@ -113,6 +113,10 @@ STABILITY: Mapping[str, Stability] = {
     "trust": _stable("who is believed"),
     "artifacts": _stable("which bundle is in custody"),
     "artifacts.serving": _volatile("an answer of this moment, of the services host"),
+    "storage": _stable("where shared data goes, and whether this node has proved it"),
+    "storage.export": _volatile("an answer of this moment, of the NFS server"),
+    "storage.local.free_bytes": _volatile("what is kept there grows"),
+    "storage.proof.fsync_ms": _volatile("how busy the server was"),
     "registry": _stable("which images are in custody"),
     "registry.serving": _volatile("an answer of this moment, of the services host"),
 }

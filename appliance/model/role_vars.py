@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.errors import BundleRefused
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.role_vars_storage import server_group, storage_vars
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -62,6 +63,7 @@ def run_inventory(
         **_kubernetes(desired, manifest),
         **_control_plane(desired, choice),
         **_flannel(site, manifest),
+        **storage_vars(desired, manifest),
     }
     hosts = {
         node.name: {
@@ -80,7 +82,10 @@ def run_inventory(
         "all": {
             "vars": {**everyone, **overrides},
             "hosts": hosts,
-            "children": {"appliance_leader": {"hosts": leader}},
+            "children": {
+                "appliance_leader": {"hosts": leader},
+                "appliance_nfs_server": server_group(desired),
+            },
         }
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model import postconditions
+from appliance.model import postconditions, postconditions_storage, shared_storage
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -111,6 +111,13 @@ STEPS: tuple[Step, ...] = (
         postconditions.workers,
         patience_seconds=180,
         proof=postconditions.network_proof,
+    ),
+    Step(
+        "storage",
+        "every member writes to the shared storage, and volumes stand on it",
+        shared_storage.users_of,
+        postconditions_storage.storage,
+        patience_seconds=60,
     ),
 )
 

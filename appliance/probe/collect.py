@@ -18,6 +18,7 @@ from . import (
     network,
     packages,
     runtime,
+    shared_storage,
     storage,
     supply,
     system,
@@ -52,6 +53,7 @@ INDEPENDENT: Dict[str, Section] = {
     "trust": certificates.trust,
     "artifacts": supply.artifacts,
     "registry": supply.registry,
+    "storage": shared_storage.storage,
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 PORT = 2049
 PROGRAM, VERSION, COMPOUND = 100003, 4, 1
@@ -188,10 +188,17 @@ def _connect(server: str, port: int, seconds: float) -> socket.socket:
     raise OSError("no privileged port is free")
 
 
-def ask(server: str, path: str, users: List[int], seconds: float, port: int = PORT) -> Dict[str, Any]:
-    """What the server says of the export: its attributes, and which users may write there."""
+def ask(  # noqa: PLR0913, PLR0917  (what to ask whom, and how patiently)
+    server: str,
+    path: str,
+    users: Sequence[int],
+    seconds: float,
+    port: int = PORT,
+    folders: Sequence[str] = (),
+) -> Dict[str, Any]:
+    """What the server says of the export: its attributes, its writers, which folders are there."""
     found: Dict[str, Any] = {"server": server, "path": path, "reachable": False, "visible": False}
-    found.update(error=None, writers=[])
+    found.update(error=None, writers=[], folders=[])
     try:
         with _connect(server, port, seconds) as connection:
             found["reachable"] = True
@@ -200,9 +207,19 @@ def ask(server: str, path: str, users: List[int], seconds: float, port: int = PO
                 found.update(attributes, visible=True)
                 if may_write:
                     found["writers"].append(user)
+            for folder in folders:
+                if _writable(connection, path + "/" + folder, users[0]):
+                    found["folders"].append(folder)
     except (OSError, NfsError) as error:
         found["error"] = _reason(error)
     return found
+
+
+def _writable(connection: socket.socket, path: str, user: int) -> bool:
+    try:
+        return read_answer(_exchange(connection, _call(path, user)))[1]
+    except NfsError:
+        return False
 
 
 def _reason(error: Exception) -> str:

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from appliance.model.preflight import capacity, identity, naming, network, software, supply
+from appliance.model.preflight import (
+    capacity,
+    identity,
+    naming,
+    network,
+    shared_storage,
+    software,
+    supply,
+)
 from appliance.model.preflight.finding import Check, Finding, Severity, Subject
 from appliance.model.preflight.questions import probe_arguments
 
@@ -83,6 +91,7 @@ CHECKS: tuple[Check, ...] = (
     software.nouveau,
     software.failed_units,
     supply.bundle_signature,
+    *shared_storage.CHECKS,
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
