@@ -107,12 +107,13 @@ def as_user(user, action):
 
 
 def make_folders(base, folders):
-    """Make the folders that are missing, and return them."""
+    """Make the folders that are missing, open to every user, and return them."""
     made = []
+    os.umask(0)  # in a process of its own
     for name in folders:
         if not (base / name).is_dir():
-            (base / name).mkdir()
-            (base / name).chmod(0o777)
+            # Another node may make the same one at this moment.
+            (base / name).mkdir(mode=0o777, exist_ok=True)
             made.append(name)
     return made
 
