@@ -20,7 +20,9 @@ def read_storage(client: Any, call: Callable[..., Any]) -> ClusterStorage:
     """
     from kubernetes.client import CoreV1Api, StorageV1Api
 
-    classes = {item.metadata.name: item for item in call(StorageV1Api(client).list_storage_class).items}
+    classes = {
+        item.metadata.name: item for item in call(StorageV1Api(client).list_storage_class).items
+    }
     ours = classes.get(STORAGE_CLASS)
     notes = (ours.metadata.annotations or {}) if ours else {}
     volumes = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from appliance.model.cluster import Cluster
+from appliance.model.cluster import Cluster, Volume
 from appliance.model.shared_storage import STORAGE_CLASS, WRITER, Export, export_of
 
 if TYPE_CHECKING:
@@ -66,6 +66,15 @@ def _client(photo: Photograph, export: Export) -> Iterator[str]:
         yield f"that user {WRITER} can write to {export.source} is not proved from here"
 
 
+def _volume(name: str, place: str, volume: Volume | None) -> Iterator[str]:
+    if volume is None:
+        yield f"the cluster has no PersistentVolume {name}"
+    elif volume.source != place:
+        yield f"PersistentVolume {name} is {volume.source}, not {place}"
+    elif volume.phase == "Failed":
+        yield f"PersistentVolume {name} has failed: {volume.reason or 'no reason given'}"
+
+
 def _volumes(export: Export, observed: Observed) -> Iterator[str]:
     if not isinstance(observed.cluster, Cluster):
         yield "there is no cluster yet"
@@ -76,12 +85,6 @@ def _volumes(export: Export, observed: Observed) -> Iterator[str]:
     elif not held.is_default:
         yield f"{STORAGE_CLASS} is not the default StorageClass"
     for name, folder in export.volumes.items():
-        volume, place = held.volumes.get(name), f"{export.source}/{folder}"
-        if volume is None:
-            yield f"the cluster has no PersistentVolume {name}"
-        elif volume.source != place:
-            yield f"PersistentVolume {name} is {volume.source}, not {place}"
-        elif volume.phase == "Failed":
-            yield f"PersistentVolume {name} has failed: {volume.reason or 'no reason given'}"
+        yield from _volume(name, f"{export.source}/{folder}", held.volumes.get(name))
     if held.is_class and held.proven != export.source:
         yield f"no pod has written to {export.source} as user {WRITER}"

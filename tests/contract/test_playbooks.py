@@ -101,7 +101,7 @@ def test_tags_are_never_inside_roles() -> None:
 
 @every_playbook
 def test_hosts_are_groups_of_a_site(path: Path) -> None:
-    known = {*GROUPS, "appliance_leader", "localhost", "all"}
+    known = {*GROUPS, "appliance_leader", "appliance_nfs_server", "localhost", "all"}
     for play in tree.plays(path):
         words = str(play.keys.get("hosts", "all")).replace("!", "").replace("&", "").split(":")
         assert set(words) <= known, f"{path}: {play.keys.get('hosts')}"

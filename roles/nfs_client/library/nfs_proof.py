@@ -27,7 +27,10 @@ options:
   folders: {description: Folders to have in it, type: list, elements: str, default: []}
   user: {description: Who must be able to write, type: int, default: 1001}
   root_squash_allowed: {description: Whether root may be another user, type: bool, default: true}
-  record: {description: Where to keep it, type: path, default: /var/lib/appliance/storage-proof.json}
+  record:
+    description: Where to keep it
+    type: path
+    default: /var/lib/appliance/storage-proof.json
   mount_seconds: {description: How long a mount may take, type: int, default: 30}
 author: [Hyperscalers]
 """
@@ -157,7 +160,8 @@ def prove(run, want):
         except ProofError as error:
             raise ProofError(
                 "user %d cannot write to %s: %s. Give the folder to that user on the server: "
-                "chown -R %d:%d %s" % (want["user"], source, error, *[want["user"]] * 2, want["path"])
+                "chown -R %d:%d %s"
+                % (want["user"], source, error, *[want["user"]] * 2, want["path"])
             ) from error
         owner = owner_of_roots_file(base)
     if owner != 0 and not want["root_squash_allowed"]:

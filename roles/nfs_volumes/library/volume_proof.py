@@ -46,8 +46,8 @@ nodes: {description: The nodes whose pods wrote, type: list, returned: success}
 NAME = "appliance-storage-proof"
 ANNOTATION = "appliance.dev/storage-proven"
 WRITE = (
-    "f=/volume/pod-$NODE; echo $NODE >$f && sync && test \"$(cat $f)\" = \"$NODE\" && rm $f"
-    " || { echo \"wrote as $(id -u), folder: $(ls -ldn /volume)\"; exit 1; }"
+    'f=/volume/pod-$NODE; echo $NODE >$f && sync && test "$(cat $f)" = "$NODE" && rm $f'
+    ' || { echo "wrote as $(id -u), folder: $(ls -ldn /volume)"; exit 1; }'
 )
 
 
@@ -141,7 +141,7 @@ def wait(kubectl, seconds):
         if phases and all(phase == "Succeeded" for phase in phases):
             return
         if "Failed" in phases or kubectl.clock() >= until:
-            open_pods = [pod for pod, phase in zip(pods, phases) if phase != "Succeeded"]
+            open_pods = [pod for pod in pods if pod.get("status", {}).get("phase") != "Succeeded"]
             raise ProofError(
                 "; ".join(
                     "the pod of %s did not write to its volume: %s"

@@ -6,41 +6,43 @@ through libnfs and shows the export through FUSE, as file system type ``fuse.nfs
 does not prove: the kernel's client, its caching, locking and recovery.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import os
 import stat
 import sys
 import time
+from collections.abc import Iterator
+from typing import Any
 
-import fusepy
+import fusepy  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 FILE_SYSTEM_TYPE = "nfs4_standin"
 LIBRARY = "libnfs.so.13"
 NFS_VERSION = 4
 # libnfs 4.0 has 4 KiB for a whole request of version 4.
 WRITE_BYTES = 2048
+STAT_FIELDS = (
+    *("dev", "ino", "mode", "nlink", "uid", "gid", "rdev", "size", "blksize", "blocks"),
+    *("atime", "mtime", "ctime", "atime_nsec", "mtime_nsec", "ctime_nsec", "used"),
+)
+SPACE_FIELDS = ("bsize", "frsize", "blocks", "bfree", "bavail", "files", "ffree", "favail")
 
 
 class Stat(ctypes.Structure):
     """libnfs' struct nfs_stat_64."""
 
-    _fields_ = [
-        ("nfs_" + name, ctypes.c_uint64)
-        for name in (
-            "dev ino mode nlink uid gid rdev size blksize blocks atime mtime ctime"
-            " atime_nsec mtime_nsec ctime_nsec used"
-        ).split()
-    ]
+    _fields_ = [("nfs_" + name, ctypes.c_uint64) for name in STAT_FIELDS]
 
 
 class Space(ctypes.Structure):
     """The kernel's struct statvfs, which libnfs fills."""
 
     _fields_ = [
-        (name, ctypes.c_ulong)
-        for name in "f_bsize f_frsize f_blocks f_bfree f_bavail f_files f_ffree f_favail".split()
-    ] + [("f_fsid", ctypes.c_ulong), ("f_flag", ctypes.c_ulong), ("f_namemax", ctypes.c_ulong)]
+        ("f_" + name, ctypes.c_ulong) for name in (*SPACE_FIELDS, "fsid", "flag", "namemax")
+    ]
 
 
 class Entry(ctypes.Structure):
@@ -56,7 +58,7 @@ class TimeValue(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("microseconds", ctypes.c_long)]
 
 
-def load_library():
+def load_library() -> Any:
     """Load libnfs and say what its functions return."""
     library = ctypes.CDLL(LIBRARY)
     library.nfs_init_context.restype = ctypes.c_void_p
@@ -68,7 +70,7 @@ def load_library():
 class Client:
     """One connection to the server, as one user."""
 
-    def __init__(self, library, server, path, user, group):
+    def __init__(self, library: Any, server: str, path: str, user: int, group: int) -> None:
         self._library = library
         self._context = ctypes.c_void_p(library.nfs_init_context())
         library.nfs_set_version(self._context, NFS_VERSION)
@@ -76,17 +78,17 @@ class Client:
         library.nfs_set_gid(self._context, group)
         self("mount", server.encode(), path.encode())
 
-    def __call__(self, name, *arguments):
+    def __call__(self, name: str, *arguments: Any) -> int:
         """Call a function of libnfs; a negative result is an OSError."""
-        result = getattr(self._library, "nfs_" + name)(self._context, *arguments)
+        result: int = getattr(self._library, "nfs_" + name)(self._context, *arguments)
         if result < 0:
             words = self._library.nfs_get_error(self._context) or b""
             raise fusepy.FuseOSError(-result) from OSError(words.decode("utf-8", "replace"))
         return result
 
     @contextlib.contextmanager
-    def opened(self, path, flags):
-        """An open file; opened for each use, because libnfs lets its lease of idle files run out."""
+    def opened(self, path: str, flags: int) -> Iterator[ctypes.c_void_p]:
+        """An open file, for one use: libnfs lets its lease of idle files run out."""
         handle = ctypes.c_void_p()
         self("open", path.encode(), flags, ctypes.byref(handle))
         try:
@@ -94,7 +96,7 @@ class Client:
         finally:
             self("close", handle)
 
-    def names(self, path):
+    def names(self, path: str) -> list[str]:
         """The names in a folder."""
         handle = ctypes.c_void_p()
         self("opendir", path.encode(), ctypes.byref(handle))
@@ -108,16 +110,16 @@ class Client:
         return names
 
 
-class Export(fusepy.Operations):
+class Export(fusepy.Operations):  # type: ignore[misc]
     """The export as FUSE asks for it; each user speaks with the server under its own name."""
 
-    def __init__(self, server, path):
+    def __init__(self, server: str, path: str) -> None:
         self._library = load_library()
         self._server, self._path = server, path
-        self._clients = {}
+        self._clients: dict[tuple[int, int], Client] = {}
         self._client_of(0, 0)
 
-    def _client_of(self, user, group):
+    def _client_of(self, user: int, group: int) -> Client:
         if (user, group) not in self._clients:
             self._clients[user, group] = Client(
                 self._library, self._server, self._path, user, group
@@ -125,11 +127,11 @@ class Export(fusepy.Operations):
         return self._clients[user, group]
 
     @property
-    def _nfs(self):
+    def _nfs(self) -> Client:
         user, group, _ = fusepy.fuse_get_context()
         return self._client_of(user, group)
 
-    def getattr(self, path, fh=None):
+    def getattr(self, path: str, _fh: Any = None) -> dict[str, Any]:
         """Attributes of a file."""
         found = Stat()
         self._nfs("lstat64", path.encode(), ctypes.byref(found))
@@ -140,18 +142,17 @@ class Export(fusepy.Operations):
             values["st_" + key] = getattr(found, "nfs_" + key) + nanoseconds / 1e9
         return values
 
-    def readdir(self, path, fh):
+    def readdir(self, path: str, _fh: Any) -> list[str]:
         """The names in a folder."""
         return self._nfs.names(path)
 
-    def statfs(self, path):
+    def statfs(self, path: str) -> dict[str, int]:
         """Space on the server."""
         found = Space()
         self._nfs("statvfs", path.encode(), ctypes.byref(found))
-        keys = "f_bsize f_frsize f_blocks f_bfree f_bavail f_files f_ffree f_favail f_namemax"
-        return {key: getattr(found, key) for key in keys.split()}
+        return {"f_" + key: getattr(found, "f_" + key) for key in (*SPACE_FIELDS, "namemax")}
 
-    def create(self, path, mode, fi=None):
+    def create(self, path: str, mode: int, _fi: Any = None) -> int:
         """Make a file; libnfs 4.0 sends neither its mode nor its times."""
         handle = ctypes.c_void_p()
         self._nfs("creat", path.encode(), stat.S_IMODE(mode), ctypes.byref(handle))
@@ -160,12 +161,12 @@ class Export(fusepy.Operations):
         self.utimens(path)
         return 0
 
-    def open(self, path, flags):
+    def open(self, path: str, flags: int) -> int:
         """See that the file may be opened."""
         with self._nfs.opened(path, flags & os.O_ACCMODE):
             return 0
 
-    def read(self, path, size, offset, fh):
+    def read(self, path: str, size: int, offset: int, _fh: Any) -> bytes:
         """Read a part."""
         with self._nfs.opened(path, os.O_RDONLY) as handle:
             buffer = ctypes.create_string_buffer(size)
@@ -174,7 +175,7 @@ class Export(fusepy.Operations):
             )
             return buffer.raw[:count]
 
-    def write(self, path, data, offset, fh):
+    def write(self, path: str, data: bytes, offset: int, _fh: Any) -> int:
         """Write a part, and have the server put it on its disk."""
         with self._nfs.opened(path, os.O_WRONLY) as handle:
             for start in range(0, len(data), WRITE_BYTES):
@@ -184,20 +185,20 @@ class Export(fusepy.Operations):
             self._nfs("fsync", handle)
         return len(data)
 
-    def truncate(self, path, length, fh=None):
+    def truncate(self, path: str, length: int, _fh: Any = None) -> None:
         """Cut or lengthen."""
         self._nfs("truncate", path.encode(), ctypes.c_uint64(length))
 
-    def fsync(self, path, datasync, fh):
+    def fsync(self, path: str, _datasync: int, _fh: Any) -> None:
         """Every write was synchronous; this asks the server once more."""
         with self._nfs.opened(path, os.O_WRONLY) as handle:
             self._nfs("fsync", handle)
 
-    def mkdir(self, path, mode):
+    def mkdir(self, path: str, mode: int) -> None:
         """Make a folder."""
         self._nfs("mkdir2", path.encode(), stat.S_IMODE(mode))
 
-    def chown(self, path, user, group):
+    def chown(self, path: str, user: int, group: int) -> None:
         """Change the owner; -1 leaves one as it is."""
         found = self.getattr(path)
         self._nfs(
@@ -207,11 +208,11 @@ class Export(fusepy.Operations):
             found["st_gid"] if group in (-1, 0xFFFFFFFF) else group,
         )
 
-    def chmod(self, path, mode):
+    def chmod(self, path: str, mode: int) -> None:
         """Change the mode."""
         self._nfs("chmod", path.encode(), stat.S_IMODE(mode))
 
-    def utimens(self, path, times=None):
+    def utimens(self, path: str, times: tuple[float, float] | None = None) -> None:
         """Change the times."""
         access, change = times or (time.time(), time.time())
         values = (TimeValue * 2)(
@@ -220,34 +221,34 @@ class Export(fusepy.Operations):
         )
         self._nfs("utimes", path.encode(), values)
 
-    def unlink(self, path):
+    def unlink(self, path: str) -> None:
         """Remove a file."""
         self._nfs("unlink", path.encode())
 
-    def rmdir(self, path):
+    def rmdir(self, path: str) -> None:
         """Remove a folder."""
         self._nfs("rmdir", path.encode())
 
-    def rename(self, old, new):
+    def rename(self, old: str, new: str) -> None:
         """Rename."""
         self._nfs("rename", old.encode(), new.encode())
 
-    def link(self, target, source):
+    def link(self, target: str, source: str) -> None:
         """Make a hard link."""
         self._nfs("link", source.encode(), target.encode())
 
-    def symlink(self, target, source):
+    def symlink(self, target: str, source: str) -> None:
         """Make a symbolic link."""
         self._nfs("symlink", source.encode(), target.encode())
 
-    def readlink(self, path):
+    def readlink(self, path: str) -> str:
         """Where a symbolic link points."""
         buffer = ctypes.create_string_buffer(4096)
         self._nfs("readlink", path.encode(), buffer, 4096)
         return buffer.value.decode("utf-8", "surrogateescape")
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """Mount as mount(8) asks: SERVER:PATH FOLDER [-o OPTIONS]."""
     plain = []
     words = iter(arguments)
@@ -261,7 +262,7 @@ def main(arguments):
     try:
         export = Export(server, path)
     except OSError as error:
-        sys.stderr.write("mount.nfs (stand-in): %s: %s\n" % (source, error.__cause__ or error))
+        sys.stderr.write(f"mount.nfs (stand-in): {source}: {error.__cause__ or error}\n")
         return 32
     fusepy.FUSE(
         export, folder, nothreads=True, allow_other=True, fsname=source, subtype=FILE_SYSTEM_TYPE,
@@ -271,4 +272,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))
