@@ -12,28 +12,34 @@ from appliance.model.shared_storage import GB, WRITER, Export, export_of
 NEARLY_FULL_PERCENT = 10
 
 
-def nfs_export(subject: Subject) -> Iterator[Finding]:
-    """A server that the site brings answers, has the export, and lets the databases write."""
-    export = _brought(subject)
-    if export is None:
-        return
-    seen = _seen(subject)
-    see = f"ask whoever runs {export.server} to export {export.path} to {subject.node.ip}"
-    if not seen.get("reachable"):
+def nfs_server(subject: Subject) -> Iterator[Finding]:
+    """A server that the site brings answers."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen and not seen.get("reachable"):
         yield subject.error(
             "nfs_server",
             f"no NFS server at {export.server}:2049 ({seen.get('error') or 'no answer'})",
             "one that answers in NFS version 4",
             f"correct nfs.server in site.yml, or open TCP 2049 to {subject.node.ip}",
         )
-    elif not seen.get("visible"):
+
+
+def nfs_export(subject: Subject) -> Iterator[Finding]:
+    """It has the export, for this node."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen.get("reachable") and not seen.get("visible"):
         yield subject.error(
             "nfs_export",
             f"{export.source}: {seen.get('error')}",
             "an export that this node may mount",
-            see,
+            f"ask whoever runs {export.server} to export {export.path} to {subject.node.ip}",
         )
-    elif WRITER not in seen.get("writers", ()):
+
+
+def nfs_owner(subject: Subject) -> Iterator[Finding]:
+    """The databases may write there."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen.get("visible") and WRITER not in seen.get("writers", ()):
         yield subject.error(
             "nfs_owner",
             f"{export.source} with owner {seen.get('owner')} and mode {seen.get('mode')}, where "
@@ -73,7 +79,7 @@ def nfs_space(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def nfs_local_folder(subject: Subject) -> Iterator[Finding]:
+def nfs_file_system(subject: Subject) -> Iterator[Finding]:
     """The folder that a node of the site is to serve lies on a disk that can be exported."""
     export = export_of(subject.site)
     if export is None or subject.node != export.node:
@@ -89,7 +95,7 @@ def nfs_local_folder(subject: Subject) -> Iterator[Finding]:
 
 
 def nfs_client(subject: Subject) -> Iterator[Finding]:
-    """A member whose kernel cannot mount NFS will not mount Run:ai's volumes."""
+    """The kernel of a member can mount NFS."""
     if export_of(subject.site) is None or not subject.node.in_cluster:
         return
     asked = subject.photo.at("storage.export") is not None
@@ -102,26 +108,36 @@ def nfs_client(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def nfs_quality(subject: Subject) -> Iterator[Finding]:
-    """What the proof measured and the operator should know: slow fsync, a squashed root."""
-    export, proof = export_of(subject.site), subject.photo.at("storage.proof") or {}
-    if export is None or (proof.get("server"), proof.get("path")) != (export.server, export.path):
-        return
-    limit, took = export.settings.fsync_warning_ms, proof.get("fsync_ms") or 0
-    if took > limit:
+def nfs_fsync(subject: Subject) -> Iterator[Finding]:
+    """Every commit of a database waits for an fsync."""
+    export, proof = _proved(subject)
+    limit = export.settings.fsync_warning_ms if export else 0
+    if export and proof.get("fsync_ms", 0) > limit:
         yield subject.warning(
             "nfs_fsync",
-            f"{took:.0f} ms for an fsync to {export.source}",
+            f"{proof['fsync_ms']:.0f} ms for an fsync to {export.source}",
             f"at most {limit} ms (nfs.fsync_warning_ms): every commit of a database waits for one",
             f"look at the disks of {export.server} and the network to it",
         )
-    if proof.get("root_squashed"):
+
+
+def nfs_root_squash(subject: Subject) -> Iterator[Finding]:
+    """Pods that give their folder to another user as root cannot where root is squashed."""
+    export, proof = _proved(subject)
+    if export and proof.get("root_squashed"):
         yield subject.warning(
             "nfs_root_squash",
             f"root is another user on {export.source}",
             "no_root_squash, for pods that change the owner of their folder as root",
             f"folders must be given to user {WRITER} by hand, as those of the appliance are",
         )
+
+
+def _proved(subject: Subject) -> tuple[Export | None, dict[str, Any]]:
+    """The export and what was measured on it from this node, if it was."""
+    export, proof = export_of(subject.site), subject.photo.at("storage.proof") or {}
+    same = export and (proof.get("server"), proof.get("path")) == (export.server, export.path)
+    return (export, proof) if same else (None, {})
 
 
 def _brought(subject: Subject) -> Export | None:
@@ -139,4 +155,13 @@ def _in_use(subject: Subject, export: Export) -> bool:
     return isinstance(cluster, Cluster) and cluster.storage.proven == export.source
 
 
-CHECKS = (nfs_export, nfs_space, nfs_local_folder, nfs_client, nfs_quality)
+CHECKS = (
+    nfs_server,
+    nfs_export,
+    nfs_owner,
+    nfs_space,
+    nfs_file_system,
+    nfs_client,
+    nfs_fsync,
+    nfs_root_squash,
+)

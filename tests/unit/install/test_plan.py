@@ -14,7 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.cluster import Cluster, ClusterState, NoCluster, Unreachable
+from appliance.model.cluster import (
+    Cluster,
+    ClusterState,
+    ClusterStorage,
+    NoCluster,
+    Unreachable,
+)
 from appliance.model.desired import Desired
 from appliance.model.plan import Plan
 from appliance.model.planner import Scope, plan
@@ -68,7 +74,16 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         found.version,
         case.get("pod_network", found.pod_network),
         tuple(case.get("missing", ())),
+        _storage(case, found.storage),
     )
+
+
+def _storage(case: dict[str, Any], found: ClusterStorage) -> ClusterStorage:
+    changes = dict(case.get("storage", {}))
+    volumes = {name: v for name, v in found.volumes.items() if name not in case.get("no_pv", [])}
+    for name, values in changes.pop("volumes", {}).items():
+        volumes[name] = dataclasses.replace(volumes[name], **values)
+    return dataclasses.replace(found, volumes=volumes, **changes)
 
 
 def _plan(case: dict[str, Any]) -> Plan:
