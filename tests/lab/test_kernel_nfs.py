@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from appliance.adapters.probe_archive import probe_archive
-
 from tests.lab.emulated import Machine, machine
 from tests.prerequisites import require
 
@@ -69,8 +68,9 @@ def converge(vm: Machine, tmp_path_factory: pytest.TempPathFactory) -> Converge:
     }
 
     def apply(*more: str) -> tuple[int, int, str]:
+        program = Path(sys.executable).with_name("ansible-playbook")
         done = subprocess.run(
-            [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, *more, folder / "play.yml"],
+            [program, "-i", inventory, *more, folder / "play.yml"],
             env=environment, capture_output=True, text=True, timeout=500, check=False,
         )  # fmt: skip
         words = done.stdout + done.stderr
@@ -125,10 +125,8 @@ def test_an_export_taken_back_by_hand_is_seen_and_returns(vm: Machine, converge:
 
 
 def test_root_squashed_by_another_export_is_refused(vm: Machine, converge: Converge) -> None:
-    vm.shell(
-        f"echo '{EXPORT} 10.0.2.15(rw,sync,no_subtree_check,root_squash)' >/etc/exports.d/z.exports;"
-        "exportfs -ra"
-    )
+    squashed = f"{EXPORT} 10.0.2.15(rw,sync,no_subtree_check,root_squash)"
+    vm.shell(f"echo '{squashed}' >/etc/exports.d/z.exports; exportfs -ra")
     try:
         code, _, words = converge()
         assert code != 0
