@@ -35,6 +35,10 @@ KUBELET = {
     },
     "imageGCHighThresholdPercent": 100,
 }
+# A volume of each node lies at this path. The disk is the host's and shared: little is asked of it.
+NFS = {"path": "/srv/runai", "minimum_free_gb": 1}
+# A container has no NFS server of the kernel.
+NFS_OVERRIDES = {"nfs_server": {"nfs_server_implementation": "ganesha"}}
 # nf_conntrack's size belongs to the host's network namespace.
 KUBE_PROXY = {"conntrack": {"maxPerCore": 0}}
 
@@ -48,15 +52,29 @@ class LabSite:
     host_vars: Mapping[str, Mapping[str, Any]]
 
 
-def lab_site(lab: Lab, *, release: str, operating_system: str, private_key: Path) -> LabSite:
-    """The site of a lab: settings, groups and one set of values per node."""
+def lab_site(
+    lab: Lab, *, release: str, operating_system: str, private_key: Path, storage: bool = False
+) -> LabSite:
+    """The site of a lab: settings, groups and one set of values per node.
+
+    Args:
+        lab: its nodes.
+        release: what is installed.
+        operating_system: what the nodes run.
+        private_key: who may log in.
+        storage: whether it has shared storage.
+    """
     control_plane = tuple(node.name for node in lab.nodes if node.control_plane)
     workers = tuple(node.name for node in lab.nodes if not node.control_plane)
     groups = {"control_plane": control_plane, "services": (lab.services.name,)}
     if workers:
         groups["cpu_workers"] = workers
+    settings = _settings(lab, release, operating_system, private_key)
+    if storage:
+        settings["nfs"] = {"server": lab.services.name, **NFS}
+        settings["role_overrides"] |= NFS_OVERRIDES
     return LabSite(
-        settings=_settings(lab, release, operating_system, private_key),
+        settings=settings,
         groups=groups,
         host_vars={
             node.name: {"address": f"{node.address}/{lab.subnet.prefixlen}", "hardware": HARDWARE}

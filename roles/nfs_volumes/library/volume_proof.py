@@ -152,15 +152,16 @@ def wait(kubectl, seconds):
         kubectl.sleep(0.5)
 
 
-def remove(kubectl):
+def remove(kubectl, wait):
     """Take everything of the proof away; the volume's folder stays, and is empty."""
+    patience = ["--timeout=60s"] if wait else ["--wait=false"]
     for arguments in (["namespace", NAME], ["persistentvolume", NAME]):
-        kubectl.call(["delete", "--ignore-not-found", "--timeout=60s", *arguments], seconds=65)
+        kubectl.call(["delete", "--ignore-not-found", *patience, *arguments], seconds=65)
 
 
 def prove(kubectl, want, run):
     """Run the proof; return the nodes that took part."""
-    remove(kubectl)
+    remove(kubectl, wait=True)  # what a run that was killed left
     nodes = (kubectl.get("nodes") or {}).get("items", [])
     ready = [node["metadata"]["name"] for node in nodes if condition(node)[0] == "True"]
     objects = claim_objects(want) + [pod_object(node, want) for node in ready]
@@ -169,7 +170,7 @@ def prove(kubectl, want, run):
             apply(kubectl, item, run, want)
         wait(kubectl, want["timeout_seconds"])
     finally:
-        remove(kubectl)
+        remove(kubectl, wait=False)
     return ready
 
 
