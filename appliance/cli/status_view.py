@@ -10,6 +10,7 @@ from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.shared_storage import GB, export_of
 
 if TYPE_CHECKING:
     from appliance.model.observation import Look
@@ -24,7 +25,7 @@ def show_status(
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, observed) for node in site.nodes]
     print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
-    click.echo(cluster_sentence(observed))
+    click.echo("\n".join(_sentences(site, observed)))
     for node, parts in standins(observed).items():
         click.echo(f"stand-in: {node}: {', '.join(parts)}")
     for fault in look.faults if look else ():
@@ -40,6 +41,11 @@ def show_status(
                 click.echo(f"not so: {step.name}: {', '.join(nodes)}: {text}")
 
 
+def _sentences(site: Site, observed: Observed) -> list[str]:
+    found = (cluster_sentence(observed), storage_sentence(site, observed))
+    return [sentence for sentence in found if sentence]
+
+
 def cluster_sentence(observed: Observed) -> str:
     """The cluster in one line."""
     cluster = observed.cluster
@@ -52,6 +58,28 @@ def cluster_sentence(observed: Observed) -> str:
     return (
         f"cluster: Kubernetes {cluster.version}, {ready} of {len(cluster.nodes)} nodes Ready, "
         f"{pods} of {len(cluster.pods)} system pods ready"
+    )
+
+
+def storage_sentence(site: Site, observed: Observed) -> str | None:
+    """The shared storage in one line; None when the site has none."""
+    export = export_of(site)
+    if export is None:
+        return None
+    first = observed.photographs.get(site.control_plane[0].name)
+    seen = (first.at("storage.export") if first else None) or {}
+    if not seen.get("visible"):
+        return f"storage: {export.source} is not to be had: {seen.get('error') or 'not asked'}"
+    took = [
+        proof["fsync_ms"]
+        for photo in observed.photographs.values()
+        if (proof := photo.at("storage.proof") or {}).get("server") == export.server
+        and proof.get("path") == export.path
+    ]
+    return (
+        f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (asked before "
+        f"first use: {export.settings.minimum_free_gb}), "
+        + (f"fsync {max(took):.1f} ms at most" if took else "not proved yet")
     )
 
 
@@ -83,6 +111,7 @@ def status_as_json(site: Site, observed: Observed, look: Look, plan: Plan) -> di
     return {
         "site": site.name,
         "cluster": cluster_sentence(observed),
+        "storage": storage_sentence(site, observed),
         "nodes": [dict(zip(keys, _row(node, observed), strict=True)) for node in site.nodes],
         "standins": standins(observed),
         "unreachable": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults],

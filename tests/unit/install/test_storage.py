@@ -24,8 +24,8 @@ OWN = {"server": "cp1", "path": "/srv/runai"}
 THEIRS = {"server": "nfs.rack.test", "path": "/export/runai", "volumes": 2}
 
 
-def wish(nfs: dict[str, Any] | None, **changes: Any) -> Desired:
-    site = samples.site(**({"nfs": nfs} if nfs else {}), **changes)
+def wish(nfs: dict[str, Any] | None) -> Desired:
+    site = samples.site(nfs=nfs)
     found = samples.manifest()
     roots = {
         **found.package_roots,

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
+import socket
 import stat
+import struct
 import sys
 import time
 from collections.abc import Iterator
@@ -22,6 +25,7 @@ import fusepy  # type: ignore[import-untyped, import-not-found, unused-ignore]
 FILE_SYSTEM_TYPE = "nfs4_standin"
 LIBRARY = "libnfs.so.13"
 NFS_VERSION = 4
+PUTROOTFH, LOOKUP, SETATTR = 24, 15, 34
 # libnfs 4.0 has 4 KiB for a whole request of version 4.
 WRITE_BYTES = 2048
 STAT_FIELDS = (
@@ -67,6 +71,41 @@ def load_library() -> Any:
     return library
 
 
+class Attributes:
+    """Changes mode and owner by a COMPOUND of its own: libnfs 4.0 cannot, of a folder."""
+
+    def __init__(self, server: str, path: str, user: int, group: int) -> None:
+        self._place = (server, path)
+        self._credential = struct.pack("!II", 0, 0) + struct.pack("!III", user, group, 0)
+        self._connection: socket.socket | None = None
+
+    def set(self, path: str, bits: int, values: bytes) -> None:
+        """Set the attributes of the second bitmap word."""
+        folders = [name for name in (self._place[1] + path).split("/") if name]
+        operations = [struct.pack("!I", PUTROOTFH)]
+        operations += [struct.pack("!I", LOOKUP) + opaque(name.encode()) for name in folders]
+        attributes = struct.pack("!III", 2, 0, bits) + opaque(values)
+        operations.append(struct.pack("!I", SETATTR) + bytes(16) + attributes)
+        self._call(struct.pack("!III", 0, 0, len(operations)) + b"".join(operations))
+
+    def _call(self, arguments: bytes) -> None:
+        head = struct.pack("!IIIIII", 1, 0, 2, 100003, NFS_VERSION, 1)
+        head += struct.pack("!I", 1) + opaque(self._credential) + struct.pack("!II", 0, 0)
+        message = head + arguments
+        connection = self._connection or socket.create_connection((self._place[0], 2049), 20)
+        self._connection = connection
+        connection.sendall(struct.pack("!I", 0x80000000 | len(message)) + message)
+        size = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))[0] & 0x7FFFFFFF
+        status = struct.unpack_from("!I", connection.recv(size, socket.MSG_WAITALL), 24)[0]
+        if status:
+            raise fusepy.FuseOSError(status if status < 10000 else errno.EIO)
+
+
+def opaque(data: bytes) -> bytes:
+    """Counted bytes, filled up to a multiple of four."""
+    return struct.pack("!I", len(data)) + data + b"\0" * (-len(data) % 4)
+
+
 class Client:
     """One connection to the server, as one user."""
 
@@ -77,6 +116,7 @@ class Client:
         library.nfs_set_uid(self._context, user)
         library.nfs_set_gid(self._context, group)
         self("mount", server.encode(), path.encode())
+        self.attributes = Attributes(server, path, user, group)
 
     def __call__(self, name: str, *arguments: Any) -> int:
         """Call a function of libnfs; a negative result is an OSError."""
@@ -144,7 +184,7 @@ class Export(fusepy.Operations):  # type: ignore[misc]
 
     def readdir(self, path: str, _fh: Any) -> list[str]:
         """The names in a folder."""
-        return self._nfs.names(path)
+        return [".", "..", *self._nfs.names(path)]
 
     def statfs(self, path: str) -> dict[str, int]:
         """Space on the server."""
@@ -199,18 +239,15 @@ class Export(fusepy.Operations):  # type: ignore[misc]
         self._nfs("mkdir2", path.encode(), stat.S_IMODE(mode))
 
     def chown(self, path: str, user: int, group: int) -> None:
-        """Change the owner; -1 leaves one as it is."""
-        found = self.getattr(path)
-        self._nfs(
-            "lchown",
-            path.encode(),
-            found["st_uid"] if user in (-1, 0xFFFFFFFF) else user,
-            found["st_gid"] if group in (-1, 0xFFFFFFFF) else group,
-        )
+        """Change owner and group; -1 leaves one as it is."""
+        given = ((0x10, user), (0x20, group))
+        wanted = [(bit, number) for bit, number in given if number not in (-1, 0xFFFFFFFF)]
+        values = b"".join(opaque(str(number).encode()) for _, number in wanted)
+        self._nfs.attributes.set(path, sum(bit for bit, _ in wanted), values)
 
     def chmod(self, path: str, mode: int) -> None:
         """Change the mode."""
-        self._nfs("chmod", path.encode(), stat.S_IMODE(mode))
+        self._nfs.attributes.set(path, 0x02, struct.pack("!I", stat.S_IMODE(mode)))
 
     def utimens(self, path: str, times: tuple[float, float] | None = None) -> None:
         """Change the times."""
