@@ -63,7 +63,10 @@ def _vacant(lab: LabSite) -> str:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"minimum_free_gb": 999999}, ("nfs_space", "expected at least 999999 GB")),
+        (
+            {"minimum_free_gb": 999999, "path": "/srv/runai/more"},
+            ("nfs_space", "expected at least 999999 GB"),
+        ),
         ({"path": "/srv/other"}, ("nfs_file_system", "found /srv/other on overlay")),
         ({"server": "vacant"}, ("nfs_server", "found no NFS server at", "open TCP 2049")),
     ],
