@@ -11,7 +11,7 @@ from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.journal import Record
-from appliance.model.observation import Fault, Look, Play
+from appliance.model.observation import Fault, GpuProof, Look, Play
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Plan
 from appliance.model.site import Node
@@ -32,6 +32,8 @@ class FakeRack:
         self.looks = 0
         self.proofs: list[tuple[str, ...]] = []
         self.proof_faults: tuple[str, ...] = ()
+        self.gpu_proofs: list[tuple[str, ...]] = []
+        self.gpu_proof = GpuProof({"w1": ("GPU 0: x",)})
         self.fail: dict[str, BaseException] = {}
         self.without_effect: set[str] = set()
 
@@ -59,6 +61,11 @@ class FakeRack:
         self._mark(nodes, None if self.proof_faults else "2026-01-01T00:00:00+00:00")
         return self.proof_faults
 
+    def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
+        assert image.startswith("registry.rack.test:5000/cuda@sha256:")
+        self.gpu_proofs.append(tuple(nodes))
+        return self.gpu_proof
+
     def _mark(self, nodes: Sequence[str], proven: str | None) -> None:
         assert isinstance(self.cluster, Cluster)
         marked = {name: replace(self.cluster.nodes[name], network_proven=proven) for name in nodes}
@@ -82,6 +89,7 @@ class FakeRack:
             "control_plane": ("kubernetes",),
             "workers": ("kubernetes",),
             "storage": ("storage", "packages", "services"),
+            "gpu": ("modules",),
         }
         for name in play.limit:
             whole = samples.converged(self.wish.site.node(name), self.wish)
@@ -94,7 +102,7 @@ class FakeRack:
                 self.documents[name][part] = whole[part]
         if play.playbook == "storage" and isinstance(self.cluster, Cluster):
             self.cluster = replace(self.cluster, storage=samples.storage(self.wish))
-        if play.playbook in ("control_plane", "network", "workers"):
+        if play.playbook in ("control_plane", "network", "workers", "gpu"):
             before = self.cluster.nodes if isinstance(self.cluster, Cluster) else {}
             held = self.cluster.storage if isinstance(self.cluster, Cluster) else ClusterStorage()
             self.cluster = replace(samples.cluster(self.wish), storage=held)

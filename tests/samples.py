@@ -14,6 +14,7 @@ from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
 from appliance.model.shared_storage import export_of
 from appliance.model.site import Node, Site, SiteSettings
+from tests import samples_gpu
 
 VERSION = "v1.23.5"
 BUNDLE_DIGEST = "ab" * 32
@@ -52,12 +53,16 @@ def settings(**changes: Any) -> SiteSettings:
 
 
 def site(masters: int = 1, workers: int = 2, **changes: Any) -> Site:
-    """Control planes cp1.. (cp1 also serves), workers w1..; 198.18.7.0/24."""
+    """Control planes cp1.. (cp1 also serves), workers w1..; 198.18.7.0/24.
+
+    Workers have GPUs when the site says what it wants of them.
+    """
+    group = "cpu_workers" if changes.get("gpu") is None else "gpu_workers"
     nodes = []
     for number in range(1, masters + 1):
         groups = {"control_plane"} | ({"services"} if number == 1 else set())
         nodes.append(_node(f"cp{number}", 10 + number, groups))
-    nodes += [_node(f"w{number}", 20 + number, {"cpu_workers"}) for number in range(1, workers + 1)]
+    nodes += [_node(f"w{number}", 20 + number, {group}) for number in range(1, workers + 1)]
     return Site("rack", Path("/nowhere/rack"), settings(**changes), tuple(nodes))
 
 
@@ -87,6 +92,8 @@ def manifest() -> BundleManifest:
 def desired(of: Site | None = None, *, with_bundle: bool = True) -> Desired:
     """The wish for a site, with or without a bundle at hand."""
     found = manifest() if with_bundle else None
+    if found and of and of.settings.gpu:
+        found = samples_gpu.manifest_with_gpus(found)
     return Desired(
         of or site(),
         load_release("k8s-1.23.5-r1"),
@@ -172,7 +179,10 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
     found |= _storage(node, wish)
     if node.name == wish.site.services_node.name:
         found["artifacts"] |= {"present": True, "complete": True, "bundle_digest": BUNDLE_DIGEST}
-        found["registry"] |= {"configured": True, "images": dict(IMAGES)}
+        images = wish.manifest.images if wish.manifest else IMAGES
+        found["registry"] |= {"configured": True, "images": dict(images)}
+    if wish.site.settings.gpu:
+        samples_gpu.see_gpus(found, node)
     return found
 
 
@@ -234,7 +244,7 @@ def cluster(wish: Desired) -> Cluster:
             SystemPod("kube-system", f"{app}-{node.name}", node.name, ready=True, app=app)
             for app in apps
         ]
-    return Cluster(
+    found = Cluster(
         nodes={
             node.name: ClusterNode(
                 node.name,
@@ -252,3 +262,4 @@ def cluster(wish: Desired) -> Cluster:
         pod_network="10.244.0.0/16",
         storage=storage(wish),
     )
+    return samples_gpu.cluster_with_gpus(found, wish) if wish.site.settings.gpu else found

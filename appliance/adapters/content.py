@@ -9,14 +9,15 @@ from functools import cache
 from pathlib import Path
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 import appliance
 from appliance.errors import ConfigError
-from appliance.model.release import Release
+from appliance.model.release import Artifact, Release
 
 _PACKAGE = Path(appliance.__file__).parent
 RELEASES = _PACKAGE / "releases"
+STANDINS = _PACKAGE / "lab" / "standins"
 
 
 def find_content_root() -> Path:
@@ -51,9 +52,27 @@ def load_release(name: str) -> Release:
     try:
         return Release.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except ValidationError as error:
+        raise ConfigError(f"{path} does not describe a release", details=_faults(error)) from error
+
+
+def load_release_with_standins(name: str) -> Release:
+    """A release, with the lab's stand-ins in the place of what a lab can not have.
+
+    Raises:
+        ConfigError: there is no such release, or the stand-ins do not fit it.
+    """
+    release = load_release(name)
+    path = STANDINS / "artifacts.yml"
+    try:
+        listed = yaml.safe_load(path.read_text(encoding="utf-8"))["artifacts"]
+        return release.with_standins(TypeAdapter(tuple[Artifact, ...]).validate_python(listed))
+    except (OSError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} does not list stand-ins: {error!r}") from error
+    except ValidationError as error:
         raise ConfigError(
-            f"{path} does not describe a release",
-            details=[
-                f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
-            ],
+            f"{path} does not describe stand-ins of release {name}", details=_faults(error)
         ) from error
+
+
+def _faults(error: ValidationError) -> list[str]:
+    return [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from appliance.adapters.kubernetes_gpu import read_gpu_stack, whole_gpus
+from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.cluster import (
+    GPU_ANNOTATION,
     NETWORK_ANNOTATION,
     SERIAL_ANNOTATION,
     Cluster,
@@ -30,6 +34,7 @@ from appliance.model.traces import cluster_traces
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
+    from appliance.model.observation import GpuProof
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node, Site
 
@@ -67,10 +72,37 @@ class KubernetesApi:
                 continue
             try:
                 with self.client(node) as client:
-                    return _read(client)
+                    return self._with_parts(client, _read(client))
             except _NotReadable as error:
                 reasons.append(f"{node.name}: {error}")
         return Unreachable("; ".join(reasons), traces)
+
+    def _with_parts(self, client: Any, cluster: Cluster) -> Cluster:
+        """The cluster with what the site's optional parts say of themselves."""
+        settings = self._site.settings
+        if settings.nfs is not None:
+            cluster = replace(cluster, storage=read_storage(client, _call))
+        if settings.gpu is None and settings.runai is None:
+            return cluster
+        return replace(
+            cluster,
+            releases=read_releases(client, _call),
+            gpu_stack=read_gpu_stack(client, _call, _pod) if settings.gpu else None,
+        )
+
+    def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
+        """Let a pod on each node list the GPUs that it was given.
+
+        Raises:
+            ClusterError: the API refused what the test needs.
+        """
+        from appliance.adapters.gpu_proof import prove_gpus
+
+        proof = prove_gpus(self, nodes, image)
+        well = [name for name in nodes if not proof.faults_of(name)]
+        self._annotate(well, GPU_ANNOTATION, _now())
+        self._annotate([name for name in nodes if name not in well], GPU_ANNOTATION, None)
+        return proof
 
     def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
         """Test the pod network with real pods; one sentence per fault.
@@ -213,7 +245,6 @@ def _read(client: Any) -> Cluster:
         version=version,
         pod_network=_pod_network(maps.get(("kube-flannel", "kube-flannel-cfg"))),
         missing=tuple(missing),
-        storage=read_storage(client, _call),
     )
 
 
@@ -243,6 +274,9 @@ def _node(node: Any) -> ClusterNode:
         system_uuid=node.status.node_info.system_uuid,
         pod_cidr=node.spec.pod_cidr,
         network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
+        labels=labels,
+        allocatable_gpus=whole_gpus(node.status.allocatable),
+        gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
     )
 
 

@@ -40,6 +40,7 @@ COMMANDS: Mapping[str, str] = {
     "install": "appliance.cli.install",
     "lab": "appliance.cli.lab",
     "plan": "appliance.cli.plan",
+    "runai": "appliance.cli.runai",
     "site": "appliance.cli.site",
     "status": "appliance.cli.status",
 }
@@ -172,6 +173,7 @@ class Application:
         from appliance.adapters.kubernetes import KubernetesApi
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
+        from appliance.adapters.vendor_bundle_file import find_vendor_bundle, vendor_bundle_path
         from appliance.model.desired import Desired
         from appliance.model.preflight import probe_arguments
 
@@ -184,6 +186,8 @@ class Application:
             manifest=found.manifest if found else None,
             bundle_digest=found.digest if found else None,
             signature=found.signature(Path(signers)) if found and signers else None,
+            vendor_bundle=find_vendor_bundle(site),
+            vendor_bundle_file=str(vendor_bundle_path(site) or ""),
         )
         nodes = SshNodes(site, probe_arguments(desired))
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)

@@ -44,12 +44,16 @@ def bundle() -> None:
     "--sign-key", type=click.Path(path_type=Path, dir_okay=False, exists=True),
     envvar="APPLIANCE_SIGN_KEY", help="SSH key that signs the bundle when it is whole.",
 )  # fmt: skip
+@click.option(
+    "--standins", is_flag=True, envvar="APPLIANCE_STANDINS",
+    help="Put the lab's stand-ins in the place of NVIDIA's and Run:ai's parts. Never for a site.",
+)  # fmt: skip
 @yes_option
 @output_option
 @directory_argument
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
-    sign_key: Path | None, output: str, *, yes: bool,
+    sign_key: Path | None, output: str, *, standins: bool, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or go on with one that was interrupted.
 
@@ -70,7 +74,7 @@ def build(
 
     built = run(
         release, os_name, directory,
-        jobs=jobs, files=files, sign_key=sign_key, replace_other=yes,
+        jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
     )  # fmt: skip
     result = _summary(directory, built.manifest, built.digest, signature_of(directory))
     result["verified_never"] = [item.name for item in unverified(built.manifest)]
@@ -172,6 +176,8 @@ def show(directory: Path, allowed_signers: Path | None, output: str, *, everythi
     for line in _skipped(shown):
         click.echo(line)
     click.echo("verified never: " + (", ".join(never) or "none"))
+    for name in found.manifest.standins:
+        click.echo(f"STANDIN: {name}")
 
 
 def _not_healthy(
@@ -202,6 +208,7 @@ def _summary(
         "files": len(manifest.files),
         "bytes": sum(item.size for item in manifest.files),
         **{f"{kind}s": kinds.count(kind) for kind in dict.fromkeys(kinds)},
+        **({"standins": list(manifest.standins)} if manifest.standins else {}),
     }
 
 
@@ -222,7 +229,7 @@ def _plain(result: dict[str, Any]) -> dict[str, Any]:
 def _row(item: BundledArtifact) -> tuple[object, ...]:
     return (
         item.kind,
-        item.name,
+        f"{item.name} (STANDIN)" if item.standin else item.name,
         item.version,
         f"{item.size / _MEGABYTE:.1f}",
         f"{item.source.kind} {item.source.ref}",

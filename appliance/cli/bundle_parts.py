@@ -17,7 +17,12 @@ from appliance.adapters.artifacts.taking import Sources
 from appliance.adapters.bundle_signature import SshSigner, read_signature
 from appliance.adapters.bundle_writer import BundleWriter, Locks
 from appliance.adapters.cache import Cache
-from appliance.adapters.content import RELEASES, load_release
+from appliance.adapters.content import (
+    RELEASES,
+    STANDINS,
+    load_release,
+    load_release_with_standins,
+)
 from appliance.errors import ApplianceError
 from appliance.model.signature import Signature
 from appliance.model.taken import Taken
@@ -37,17 +42,19 @@ def build(
     files: Path | None = None,
     sign_key: Path | None = None,
     replace_other: bool = False,
+    standins: bool = False,
     observer: BuildObserver | None = None,
 ) -> Built:
     """Run the workflow with this machine's adapters."""
     progress = observer or BuildProgress()
-    found = load_release(release)
+    found = load_release_with_standins(release) if standins else load_release(release)
     found.operating_system(os_name)
     cache = Cache()
     locks = Locks(release, RELEASES, cache)
     sources = Sources(
-        found, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known
-    )
+        found, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
+        standins=STANDINS if standins else None,
+    )  # fmt: skip
     ports = BuildPorts(
         sources=sources,
         store=BundleWriter(directory, cache, replace_other=replace_other),

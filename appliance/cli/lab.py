@@ -12,6 +12,7 @@ import click
 from appliance.cli.options import dry_run_option, output_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.errors import Refused
+from appliance.model.lab_gpus import MOST
 from appliance.model.lab_host import packages_for
 
 if TYPE_CHECKING:
@@ -57,6 +58,13 @@ def lab() -> None:
     help="The bundle; built here when it is not there. Default: one per release in the cache.",
 )
 @click.option("--release", help="The release to install. Default: the newest.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(0, MOST),
+    default=0,
+    show_default=True,
+    help="How many GPUs each worker has; they and the GPU Operator are stand-ins.",
+)
 @click.option("--bare", is_flag=True, help="Stop at bare nodes: no bundle, no install.")
 @dry_run_option
 @yes_option
@@ -69,6 +77,7 @@ def up(
     site: Path | None,
     bundle: Path | None,
     release: str | None,
+    gpus: int,
     bare: bool,
     dry_run: bool,
     yes: bool,
@@ -89,7 +98,7 @@ def up(
     """
     from appliance.cli.lab_parts import LabParts
 
-    parts = LabParts(app, name, site, bundle, release)
+    parts = LabParts(app, name, site, bundle, release, gpus)
     result = parts.up(
         int(control_planes), workers, lambda plan: _go(plan, yes), bare=bare, dry_run=dry_run
     )

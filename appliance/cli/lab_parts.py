@@ -43,13 +43,20 @@ class LabParts:
         site: Path | None,
         bundle: Path | None,
         release: str | None,
+        gpus: int = 0,
     ) -> None:
         self._app = app
         self.name = name
         self.release = release or _newest_release()
         self.site = site or default_site(name)
-        self.bundle = bundle or default_bundle(self.release)
+        self.gpus = gpus
+        self.bundle = bundle or default_bundle(self.release, standins=self.standins)
         self._began = time.monotonic()
+
+    @property
+    def standins(self) -> bool:
+        """Whether the bundle must hold the stand-ins of what a lab can not have."""
+        return self.gpus > 0
 
     @property
     def kubeconfig(self) -> Path:
@@ -77,6 +84,7 @@ class LabParts:
             bundle_is_there=(self.bundle / "manifest.json").is_file(),
             install=not bare,
             dry_run=dry_run,
+            gpus=self.gpus,
         )
         ports = LabUpPorts(
             host=LabMachine(),
@@ -113,7 +121,7 @@ class LabParts:
     def _build_bundle(self) -> None:
         from appliance.cli.bundle_parts import build
 
-        build(self.release, OPERATING_SYSTEM, self.bundle)
+        build(self.release, OPERATING_SYSTEM, self.bundle, standins=self.standins)
 
     def _install(self) -> None:
         from appliance.cli.progress import progress
@@ -136,10 +144,11 @@ def default_site(name: str) -> Path:
     return Path(name)
 
 
-def default_bundle(release: str) -> Path:
-    """One bundle per release in the cache."""
+def default_bundle(release: str, *, standins: bool = False) -> Path:
+    """One bundle per release in the cache, and one with stand-ins."""
     cache = os.environ.get("APPLIANCE_CACHE") or Path.home() / ".cache" / "appliance"
-    return Path(cache) / "bundles" / f"{release}-{OPERATING_SYSTEM}"
+    name = f"{release}-{OPERATING_SYSTEM}"
+    return Path(cache) / "bundles" / (f"{name}-standins" if standins else name)
 
 
 def _newest_release() -> str:

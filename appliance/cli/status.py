@@ -27,16 +27,16 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
     \b
     - every node is looked at once, over SSH; nodes that do not answer are shown, too
     - the cluster is asked through the control plane
-    - stand-ins of a lab are named
+    - stand-ins of a lab are named, those in the bundle too
 
     Example: appliance status --site inventories/rack7
     """
     connected = app.connect(site)
     observed, look, plan = connected.look()
     if output == "json":
-        print_json(status_as_json(connected.site, observed, look, plan))
+        print_json(status_as_json(connected.site, observed, look, plan, connected.wish.manifest))
     else:
-        show_status(connected.site, observed, look, plan)
+        show_status(connected.site, observed, look, plan, connected.wish.manifest)
     faults = faults_of(look, plan)
     if exit_code and faults:
         raise NotHealthy(

@@ -13,6 +13,7 @@ from appliance.model.groups import CONTROL_PLANE
 from appliance.model.shared_storage import GB, export_of
 
 if TYPE_CHECKING:
+    from appliance.model.bundle import BundleManifest
     from appliance.model.observation import Look
     from appliance.model.plan import Plan
     from appliance.model.postconditions import Observed
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
 
 
 def show_status(
-    site: Site, observed: Observed, look: Look | None = None, plan: Plan | None = None
+    site: Site,
+    observed: Observed,
+    look: Look | None = None,
+    plan: Plan | None = None,
+    bundle: BundleManifest | None = None,
 ) -> None:
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, observed) for node in site.nodes]
     print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
     click.echo("\n".join(_sentences(site, observed)))
-    for node, parts in standins(observed).items():
-        click.echo(f"stand-in: {node}: {', '.join(parts)}")
+    _show_standins(standins(observed), bundle)
     for fault in look.faults if look else ():
         click.echo(f"unreachable: {fault.reason}")
         click.echo(f"   hint: {fault.hint}")
@@ -44,6 +48,13 @@ def show_status(
 def _sentences(site: Site, observed: Observed) -> list[str]:
     found = (cluster_sentence(observed), storage_sentence(site, observed))
     return [sentence for sentence in found if sentence]
+
+
+def _show_standins(by_node: dict[str, list[str]], bundle: BundleManifest | None) -> None:
+    for node, parts in by_node.items():
+        click.echo(f"stand-in: {node}: {', '.join(parts)}")
+    if bundle and bundle.standins:
+        click.echo(f"stand-in: bundle: {', '.join(bundle.standins)}")
 
 
 def cluster_sentence(observed: Observed) -> str:
@@ -105,7 +116,9 @@ def faults_of(look: Look, plan: Plan) -> list[str]:
     ]
 
 
-def status_as_json(site: Site, observed: Observed, look: Look, plan: Plan) -> dict[str, Any]:
+def status_as_json(
+    site: Site, observed: Observed, look: Look, plan: Plan, bundle: BundleManifest | None = None
+) -> dict[str, Any]:
     """The same as plain data; the keys are a contract."""
     keys = ("name", "address", "roles", "status", "version", "docker", "serial")
     return {
@@ -114,6 +127,7 @@ def status_as_json(site: Site, observed: Observed, look: Look, plan: Plan) -> di
         "storage": storage_sentence(site, observed),
         "nodes": [dict(zip(keys, _row(node, observed), strict=True)) for node in site.nodes],
         "standins": standins(observed),
+        "bundle_standins": list(bundle.standins) if bundle else [],
         "unreachable": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults],
         "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
         "unmet": [

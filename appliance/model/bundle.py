@@ -18,7 +18,7 @@ class SourceUsed:
     """Where an artifact came from.
 
     Attributes:
-        kind: url, oci, go, apt, compose, file or pypi.
+        kind: url, oci, go, apt, compose, file, local, local-chart or pypi.
         verified: how it was checked; ``never`` when nothing vouches for it.
         skipped: sources that were tried before and did not work: (kind, ref, reason).
     """
@@ -31,7 +31,11 @@ class SourceUsed:
 
 @dataclass(frozen=True)
 class BundledArtifact:
-    """One artifact: a binary, CNI plugin, image, package or wheel."""
+    """One artifact: a binary, CNI plugin, image, chart, package or wheel.
+
+    Attributes:
+        standin: it plays the part of something that can not be had in a lab.
+    """
 
     name: str
     version: str
@@ -40,6 +44,7 @@ class BundledArtifact:
     sha256: str
     size: int
     source: SourceUsed
+    standin: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ class BundleManifest:
     packages: Mapping[str, str] = field(default_factory=dict)
     package_roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: tuple[BundledFile, ...] = ()
+
+    @property
+    def standins(self) -> tuple[str, ...]:
+        """What only plays a part: ``kind name`` of each, sorted."""
+        return tuple(sorted(f"{item.kind} {item.name}" for item in self.artifacts if item.standin))
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> BundleManifest:
@@ -146,6 +156,7 @@ def _artifact(data: Mapping[str, Any]) -> BundledArtifact:
         data["sha256"],
         data["size"],
         used,
+        bool(data.get("standin", False)),
     )
 
 
@@ -158,4 +169,5 @@ def _artifact_json(item: BundledArtifact) -> dict[str, Any]:
             dict(zip(("kind", "ref", "reason"), s, strict=True)) for s in item.source.skipped
         ],
     }
-    return {**vars(item), "source": source}
+    told = {key: value for key, value in vars(item).items() if key != "standin" or value}
+    return {**told, "source": source}

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 
 SERIAL_ANNOTATION = "appliance.dev/dmi-serial"
 NETWORK_ANNOTATION = "appliance.dev/network-proven"
+GPU_ANNOTATION = "appliance.dev/gpus-proven"
+# What playbooks/library/helm_release.py writes on the revision that it made.
+CHART_ANNOTATION = "appliance.dev/chart-sha256"
+VALUES_ANNOTATION = "appliance.dev/values-sha256"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,10 @@ class ClusterNode:
         taints: ``key=value:effect`` strings.
         serial: the DMI serial accepted when the node joined (annotation), or None.
         network_proven: when pods last proved its network (annotation, ISO 8601), or None.
+        labels: the Node object's.
+        allocatable_gpus: whole GPUs that pods can ask for here; never capacity, which stays when
+            the device plugin is gone.
+        gpus_proven: when a pod last listed its GPUs (annotation, ISO 8601), or None.
     """
 
     name: str
@@ -40,6 +48,9 @@ class ClusterNode:
     system_uuid: str | None = None
     pod_cidr: str | None = None
     network_proven: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable_gpus: int = 0
+    gpus_proven: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,39 @@ class ClusterStorage:
 
 
 @dataclass(frozen=True)
+class HelmRelease:
+    """The newest revision of a Helm release, as its secret's labels and annotations tell it.
+
+    Attributes:
+        status: ``deployed``, ``failed``, ``pending-install``, …
+        chart_sha256: of the chart that we made it from; None when we did not, or did not finish.
+        values_sha256: of the values, likewise.
+    """
+
+    namespace: str
+    name: str
+    status: str
+    revision: int = 1
+    chart_sha256: str | None = None
+    values_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class GpuStack:
+    """What the GPU Operator says of itself.
+
+    Attributes:
+        state: ``status.state`` of its ClusterPolicy; None when there is no ClusterPolicy.
+        version: of the operator that runs, without a v; None when none does.
+        pods: every pod of its namespace.
+    """
+
+    state: str | None = None
+    version: str | None = None
+    pods: tuple[SystemPod, ...] = ()
+
+
+@dataclass(frozen=True)
 class NoCluster:
     """Every control-plane node was looked at and none carries a trace of a cluster."""
 
@@ -107,6 +151,8 @@ class Cluster:
         version: the API server's version, e.g. ``v1.23.5``.
         pod_network: flannel's ``Network`` (CIDR), or None when flannel is not there.
         missing: what of kubeadm's last phases is not there yet (names for people).
+        releases: the newest revision of every Helm release.
+        gpu_stack: None when the site does not ask for it.
     """
 
     nodes: Mapping[str, ClusterNode]
@@ -115,6 +161,13 @@ class Cluster:
     pod_network: str | None = None
     missing: tuple[str, ...] = ()
     storage: ClusterStorage = ClusterStorage()
+    releases: tuple[HelmRelease, ...] = ()
+    gpu_stack: GpuStack | None = None
+
+    def release(self, namespace: str, name: str) -> HelmRelease | None:
+        """The release of that name, or None."""
+        found = (item for item in self.releases if (item.namespace, item.name) == (namespace, name))
+        return next(found, None)
 
     @property
     def initialised(self) -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from appliance.model.release import Release
     from appliance.model.signature import Signature
     from appliance.model.site import Node, Site
+    from appliance.model.vendor_bundle import VendorBundle
 
 SYSCTLS: Mapping[str, str] = {
     "net.bridge.bridge-nf-call-iptables": "1",
@@ -30,6 +31,8 @@ class Desired:
         bundle_digest: sha256 of the bundle's ``manifest.json``, hex; None without a bundle.
         signature: of the bundle at hand, checked against the site's ``bundle_signers``; None when
             the site names none, or there is no bundle at hand.
+        vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
+        vendor_bundle_file: where the site says that it is, or an empty string.
     """
 
     site: Site
@@ -37,6 +40,8 @@ class Desired:
     manifest: BundleManifest | None = None
     bundle_digest: str | None = None
     signature: Signature | None = None
+    vendor_bundle: VendorBundle | None = None
+    vendor_bundle_file: str = ""
 
     @property
     def kubernetes_version(self) -> str:

@@ -115,6 +115,11 @@ STAND_INS = (
         "reading them from real firmware",
     ),
     StandIn(
+        "GPUs and NVIDIA's GPU Operator",
+        "with --gpus: a chart of the same names, a device plugin and a small nvidia-smi",
+        "drivers, CUDA, MIG, DCGM, NVIDIA's own software",
+    ),
+    StandIn(
         "capability SYS_RESOURCE",
         "/usr/local/sbin/runc in each node, on hosts that lack it",
         "negative oom_score_adj of system pods",
@@ -128,6 +133,11 @@ STAND_INS = (
         "the kernel's NFS server",
         "nfs-ganesha, where the site's nfs section names a node",
         "exportfs and nfsd; tests/lab has them in a virtual machine",
+    ),
+    StandIn(
+        "vendor bundle",
+        "our own charts, admin CLI and script with the documented names and layout",
+        "anything that Run:ai itself does",
     ),
     StandIn(
         "network",

@@ -52,24 +52,33 @@ class LabSite:
     host_vars: Mapping[str, Mapping[str, Any]]
 
 
-def lab_site(
-    lab: Lab, *, release: str, operating_system: str, private_key: Path, storage: bool = False
+def lab_site(  # noqa: PLR0913  (what a lab can have beside nodes)
+    lab: Lab,
+    *,
+    release: str,
+    operating_system: str,
+    private_key: Path,
+    gpus: int = 0,
+    storage: bool = False,
 ) -> LabSite:
     """The site of a lab: settings, groups and one set of values per node.
 
     Args:
-        lab: its nodes.
-        release: what is installed.
+        lab: its network and nodes.
+        release: the release to install.
         operating_system: what the nodes run.
-        private_key: who may log in.
+        private_key: how they are reached.
+        gpus: how many each worker has; workers without are CPU workers.
         storage: whether it has shared storage.
     """
     control_plane = tuple(node.name for node in lab.nodes if node.control_plane)
     workers = tuple(node.name for node in lab.nodes if not node.control_plane)
     groups = {"control_plane": control_plane, "services": (lab.services.name,)}
     if workers:
-        groups["cpu_workers"] = workers
+        groups["gpu_workers" if gpus else "cpu_workers"] = workers
     settings = _settings(lab, release, operating_system, private_key)
+    if gpus:
+        settings["gpu"] = {"driver": "container"}
     if storage:
         settings["nfs"] = {"server": lab.services.name, **NFS}
         settings["role_overrides"] |= NFS_OVERRIDES

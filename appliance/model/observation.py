@@ -33,6 +33,23 @@ class Look:
 
 
 @dataclass(frozen=True)
+class GpuProof:
+    """What pods saw of the GPUs that they were given.
+
+    Attributes:
+        listed: node -> the lines of ``nvidia-smi -L`` in its pod; none where every GPU was at work.
+        faults: (node, sentence) of each thing that was not as it should be.
+    """
+
+    listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    faults: tuple[tuple[str, str], ...] = ()
+
+    def faults_of(self, node: str) -> tuple[str, ...]:
+        """What is wrong on one node."""
+        return tuple(text for name, text in self.faults if name == node)
+
+
+@dataclass(frozen=True)
 class Play:
     """One playbook run.
 

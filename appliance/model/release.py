@@ -6,7 +6,7 @@ does not know, or a version that it was not tested with.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
@@ -14,7 +14,7 @@ from pydantic import Field, StringConstraints, model_validator
 from appliance.errors import ConfigError
 from appliance.model.sources import ComposeSource, Frozen, Source
 
-ArtifactKind = Literal["binary", "cni", "image", "part"]
+ArtifactKind = Literal["binary", "cni", "image", "chart", "part"]
 PACKAGE_GROUPS = (
     "host",
     "time",
@@ -30,6 +30,7 @@ _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",
     "cni": "cni/",
     "image": "images/",
+    "chart": "charts/",
     "part": "parts/",
 }
 # kubeadm's own table of the etcd it brings, and the last Docker line its preflight was tested with.
@@ -51,15 +52,17 @@ class Versions(Frozen):
     crane: str
     registry: str
     busybox: str
+    gpu_operator: str | None = None
 
 
 class Artifact(Frozen):
     """One thing of the bundle, or a part that only another is made from.
 
     Attributes:
-        kind: ``part`` is built for others and not shipped by itself.
+        kind: ``part`` is built for others and not shipped by itself; ``chart`` is a Helm chart.
         image: ``name:tag`` without a registry, for an image only.
         operating_systems: where it belongs; empty means everywhere.
+        standin: plays the part of something that can not be had in a lab.
     """
 
     name: str
@@ -68,11 +71,17 @@ class Artifact(Frozen):
     image: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]+:[\w.-]+$")] | None = None
     operating_systems: tuple[str, ...] = ()
     sources: tuple[Source, ...] = Field(min_length=1)
+    standin: bool = False
 
     @property
     def path(self) -> str:
         """Where its file is in the bundle (an image has its own blobs, a part is not there)."""
-        return f"{_FOLDERS[self.kind]}{self.name}"
+        return f"{_FOLDERS[self.kind]}{self.name}{'.tgz' if self.kind == 'chart' else ''}"
+
+    @property
+    def executable(self) -> bool:
+        """Whether its file is a program."""
+        return self.kind != "chart"
 
     @model_validator(mode="after")
     def _image_has_a_name(self) -> Artifact:
@@ -191,7 +200,7 @@ class Release(Frozen):
         Raises:
             ConfigError: every version that differs, with the one that it should be.
         """
-        ours = self.versions_on(os_name).model_dump()
+        ours = self.versions_on(os_name).model_dump(exclude_none=True)
         faults = [
             f"{part} {version}: this release has {ours.get(part, 'no such part')}"
             for part, version in wanted.items()
@@ -212,6 +221,30 @@ class Release(Frozen):
             for item in self.artifacts
             if not item.operating_systems or os_name in item.operating_systems
         )
+
+    def with_standins(self, standins: Sequence[Artifact]) -> Release:
+        """This release with stand-ins; one of the same kind and name takes an artifact's place.
+
+        Raises:
+            ValidationError: the stand-ins do not fit the release or one another.
+        """
+        kept = [left for item in self.artifacts if (left := self._without(item, standins))]
+        marked = [item.model_copy(update={"standin": True}) for item in standins]
+        return Release.model_validate({**dict(self), "artifacts": (*kept, *marked)})
+
+    def _without(self, artifact: Artifact, standins: Sequence[Artifact]) -> Artifact | None:
+        """An artifact where no stand-in takes its place; None where one always does."""
+        own = artifact.operating_systems or tuple(self.operating_systems)
+        taken = {
+            os_name
+            for item in standins
+            if (item.kind, item.name) == (artifact.kind, artifact.name)
+            for os_name in item.operating_systems or tuple(self.operating_systems)
+        }
+        left = tuple(os_name for os_name in own if os_name not in taken)
+        if left == own:
+            return artifact
+        return artifact.model_copy(update={"operating_systems": left}) if left else None
 
     def _twins(self) -> list[str]:
         faults = []

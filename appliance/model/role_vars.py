@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.errors import BundleRefused
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
+from appliance.model.role_vars_runai import runai_vars
 from appliance.model.role_vars_storage import server_group, storage_vars
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 CA_CERTIFICATE = "{{ vault_site_ca_certificate }}"
 CA_KEY = "{{ vault_site_ca_key }}"
 WORKER_IMAGES = ("pause", "kube-proxy", "flannel")
+CONTROL_PLANE_IMAGES = (
+    *WORKER_IMAGES,
+    *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "coredns"),
+)
 API_PORT = 6443
 Vars = dict[str, Any]
 
@@ -64,6 +70,8 @@ def run_inventory(
         **_control_plane(desired, choice),
         **_flannel(site, manifest),
         **storage_vars(desired, manifest),
+        **gpu_variables(desired, manifest),
+        **runai_vars(desired, observed),
     }
     hosts = {
         node.name: {
@@ -71,6 +79,7 @@ def run_inventory(
             **_time(desired, node),
             **_kubernetes_host(node, manifest),
             **_member(desired, observed, choice, node),
+            **gpu_host_variables(desired, node, observed.photographs.get(node.name)),
         }
         for node in site.nodes
     }
@@ -85,6 +94,7 @@ def run_inventory(
             "children": {
                 "appliance_leader": {"hosts": leader},
                 "appliance_nfs_server": server_group(desired),
+                "appliance_vendor": {"hosts": {site.vendor_node.name: None}},
             },
         }
     }
@@ -217,12 +227,11 @@ def _kubernetes(desired: Desired, manifest: BundleManifest) -> Vars:
 
 
 def _kubernetes_host(node: Node, manifest: BundleManifest) -> Vars:
-    helper = ("busybox",)
+    own = CONTROL_PLANE_IMAGES if CONTROL_PLANE in node.groups else WORKER_IMAGES
     wanted = [
         {"name": name, "digest": digest}
         for name, digest in manifest.images.items()
-        if name.partition(":")[0] not in helper
-        and (CONTROL_PLANE in node.groups or name.partition(":")[0] in WORKER_IMAGES)
+        if name.partition(":")[0] in own
     ]
     return {"kubernetes_node_images": wanted}
 

@@ -250,6 +250,12 @@ class Site:
         return node
 
     @property
+    def vendor_node(self) -> Node:
+        """Where the vendor's bundle is unpacked: Docker and kubectl are on members alone."""
+        services = self.services_node
+        return services if services.in_cluster else self.control_plane[0]
+
+    @property
     def lan_cidrs(self) -> tuple[IPv4Network, ...]:
         """The LANs as settings say, else as the nodes' addresses do."""
         if self.settings.network.lan_cidrs is not None:

@@ -17,6 +17,7 @@ from appliance.model.groups import (
 )
 from appliance.model.site_draft import Draft, KnownContent
 from appliance.model.site_faults import SiteFault, did_you_mean
+from appliance.model.site_gpu import GPU_CHECKS
 from appliance.model.site_network import NETWORK_CHECKS, NETWORK_WARNINGS
 
 Check = Callable[[Draft, KnownContent], Iterator[SiteFault]]
@@ -192,6 +193,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     every_node_has_variables,
     role_overrides_fit,
     kubeadm_checks_are_named,
+    *GPU_CHECKS,
     *NETWORK_CHECKS,
 )
 

@@ -23,7 +23,9 @@ class Gpu(Settings):
     driver: Literal["container", "host"] = "container"
     """container: the operator brings the driver; host: it is installed on the nodes."""
     opted_out: tuple[Text, ...] = ()
-    """Nodes that the operator leaves alone."""
+    """Workers with GPUs that the operator leaves alone."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """Merged into the values of the GPU Operator's chart."""
 
 
 class Access(Settings):

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
+LocalPath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(/[\w-][\w.-]*)+$")]
 
 
 class Frozen(BaseModel):
@@ -155,7 +156,40 @@ class FileSource(Frozen):
         return self.name
 
 
+class LocalSource(Frozen):
+    """A file of this installation's own stand-ins; only they may name one."""
+
+    kind: Literal["local"]
+    path: LocalPath
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        return f"standins/{self.path}"
+
+
+class LocalChartSource(Frozen):
+    """A Helm chart packed here from a folder of the stand-ins."""
+
+    kind: Literal["local-chart"]
+    path: LocalPath
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """What a person calls this source."""
+        return f"standins/{self.path}/"
+
+
 Source = Annotated[
-    UrlSource | OciSource | GoSource | AptSource | ComposeSource | FileSource,
+    UrlSource
+    | OciSource
+    | GoSource
+    | AptSource
+    | ComposeSource
+    | FileSource
+    | LocalSource
+    | LocalChartSource,
     Field(discriminator="kind"),
 ]

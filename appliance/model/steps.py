@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model import postconditions, postconditions_storage, shared_storage
+from appliance.model import (
+    postconditions,
+    postconditions_gpu,
+    postconditions_runai,
+    postconditions_storage,
+    shared_storage,
+)
+from appliance.model.gpu import gpu_nodes
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -35,6 +42,18 @@ def _control_plane(site: Site) -> tuple[Node, ...]:
 
 def _workers(site: Site) -> tuple[Node, ...]:
     return site.workers
+
+
+def _gpu(site: Site) -> tuple[Node, ...]:
+    """The workers with GPUs, and the control plane, from which the operator is brought."""
+    if site.settings.gpu is None:
+        return ()
+    return (*site.control_plane, *gpu_nodes(site))
+
+
+def _runai(site: Site) -> tuple[Node, ...]:
+    wanted = site.settings.runai
+    return (site.vendor_node,) if wanted and wanted.vendor_bundle else ()
 
 
 @dataclass(frozen=True)
@@ -118,6 +137,22 @@ STEPS: tuple[Step, ...] = (
         shared_storage.users_of,
         postconditions_storage.storage,
         patience_seconds=60,
+    ),
+    Step(
+        "gpu",
+        "pods can ask for every GPU",
+        _gpu,
+        postconditions_gpu.gpu,
+        # A driver in a container is compiled on the node.
+        patience_seconds=900,
+        together=True,
+        proof=postconditions_gpu.gpu_proof,
+    ),
+    Step(
+        "runai",
+        "the vendor's bundle is unpacked, its images are in the registry",
+        _runai,
+        postconditions_runai.runai,
     ),
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Verified = Literal["sha256", "digest", "lock", "gosum", "apt", "inputs", "pypi", "never"]
+Verified = Literal["sha256", "digest", "lock", "gosum", "apt", "inputs", "pypi", "own", "never"]
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ INDEPENDENT: Dict[str, Section] = {
     "trust": certificates.trust,
     "artifacts": supply.artifacts,
     "registry": supply.registry,
+    "runai": supply.vendor_bundle,
     "storage": shared_storage.storage,
 }
 

@@ -129,6 +129,7 @@ def modules(source: Source) -> Dict[str, Any]:
         "builtin": sorted(inside),
         "persisted": sorted(set(persisted)),
         "blacklisted": _blacklisted(source),
+        "nvidia_version": source.word("/sys/module/nvidia/version"),
         "available": source.exists("/lib/modules/%s" % _release(source)),
     }
 

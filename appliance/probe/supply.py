@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
 from .certificates import SITE_CA
@@ -15,6 +17,7 @@ BUNDLE = "/var/lib/appliance/bundle"
 MARKER = "/var/lib/appliance/bundle.verified"
 STORAGE = "/var/lib/docker-registry"
 CONFIGURATION = "/etc/docker/registry/config.yml"
+VENDOR = "/var/lib/appliance/runai"
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 
 
@@ -52,6 +55,36 @@ def registry(source: Source) -> Dict[str, Any]:
         "missing_blobs": sorted(missing),
         "serving": serving,
     }
+
+
+def vendor_bundle(source: Source) -> Dict[str, Any]:
+    """The vendor's bundle that is unpacked here, and the registry it was prepared for."""
+    bundle: Optional[Dict[str, Any]] = None
+    text = source.text(VENDOR + "/bundle.json")
+    if text is not None:
+        try:
+            found = json.loads(text)
+            bundle = found if isinstance(found, dict) else None
+        except ValueError as error:
+            source.note("bundle.json: %s" % error)
+    path = str((bundle or {}).get("path") or "")
+    return {
+        "bundle": bundle,
+        "unpacked": bool(path) and source.exists("%s/%s" % (path, (bundle or {}).get("deploy"))),
+        "prepared": source.word(path + "/prepared") if path else None,
+        "held_bytes": _held(source),
+    }
+
+
+def _held(source: Source) -> int:
+    """Bytes of bundles that were received or unpacked in part."""
+    folders = [VENDOR + "/incoming"]
+    folders += [VENDOR + "/" + name for name in source.names(VENDOR) if name.endswith(".new")]
+    held = 0
+    for folder in folders:
+        for root, _, files in os.walk(str(source.path(folder))):
+            held += sum((Path(root) / name).lstat().st_size for name in files)
+    return held
 
 
 def _storage(source: Source) -> str:

@@ -273,7 +273,7 @@ def _artifact(item: Artifact, one: _Outcome) -> BundledArtifact:
         file = next(file for file in taken.files if file.sha256 == taken.image)
     source = SourceUsed(taken.kind, taken.ref, taken.verified, one.skipped)
     return BundledArtifact(
-        item.name, one.version, item.kind, file.path, file.sha256, file.size, source
+        item.name, one.version, item.kind, file.path, file.sha256, file.size, source, item.standin
     )
 
 

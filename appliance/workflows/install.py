@@ -26,6 +26,7 @@ from appliance.model.photograph import photograph_digest
 from appliance.model.planner import Scope, choose, unmet
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
+from appliance.workflows.gpu_proof import prove_gpus
 from appliance.workflows.survey import Preflight, Survey, survey
 
 if TYPE_CHECKING:
@@ -274,6 +275,8 @@ class _Run:
                 faults, looked = self._look(planned), ports.clock.now()
         if self._is_last_proof(step.name):
             self._prove_by_pods(planned)
+        if step.name == "gpu":
+            prove_gpus(planned, desired, self._observed, ports)
 
     def _look(self, planned: PlannedStep) -> list[str]:
         """Photograph the step's nodes anew and read the API; why nodes could not be seen."""

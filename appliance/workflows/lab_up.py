@@ -10,6 +10,7 @@ from pathlib import Path
 
 from appliance.errors import Refused
 from appliance.model.lab import Lab, choose_subnet, plan_lab, role_variables
+from appliance.model.lab_gpus import gpu_facts
 from appliance.model.lab_host import NEEDS, Need, missing_needs, packages_for
 from appliance.model.lab_site import KEY, LabSite, lab_site
 from appliance.workflows.lab_ports import LabContainers, LabHost, LabPlays, LabSites
@@ -30,6 +31,7 @@ class LabUpRequest:
         bundle_is_there: whether it need not be built.
         install: False stops at bare nodes.
         dry_run: plan, and change nothing.
+        gpus: how many GPUs each worker is to have, all of them stand-ins.
     """
 
     name: str
@@ -42,6 +44,7 @@ class LabUpRequest:
     bundle_is_there: bool
     install: bool = True
     dry_run: bool = False
+    gpus: int = 0
 
     @property
     def builds_bundle(self) -> bool:
@@ -220,6 +223,7 @@ def _lab_site(request: LabUpRequest, lab: Lab) -> LabSite:
         release=request.release,
         operating_system=request.operating_system,
         private_key=request.site_directory.resolve() / KEY,
+        gpus=request.gpus,
     )
 
 
@@ -229,6 +233,7 @@ def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> Non
         result.lab,
         public_key=f"{directory / KEY}.pub",
         known_hosts=str(directory / "known_hosts"),
+        facts=gpu_facts(result.lab, request.gpus),
     )
     with _timed(result, "nodes", ports):
         ports.plays.run("lab_up", variables)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterState
     from appliance.model.journal import Record
-    from appliance.model.observation import Look, Play
+    from appliance.model.observation import GpuProof, Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.site import Node
@@ -37,6 +37,12 @@ class ClusterApi(Protocol):
 
         A pod on each of ``nodes`` pulls ``image`` from the site's registry and reaches every other
         pod, a service address, and that service by its DNS name. Removes what it made.
+        """
+
+    def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
+        """Let a pod of ``image`` on each node list the GPUs that it was given, all that are free.
+
+        Writes on the Node objects which of them passed; removes what it made.
         """
 
 

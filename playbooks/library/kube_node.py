@@ -27,7 +27,7 @@ options:
     choices: [read, present, absent]
     default: read
   annotations: {description: Annotations it must carry, type: dict, default: {}}
-  labels: {description: Labels it must carry, type: dict, default: {}}
+  labels: {description: Labels it must carry; null for one it must not, type: dict, default: {}}
   ready_seconds:
     description: How long Ready is waited for; 0 does not wait. Only with C(state=present).
     type: int
@@ -88,7 +88,8 @@ def missing(node, want):
     patch = {}
     for kind in ("annotations", "labels"):
         have = node["metadata"].get(kind) or {}
-        different = {key: str(v) for key, v in want[kind].items() if have.get(key) != str(v)}
+        wanted = {key: None if v is None else str(v) for key, v in want[kind].items()}
+        different = {key: v for key, v in wanted.items() if have.get(key) != v}
         if different:
             patch[kind] = different
     return patch

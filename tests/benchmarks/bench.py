@@ -21,6 +21,7 @@ from appliance.adapters.bundle_directory import BundleDirectory
 from appliance.adapters.site_files import load_site
 from appliance.model.site import Site
 from tests.benchmarks.measured import Measured, measure, nodes_cpu_seconds
+from tests.vendor_bundles import tiny_bundle, with_hole
 
 HERE = Path(__file__).resolve().parent
 MIB = 1024 * 1024
@@ -30,6 +31,7 @@ TARGETS = {
     "--help, seconds": 0.3,
     "control process, MiB": 200.0,
     "bundle verify ÷ sha256sum": 1.2,
+    "vendor bundle of 20 GB, MiB": 250.0,
     "warm lab up, seconds": 180.0,
     "cold lab up, seconds": 1200.0,
 }
@@ -159,6 +161,15 @@ def verify(bundle: Path) -> Result:
     }
 
 
+def vendor(folder: Path) -> Result:
+    """A vendor bundle of 20 GB, of which 20 GB are a hole, read once with an empty cache."""
+    path = with_hole(tiny_bundle("2.7.1", folder), 20_000_000_000)
+    environment = {"APPLIANCE_CACHE": str(folder / "vendor-cache")}
+    done = measure(appliance("runai", "inspect", str(path)), environment=environment, whole=True)
+    path.unlink()
+    return {"seconds": round(done.seconds, 1), "mib": round(done.peak_bytes / MIB, 1)}
+
+
 def lab_up(lab: Lab) -> Result:
     """The first command of the README once the cache is filled."""
     _, done = lab.up()
@@ -240,6 +251,8 @@ def summary(results: Sequence[tuple[str, Result]]) -> dict[str, float]:
         "with its children, MiB": all_of("install", "with_children_mib"),
         "--help, seconds": all_of("help", "seconds"),
         "bundle verify ÷ sha256sum": all_of("verify", "ratio"),
+        "vendor bundle of 20 GB, MiB": all_of("vendor", "mib"),
+        "vendor bundle of 20 GB, seconds": all_of("vendor", "seconds"),
         "warm lab up, seconds": all_of("lab", "seconds"),
         "cold lab up, seconds": all_of("cold", "seconds"),
     }
@@ -263,7 +276,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="bench", help="name of the lab that is used")
     parser.add_argument("--rounds", type=int, default=1, help="floor and install this many times")
     parser.add_argument(
-        "--only", nargs="+", default=["help", "verify", "floor", "install", "lab"], metavar="PART"
+        "--only",
+        nargs="+",
+        default=["help", "verify", "vendor", "floor", "install", "lab"],
+        metavar="PART",
     )
     parser.add_argument("--cold", action="store_true", help="also lab up with an empty cache")
     parser.add_argument("--keep", action="store_true", help="leave the last lab and its site")
@@ -278,6 +294,7 @@ def main() -> None:
     once: dict[str, Callable[[], Result]] = {
         "help": help_page,
         "verify": lambda: verify(want.bundle),
+        "vendor": lambda: vendor(folder),
     }
     each: dict[str, Callable[[], Result]] = {
         "floor": lambda: floor(lab),

@@ -32,7 +32,7 @@ CHANGING = {
     ("bundle", "sign"),
 }  # fmt: skip
 # Modules beside the workflows: Protocols, and the look that several of them share.
-NO_COMMAND = {"__init__", "survey"}
+NO_COMMAND = {"__init__", "gpu_proof", "survey"}
 
 
 def _walk(

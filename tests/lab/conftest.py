@@ -23,7 +23,14 @@ import yaml
 from tests.commands import appliance, succeed
 
 # The files that share the lab tell one story: bare nodes, an install, then what may befall them.
-STORY = ("test_refusals", "test_install", "test_drift", "test_rejoin", "test_storage")
+STORY = (
+    "test_refusals",
+    "test_install",
+    "test_drift",
+    "test_rejoin",
+    "test_storage",
+    "test_vendor_bundle",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -31,6 +31,7 @@ class Context:
         files: the operator's folder of files that can not be fetched, or None.
         locked: sha256 or digest of sources that an earlier build recorded, by ``ref``.
         inputs: the parts that an image is made from, by name.
+        standins: the folder of this installation's stand-ins; None where none are asked for.
     """
 
     cache: Cache
@@ -41,6 +42,7 @@ class Context:
     files: Path | None = None
     locked: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, Taken] = field(default_factory=dict)
+    standins: Path | None = None
 
 
 class Source(Protocol, Generic[Spec_contra]):

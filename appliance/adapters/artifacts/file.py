@@ -29,5 +29,5 @@ class OperatorFile:
         digest, size = context.cache.adopt(landing)
         if not words or words[0].lower() != digest:
             raise SourceUnavailable(f"{path} has sha256 {digest}, and {beside.name} says otherwise")
-        file = TakenFile(artifact.path, digest, size, executable=True)
+        file = TakenFile(artifact.path, digest, size, executable=artifact.executable)
         return Taken("file", spec.ref, "sha256", (file,))

@@ -12,6 +12,7 @@ from appliance.adapters.artifacts import Context, Source
 from appliance.adapters.artifacts.compose import AptFile, Compose
 from appliance.adapters.artifacts.file import OperatorFile
 from appliance.adapters.artifacts.go import Go
+from appliance.adapters.artifacts.local import LocalChart, LocalFile
 from appliance.adapters.artifacts.oci import Oci
 from appliance.adapters.artifacts.packages import TargetPackages, target_of
 from appliance.adapters.artifacts.reach import Reach
@@ -36,6 +37,7 @@ class Sources:
         folder: Path,
         files: Path | None = None,
         locked: Mapping[str, str] | None = None,
+        standins: Path | None = None,
     ) -> None:
         system = release.operating_system(os_name)
         self._roots = system.roots
@@ -49,6 +51,7 @@ class Sources:
             reach=Reach(),
             files=files,
             locked=locked or {},
+            standins=standins,
         )
         self._by_kind: dict[str, Source[Any]] = {
             "url": Url(),
@@ -57,6 +60,8 @@ class Sources:
             "apt": AptFile(),
             "compose": Compose(),
             "file": OperatorFile(),
+            "local": LocalFile(),
+            "local-chart": LocalChart(),
         }
 
     def take(self, artifact: Artifact, source: Spec, inputs: Mapping[str, Taken]) -> Taken:

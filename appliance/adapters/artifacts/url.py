@@ -34,7 +34,7 @@ class Url:
                 self._member(spec.member, whole, context) if spec.member else
                 (whole, context.cache.path(whole).stat().st_size)
             )  # fmt: skip
-        file = TakenFile(artifact.path, digest, size, executable=True)
+        file = TakenFile(artifact.path, digest, size, executable=artifact.executable)
         return Taken("url", spec.ref, verified, (file,), learned=(spec.url, whole))
 
     def _whole(self, spec: UrlSource, expected: str | None, context: Context) -> str:

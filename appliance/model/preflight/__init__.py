@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from appliance.model.preflight import (
     capacity,
+    gpu,
     identity,
     naming,
     network,
     shared_storage,
     software,
     supply,
+    vendor,
 )
 from appliance.model.preflight.finding import Check, Finding, Severity, Subject
 from appliance.model.preflight.questions import probe_arguments
@@ -92,6 +94,14 @@ CHECKS: tuple[Check, ...] = (
     software.failed_units,
     supply.bundle_signature,
     *shared_storage.CHECKS,
+    gpu.gpu_operator,
+    gpu.gpu_bundle,
+    gpu.gpu_on_pci,
+    gpu.gpu_driver,
+    gpu.gpu_fabric_manager,
+    gpu.gpu_kernel_packages,
+    vendor.vendor_bundle,
+    vendor.vendor_bundle_space,
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 

@@ -18,6 +18,8 @@ from appliance.model.cluster import (
     Cluster,
     ClusterState,
     ClusterStorage,
+    GpuStack,
+    HelmRelease,
     NoCluster,
     Unreachable,
 )
@@ -26,6 +28,7 @@ from appliance.model.plan import Plan
 from appliance.model.planner import Scope, plan
 from appliance.model.postconditions import Observed
 from tests import samples
+from tests.vendor_bundles import judged
 
 DATA = Path(__file__).parents[2] / "data" / "plan"
 CASES = [
@@ -68,14 +71,37 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         for pod in found.pods
         if pod.node not in gone and pod.name not in case.get("pods_without", [])
     )
-    return Cluster(
-        nodes,
-        pods,
-        found.version,
-        case.get("pod_network", found.pod_network),
-        tuple(case.get("missing", ())),
-        _storage(case, found.storage),
+    return dataclasses.replace(
+        found,
+        nodes=nodes,
+        pods=pods,
+        pod_network=case.get("pod_network", found.pod_network),
+        missing=tuple(case.get("missing", ())),
+        releases=_releases(case, found),
+        gpu_stack=_gpu_stack(case, found),
+        storage=_storage(case, found.storage),
     )
+
+
+def _releases(case: dict[str, Any], found: Cluster) -> tuple[HelmRelease, ...]:
+    changes = case.get("releases", {})
+    return tuple(
+        dataclasses.replace(release, **changes.get(release.name, {}))
+        for release in found.releases
+        if changes.get(release.name, "as it is") is not None
+    )
+
+
+def _gpu_stack(case: dict[str, Any], found: Cluster) -> GpuStack | None:
+    if found.gpu_stack is None:
+        return None
+    broken = case.get("pods_broken", {})
+    pods = tuple(
+        dataclasses.replace(pod, ready=pod.name not in broken, reason=broken.get(pod.name, ""))
+        for pod in found.gpu_stack.pods
+        if pod.name not in case.get("pods_without", [])
+    )
+    return dataclasses.replace(found.gpu_stack, pods=pods, **case.get("gpu_stack", {}))
 
 
 def _storage(case: dict[str, Any], found: ClusterStorage) -> ClusterStorage:
@@ -89,6 +115,8 @@ def _storage(case: dict[str, Any], found: ClusterStorage) -> ClusterStorage:
 def _plan(case: dict[str, Any]) -> Plan:
     site = samples.site(case.get("masters", 1), case.get("workers", 2), **case.get("settings", {}))
     wish = samples.desired(site, with_bundle=case.get("bundle", True))
+    if "vendor" in case:
+        wish = dataclasses.replace(wish, vendor_bundle=judged(case["vendor"]))
     bare = set(case.get("bare", [node.name for node in site.nodes if case["start"] == "bare"]))
     documents = {
         node.name: samples.bare(node) if node.name in bare else samples.converged(node, wish)
@@ -98,6 +126,8 @@ def _plan(case: dict[str, Any]) -> Plan:
     for name, changes in case.get("set", {}).items():
         for path, value in changes.items():
             _put(documents[name], path, value)
+    for image in case.get("registry_holds", ()):
+        documents["cp1"]["registry"]["images"][image] = "sha256:" + "00" * 32
     observed = Observed(samples.photographs(documents), _cluster(case, wish))
     scope = Scope(**{**case.get("scope", {}), "nodes": frozenset(case.get("nodes", ()))})
     return plan(wish, observed, (), scope)

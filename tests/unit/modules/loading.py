@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -14,11 +13,6 @@ UTILS = ROOT / "playbooks" / "module_utils"
 
 def load(name: str, *, role: str | None = None) -> ModuleType:
     """Return a module of playbooks/library, or of a role's library."""
-    for path in UTILS.glob("*.py"):
-        qualified = f"ansible.module_utils.{path.stem}"
-        if qualified not in sys.modules:
-            sys.modules[qualified] = from_file(qualified, path)
-            setattr(sys.modules["ansible.module_utils"], path.stem, sys.modules[qualified])
     folder = ROOT / "roles" / role / "library" if role else ROOT / "playbooks" / "library"
     return from_file(f"node_module_{name}", folder / f"{name}.py")
 
@@ -30,7 +24,9 @@ def load_utils(name: str) -> ModuleType:
 
 def from_file(name: str, path: Path) -> ModuleType:
     """Return the module in a file."""
-    importlib.import_module("ansible.module_utils")  # the package that ours join
+    package = importlib.import_module("ansible.module_utils")  # the package that ours join
+    if str(UTILS) not in package.__path__:
+        package.__path__.append(str(UTILS))
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -23,6 +23,7 @@ from appliance.model.signature import Signature
 from appliance.model.site import Node
 from tests import samples
 from tests.unit.preflight import machines
+from tests.vendor_bundles import judged
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     (f"{path.stem}: {case['name']}", case)
@@ -31,7 +32,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
-    *("see", "received_after_seconds", "accepted", "findings", "also"),
+    *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -48,7 +49,8 @@ def _desired(case: dict[str, Any]) -> Desired:
         wish = dataclasses.replace(wish, manifest=type(wish.manifest).parse(document))
     if "signature" in case:
         wish = dataclasses.replace(wish, signature=Signature(**case["signature"]))
-    return wish
+    vendor = judged(**case["vendor"]) if "vendor" in case else None
+    return dataclasses.replace(wish, vendor_bundle=vendor, vendor_bundle_file="/media/runai.tar")
 
 
 def _node(node: Node, changes: dict[str, Any]) -> Node:

@@ -1,0 +1,149 @@
+"""Prove GPUs with real pods: each asks for what is free on its node and lists what it was given.
+
+The namespace is new for each proof and is deleted at its end. A node whose GPUs all work already is
+proved by the pods that use them.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from appliance.errors import ClusterError
+from appliance.model.gpu import RESOURCE
+from appliance.model.observation import GpuProof
+
+if TYPE_CHECKING:
+    from appliance.adapters.kubernetes import KubernetesApi
+
+TIMEOUT = (3, 20)
+LISTED = re.compile(r"^GPU \d+: .+ \(UUID: (GPU-[0-9a-f-]{36})\)$")
+ENDED = ("Succeeded", "Failed")
+_LIST = "nvidia-smi -L >/dev/termination-log 2>&1"
+
+
+def prove_gpus(
+    api: KubernetesApi, nodes: Sequence[str], image: str, *, patience_seconds: float = 180
+) -> GpuProof:
+    """Run the proof on ``nodes``.
+
+    Args:
+        api: the site's cluster.
+        nodes: names of Node objects that offer GPUs.
+        image: ``NAME:PORT/IMAGE@sha256:…`` with a shell.
+        patience_seconds: how long pods may take to end.
+
+    Raises:
+        ClusterError: the API refused what the proof needs.
+    """
+    from kubernetes.client import ApiException, CoreV1Api
+
+    namespace = f"appliance-proof-{secrets.token_hex(3)}"
+    with api.any_client() as client:
+        core: Any = CoreV1Api(client)
+        try:
+            core.create_namespace({"metadata": {"name": namespace}}, _request_timeout=TIMEOUT)
+            try:
+                return _prove(core, namespace, nodes, image, patience_seconds)
+            finally:
+                core.delete_namespace(namespace, _request_timeout=TIMEOUT)
+        except ApiException as error:
+            raise ClusterError(
+                f"the API refused a part of the GPU proof: {error.status} {error.reason}",
+                hint=f"what is left of it goes with: kubectl delete namespace {namespace}",
+            ) from error
+
+
+def _prove(
+    core: Any, namespace: str, nodes: Sequence[str], image: str, patience: float
+) -> GpuProof:
+    asked = {node: _free(core, node) for node in nodes}
+    for node, count in asked.items():
+        if count:
+            pod = lister(node, image, count)
+            core.create_namespaced_pod(namespace, pod, _request_timeout=TIMEOUT)
+    wanted = sum(count > 0 for count in asked.values())
+    deadline = time.monotonic() + patience
+    while True:
+        pods = list(core.list_namespaced_pod(namespace, _request_timeout=TIMEOUT).items)
+        over = sum(pod.status.phase in ENDED for pod in pods)
+        if over >= wanted or time.monotonic() >= deadline:
+            return judged(asked, pods)
+        time.sleep(0.3)
+
+
+def _free(core: Any, node: str) -> int:
+    """How many whole GPUs no pod of the node has asked for."""
+    status = core.read_node(node, _request_timeout=TIMEOUT).status
+    pods = core.list_pod_for_all_namespaces(
+        field_selector=f"spec.nodeName={node}", _request_timeout=TIMEOUT
+    ).items
+    used = sum(_asked(pod) for pod in pods if pod.status.phase not in ENDED)
+    return max(0, int((status.allocatable or {}).get(RESOURCE, 0)) - used)
+
+
+def _asked(pod: Any) -> int:
+    containers = pod.spec.containers
+    limits = [(c.resources.limits or {}) if c.resources else {} for c in containers]
+    return sum(int(limit.get(RESOURCE, 0)) for limit in limits)
+
+
+def judged(asked: Mapping[str, int], pods: Sequence[Any]) -> GpuProof:
+    """What the pods say: each must list exactly as many different GPUs as it asked for."""
+    by_node = {pod.spec.node_name: pod for pod in pods}
+    listed: dict[str, tuple[str, ...]] = {}
+    faults = []
+    for node, count in asked.items():
+        pod = by_node.get(node)
+        text = _message(pod) if pod is not None and count else ""
+        lines = tuple(line for line in text.splitlines() if LISTED.match(line))
+        seen = {match.group(1) for line in lines if (match := LISTED.match(line))}
+        if count and pod is not None and pod.status.phase not in ENDED:
+            faults.append((node, f"its test pod does not start: {_why(pod)}"))
+        elif len(seen) != count:
+            words = text.strip()[:200] or (_why(pod) if pod else "no pod was made")
+            faults.append((node, f"a pod with {count} GPUs lists {len(seen)} of them: {words}"))
+        else:
+            listed[node] = lines
+    return GpuProof(listed, tuple(faults))
+
+
+def _message(pod: Any) -> str:
+    states = [status.state.terminated for status in pod.status.container_statuses or []]
+    return "".join(state.message or "" for state in states if state)
+
+
+def _why(pod: Any) -> str:
+    if pod.status.reason or pod.status.message:
+        return f"{pod.status.reason or ''} {pod.status.message or ''}".strip()
+    for status in pod.status.container_statuses or []:
+        if status.state and status.state.waiting:
+            waiting = status.state.waiting
+            return f"{waiting.reason} {waiting.message or ''}".strip()
+    return str(pod.status.phase)
+
+
+def lister(node: str, image: str, count: int) -> dict[str, Any]:
+    """The pod that lists its GPUs; it goes past the scheduler, whose queue may be anybody's."""
+    return {
+        "metadata": {"generateName": "gpus-", "labels": {"proof": "gpus"}},
+        "spec": {
+            "nodeName": node,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "enableServiceLinks": False,
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [
+                {
+                    "name": "list",
+                    "image": image,
+                    "command": ["/bin/sh", "-c", _LIST],
+                    "resources": {"limits": {RESOURCE: str(count)}},
+                }
+            ],
+        },
+    }

@@ -1,0 +1,207 @@
+"""STANDIN: NVIDIA's device plugin. Offers the GPUs that the lab's fact file lists to the kubelet.
+
+A container that gets some sees a small ``nvidia-smi`` that lists exactly those. With time slicing
+the GPUs are offered a second time, as slices, under ``nvidia.com/gpu.shared``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cluster_api import say
+from gpus import Gpu, gpus_of, nvidia_smi, preferred, replicas_of, slices, unhealthy, whole
+from plugin_api import PACKAGE, message
+
+FOLDER = Path("/var/lib/kubelet/device-plugins")
+STATE = Path("/var/lib/standin-gpus")
+FACTS = Path("/etc/appliance-lab/facts/gpus.json")
+KUBELET = FOLDER / "kubelet.sock"
+SECONDS = 1.0
+
+
+class Offer:
+    """One resource and its devices."""
+
+    def __init__(self, resource: str, node: str, replicas: int) -> None:
+        self.resource = resource
+        self.socket = FOLDER / f"standin-{resource.rpartition('/')[2].replace('.', '-')}.sock"
+        self._node = node
+        self._replicas = replicas
+
+    def gpus(self) -> list[Gpu]:
+        """Return the node's GPUs as they are now."""
+        return gpus_of(self._node, FACTS)
+
+    def devices(self) -> list[tuple[str, str]]:
+        """Return each device's name and health."""
+        ill = unhealthy(STATE)
+        return [
+            (device, "Unhealthy" if gpu.index in ill else "Healthy")
+            for gpu in self.gpus()
+            for device in (slices(gpu, self._replicas) if self._replicas else [gpu.uuid])
+        ]
+
+
+class Service:
+    """The kubelet's questions about one offer."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+        self.ended = threading.Event()
+
+    def options(self, _request: Any, _context: Any) -> Any:
+        """Say that allocations are advised."""
+        return message("DevicePluginOptions")(get_preferred_allocation_available=True)
+
+    def list_and_watch(self, _request: Any, context: Any) -> Iterator[Any]:
+        """Tell the devices, and again whenever they change."""
+        told: list[tuple[str, str]] | None = None
+        while context.is_active() and not self.ended.is_set():
+            found = self._offer.devices()
+            if found != told:
+                told = found
+                say(f"{self._offer.resource}: {sum(h == 'Healthy' for _, h in found)} healthy")
+                devices = [message("Device")(ID=name, health=health) for name, health in found]
+                yield message("ListAndWatchResponse")(devices=devices)
+            self.ended.wait(SECONDS)
+
+    def prefer(self, request: Any, _context: Any) -> Any:
+        """Advise which devices to take."""
+        answer = message("PreferredAllocationResponse")()
+        for one in request.container_requests:
+            available, required = one.available_deviceIDs, one.must_include_deviceIDs
+            chosen = preferred(available, required, one.allocation_size, self._offer.gpus())
+            answer.container_responses.add(deviceIDs=chosen)
+        return answer
+
+    def allocate(self, request: Any, context: Any) -> Any:
+        """Give devices to containers; slices of two GPUs are refused, as one job has one GPU."""
+        answer = message("AllocateResponse")()
+        for one in request.container_requests:
+            names = list(dict.fromkeys(whole(device) for device in one.devicesIDs))
+            if len(names) > 1 and len(names) < len(one.devicesIDs):
+                context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "slices of more than one GPU")
+            mine = [gpu for gpu in self._offer.gpus() if gpu.uuid in names]
+            response = answer.container_responses.add()
+            response.envs["NVIDIA_VISIBLE_DEVICES"] = ",".join(names)
+            response.envs["NVIDIA_STANDIN"] = "true"
+            response.mounts.add(
+                container_path="/usr/bin/nvidia-smi", host_path=str(_smi(mine)), read_only=True
+            )
+            say(f"gave {', '.join(names)}")
+        return answer
+
+    def prepare(self, _request: Any, _context: Any) -> Any:
+        """Nothing is to be prepared."""
+        return message("PreStartContainerResponse")()
+
+
+def _smi(gpus: Sequence[Gpu]) -> Path:
+    """Write the program for these GPUs; the same GPUs have the same file."""
+    text = nvidia_smi(gpus)
+    path = STATE / "smi" / hashlib.sha256(text.encode()).hexdigest()[:16] / "nvidia-smi"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(".new")
+        new.write_text(text, encoding="utf-8")
+        new.chmod(0o755)
+        new.replace(path)
+    return path
+
+
+def _handler(service: Service) -> Any:
+    def unary(function: Callable[..., Any], asked: str) -> Any:
+        return grpc.unary_unary_rpc_method_handler(
+            function, message(asked).FromString, lambda answer: answer.SerializeToString()
+        )
+
+    return grpc.method_handlers_generic_handler(
+        f"{PACKAGE}.DevicePlugin",
+        {
+            "GetDevicePluginOptions": unary(service.options, "Empty"),
+            "GetPreferredAllocation": unary(service.prefer, "PreferredAllocationRequest"),
+            "Allocate": unary(service.allocate, "AllocateRequest"),
+            "PreStartContainer": unary(service.prepare, "PreStartContainerRequest"),
+            "ListAndWatch": grpc.unary_stream_rpc_method_handler(
+                service.list_and_watch,
+                message("Empty").FromString,
+                lambda answer: answer.SerializeToString(),
+            ),
+        },
+    )
+
+
+def serve(offer: Offer) -> tuple[Any, Service]:
+    """Start to answer for one offer, and register it with the kubelet."""
+    service = Service(offer)
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=8))
+    server.add_generic_rpc_handlers((_handler(service),))
+    offer.socket.unlink(missing_ok=True)
+    server.add_insecure_port(f"unix://{offer.socket}")
+    server.start()
+    with grpc.insecure_channel(f"unix://{KUBELET}") as channel:
+        register = channel.unary_unary(
+            f"/{PACKAGE}.Registration/Register",
+            lambda request: request.SerializeToString(),
+            message("Empty").FromString,
+        )
+        register(
+            message("RegisterRequest")(
+                version="v1beta1",
+                endpoint=offer.socket.name,
+                resource_name=offer.resource,
+                options=message("DevicePluginOptions")(get_preferred_allocation_available=True),
+            ),
+            timeout=5,
+        )
+    say(f"registered {offer.resource} with the kubelet")
+    return server, service
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _replicas() -> int:
+    """Read the plugin's configuration; JSON, which is YAML, too."""
+    path = Path(os.environ.get("CONFIG_FILE", "/nowhere"))
+    return replicas_of(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else 0
+
+
+def main() -> None:
+    """Serve, and register again whenever the kubelet is another one: it wipes the folder."""
+    node, replicas = os.environ["NODE_NAME"], _replicas()
+    offers = [Offer("nvidia.com/gpu", node, 0)]
+    if replicas:
+        offers.append(Offer("nvidia.com/gpu.shared", node, replicas))
+    running: list[tuple[Any, Service]] = []
+    known: int | None = None
+    while True:
+        seen = _inode(KUBELET)
+        lost = any(not offer.socket.exists() for offer in offers)
+        if seen is not None and (seen != known or lost):
+            for server, service in running:
+                service.ended.set()
+                server.stop(0)
+            try:
+                running, known = [serve(offer) for offer in offers], seen
+            except grpc.RpcError as error:
+                say(f"the kubelet does not answer yet: {error.code()}")
+                running = []
+        time.sleep(SECONDS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""STANDIN: a ClusterPolicy's specification -> the DaemonSets that the GPU Operator would make.
+
+Names, labels, order and the images' places are those of GPU Operator 22.9.2; what runs in them is
+not. Pure: no call to anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+HASH = "nvidia.com/last-applied-hash"
+# Operand -> key of the ClusterPolicy's specification, DaemonSet, suffix of its deploy label.
+OPERANDS = {
+    "driver": ("driver", "nvidia-driver-daemonset", "driver"),
+    "toolkit": ("toolkit", "nvidia-container-toolkit-daemonset", "container-toolkit"),
+    "validation": ("validator", "nvidia-operator-validator", "operator-validator"),
+    "device-plugin": ("devicePlugin", "nvidia-device-plugin-daemonset", "device-plugin"),
+    "dcgm-exporter": ("dcgmExporter", "nvidia-dcgm-exporter", "dcgm-exporter"),
+    "gfd": ("gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
+}
+DEPLOY = "nvidia.com/gpu.deploy."
+OPERANDS_OFF = "nvidia.com/gpu.deploy.operands"
+PRESENT = "nvidia.com/gpu.present"
+PCI = "feature.node.kubernetes.io/pci-10de.present"
+PLUGINS = "/var/lib/kubelet/device-plugins"
+STATE = "/var/lib/standin-gpus"
+FACTS = "/etc/appliance-lab/facts"
+VALIDATIONS = "/run/nvidia/validations"
+DRIVER_SYSTEM = "ubuntu20.04"
+
+
+def node_labels(labels: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the labels of ours that a node lacks (or has and must lose: None)."""
+    present = labels.get(PCI) == "true"
+    serves = present and labels.get(OPERANDS_OFF) != "false"
+    wanted: dict[str, str | None] = {PRESENT: "true" if present else None}
+    for _, _, suffix in OPERANDS.values():
+        wanted[DEPLOY + suffix] = "true" if serves else None
+    return {key: value for key, value in wanted.items() if labels.get(key) != value}
+
+
+def image_of(spec: Mapping[str, Any], suffix: str = "") -> str:
+    """Return the image that a part of the specification names."""
+    version = str(spec["version"]) + suffix
+    separator = "@" if version.startswith("sha256:") else ":"
+    return f"{spec['repository']}/{spec['image']}{separator}{version}"
+
+
+def is_enabled(name: str, policy: Mapping[str, Any]) -> bool:
+    """Return whether an operand is asked for; the validator always is."""
+    spec = policy["spec"].get(OPERANDS[name][0]) or {}
+    return name == "validation" or spec.get("enabled", True) is not False
+
+
+def daemonset(name: str, policy: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """Return one operand's DaemonSet."""
+    key, title, suffix = OPERANDS[name]
+    spec = policy["spec"]
+    common = spec.get("daemonsets") or {}
+    image = image_of(spec[key], f"-{DRIVER_SYSTEM}" if name == "driver" else "")
+    labels = {"app": title, "app.kubernetes.io/part-of": "gpu-operator", "standin": "true"}
+    pod: dict[str, Any] = {
+        "serviceAccountName": "gpu-operator",
+        "nodeSelector": {DEPLOY + suffix: "true"},
+        "tolerations": common.get("tolerations") or [],
+        "priorityClassName": common.get("priorityClassName") or "system-node-critical",
+        "terminationGracePeriodSeconds": 1,
+        "initContainers": _init_containers(name, spec),
+        "containers": [_container(name, title, image, spec)],
+        "volumes": [_folder(n, p) for n, p in _VOLUMES.items() if n in _NEEDS.get(name, ())],
+    }
+    if name == "device-plugin" and (config := _plugin_config(spec)):
+        pod["volumes"].append({"name": "config", "configMap": {"name": config[0]}})
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {
+            "name": title,
+            "namespace": namespace,
+            "labels": labels,
+            "ownerReferences": [_owner(policy)],
+        },
+        "spec": {
+            "selector": {"matchLabels": {"app": title}},
+            "updateStrategy": {"type": "RollingUpdate"},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+    text = json.dumps(body, sort_keys=True)
+    body["metadata"]["annotations"] = {HASH: hashlib.sha256(text.encode()).hexdigest()[:16]}
+    return body
+
+
+_VOLUMES = {
+    "plugins": PLUGINS,
+    "state": STATE,
+    "facts": FACTS,
+    "validations": VALIDATIONS,
+}
+_NEEDS = {
+    "device-plugin": ("plugins", "state", "facts"),
+    "gfd": ("facts",),
+    "validation": ("validations", "facts"),
+}
+
+
+def _folder(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+
+
+def _owner(policy: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": policy["apiVersion"],
+        "kind": policy["kind"],
+        "name": policy["metadata"]["name"],
+        "uid": policy["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _plugin_config(spec: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the ConfigMap of the device plugin and the key in it, or None."""
+    config = (spec.get("devicePlugin") or {}).get("config") or {}
+    if not config.get("name"):
+        return None
+    return config["name"], config.get("default") or "default"
+
+
+def _mounts(name: str) -> list[dict[str, Any]]:
+    return [{"name": n, "mountPath": _VOLUMES[n]} for n in _NEEDS.get(name, ())]
+
+
+_NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+
+
+def _container(name: str, title: str, image: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    environment = [_NODE_NAME, {"name": "RUNTIME", "value": _runtime(spec)}]
+    mounts = _mounts(name)
+    if name == "device-plugin" and (config := _plugin_config(spec)):
+        environment.append({"name": "CONFIG_FILE", "value": f"/config/{config[1]}"})
+        mounts.append({"name": "config", "mountPath": "/config"})
+    arguments = {"validation": ["wait"], "gfd": ["gfd"]}.get(name, [])
+    return {
+        "name": title,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": arguments,
+        "env": environment,
+        "volumeMounts": mounts,
+    }
+
+
+def _runtime(spec: Mapping[str, Any]) -> str:
+    return str((spec.get("operator") or {}).get("defaultRuntime") or "")
+
+
+def _init_containers(name: str, spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if name == "driver":
+        manager = (spec["driver"].get("manager")) or {}
+        return [{"name": "k8s-driver-manager", "image": image_of(manager), "args": ["once"]}]
+    if name == "toolkit":
+        init = (spec.get("operator") or {}).get("initContainer") or {}
+        return [{"name": "driver-validation", "image": image_of(init), "command": ["true"]}]
+    if name != "validation":
+        return []
+    return [
+        {
+            "name": f"{part}-validation",
+            "image": image_of(spec["validator"]),
+            "args": [part],
+            "env": [_NODE_NAME],
+            "volumeMounts": _mounts(name),
+        }
+        for part in ("driver", "toolkit", "cuda", "plugin")
+    ]
+
+
+def is_rolled_out(daemonset: Mapping[str, Any]) -> bool:
+    """Return whether every pod of a DaemonSet is of the newest template, and ready."""
+    status = daemonset.get("status") or {}
+    wanted = status.get("desiredNumberScheduled", 0)
+    return (
+        status.get("observedGeneration") == daemonset["metadata"].get("generation")
+        and status.get("numberReady", 0) == wanted
+        and status.get("updatedNumberScheduled", 0) == wanted
+    )

@@ -1,0 +1,39 @@
+"""GPUs of a lab's workers: fact files say that they are on PCI, a device plugin offers them.
+
+What must not be here: writing the files, and the stand-ins themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from appliance.model.lab import Lab
+
+NVIDIA = "0x10de"
+MOST = 16
+
+
+def gpu_facts(lab: Lab, count: int) -> dict[str, dict[str, Any]]:
+    """Worker -> its section of facts, for ``role_variables``; empty without GPUs."""
+    if not count:
+        return {}
+    return {
+        node.name: {"gpus": [_gpu(index) for index in range(count)]}
+        for node in lab.nodes
+        if not node.control_plane
+    }
+
+
+def _gpu(index: int) -> dict[str, Any]:
+    """One GPU as the probe tells it; every word that can say so says STANDIN."""
+    return {
+        "address": f"STANDIN:{index:02x}:00.0",
+        "vendor_id": NVIDIA,
+        "device_id": "STANDIN",
+        "class": "0x030200",
+        "numa_node": index % 2,
+        "link_width": 16,
+        "max_link_width": 16,
+        "link_speed": "STANDIN",
+        "driver": None,
+    }

@@ -1,0 +1,128 @@
+"""When are the GPUs there? The operator's release, its word, its pods, what can be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from appliance.model.cluster import Cluster, GpuStack
+from appliance.model.gpu import (
+    NAMESPACE,
+    OPERANDS_LABEL,
+    REFUSED_BECAUSE,
+    RELEASE,
+    VALIDATOR,
+    chart_of,
+    gpu_nodes,
+    gpus_on_pci,
+    is_refused,
+    operator_values,
+    values_digest,
+)
+from appliance.model.groups import GPU_WORKERS
+
+if TYPE_CHECKING:
+    from appliance.model.bundle import BundleManifest
+    from appliance.model.cluster import HelmRelease
+    from appliance.model.desired import Desired
+    from appliance.model.photograph import Photograph
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node
+
+FINISHED = "Succeeded"
+
+
+def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The operator is deployed and ready; each GPU on PCI can be asked for."""
+    cluster = observed.cluster
+    if GPU_WORKERS in node.groups:
+        yield from _nouveau(observed.photographs[node.name])
+    if not isinstance(cluster, Cluster):
+        yield "there is no cluster yet"
+        return
+    stack = cluster.gpu_stack or GpuStack()
+    if node.name == desired.site.control_plane[0].name:
+        yield from _release(desired, cluster, stack)
+        yield from _opted(desired, cluster)
+    if node in gpu_nodes(desired.site):
+        yield from _offered(node, observed, cluster, stack)
+
+
+def gpu_proof(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """A pod has listed the GPUs of this member since it joined."""
+    cluster = observed.cluster
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    if member is None or node not in gpu_nodes(desired.site):
+        return
+    if member.ready and member.allocatable_gpus and not member.gpus_proven:
+        yield "no pod has listed its GPUs since it joined"
+
+
+def _nouveau(photo: Photograph) -> Iterator[str]:
+    if "nouveau" in (photo.at("modules.loaded") or ()):
+        yield "nouveau is loaded, which keeps NVIDIA's driver from the GPUs"
+    elif "nouveau" not in (photo.at("modules.blacklisted") or ()):
+        yield "nouveau could be loaded at the next boot"
+
+
+def _release(desired: Desired, cluster: Cluster, stack: GpuStack) -> Iterator[str]:
+    release = cluster.release(NAMESPACE, RELEASE)
+    if release is None:
+        yield "the GPU Operator is not installed"
+        return
+    if release.status != "deployed":
+        yield f"the GPU Operator's release is {release.status}"
+    if desired.manifest:
+        yield from _made_from(release, desired, desired.manifest)
+    if stack.version and is_refused(stack.version):
+        yield f"the GPU Operator is {stack.version}: {REFUSED_BECAUSE}"
+    yield from _word(desired, stack)
+
+
+def _made_from(release: HelmRelease, desired: Desired, manifest: BundleManifest) -> Iterator[str]:
+    chart = chart_of(manifest)
+    if chart is None:
+        return
+    if release.chart_sha256 != chart.sha256:
+        yield f"the GPU Operator was not made from the chart {chart.version} of the bundle"
+    elif release.values_sha256 != values_digest(operator_values(desired, manifest)):
+        yield "the GPU Operator has other values than the site's"
+
+
+def _word(desired: Desired, stack: GpuStack) -> Iterator[str]:
+    if stack.version is None:
+        yield "the GPU Operator does not run: its Deployment is gone"
+    if stack.state is None:
+        yield "the GPU Operator has no ClusterPolicy"
+    elif stack.state != "ready" and gpu_nodes(desired.site):
+        yield f"the GPU Operator's ClusterPolicy is {stack.state}"
+
+
+def _opted(desired: Desired, cluster: Cluster) -> Iterator[str]:
+    """Nodes opted out are labelled so, the others are not."""
+    serving = gpu_nodes(desired.site)
+    for node in desired.site.in_group(GPU_WORKERS):
+        member = cluster.nodes.get(node.name)
+        off = member is not None and member.labels.get(OPERANDS_LABEL) == "false"
+        if member is None:
+            continue
+        if off and node in serving:
+            yield f"{node.name} carries {OPERANDS_LABEL}=false, and the site does not opt it out"
+        elif not off and node not in serving:
+            yield f"{node.name} is opted out and does not carry {OPERANDS_LABEL}=false"
+
+
+def _offered(node: Node, observed: Observed, cluster: Cluster, stack: GpuStack) -> Iterator[str]:
+    member = cluster.nodes.get(node.name)
+    if member is None:
+        yield "is not a member of the cluster"
+        return
+    here = [pod for pod in stack.pods if pod.node == node.name and pod.phase != FINISHED]
+    for pod in here:
+        if not pod.ready:
+            yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
+    wanted = gpus_on_pci(observed.photographs[node.name])
+    if wanted and not [pod for pod in here if pod.app == VALIDATOR]:
+        yield f"no {VALIDATOR} pod runs on it"
+    if member.allocatable_gpus != wanted:
+        yield f"{wanted} GPUs on PCI, and pods can ask for {member.allocatable_gpus}"

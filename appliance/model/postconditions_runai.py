@@ -1,0 +1,52 @@
+"""When is step ``runai`` done? Its parts, in the order in which its playbook brings them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from appliance.model.vendor_bundle import VendorBundle
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node
+
+
+def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The vendor's bundle is unpacked and its images are in the registry."""
+    yield from bundle(node, desired, observed)
+
+
+def vendor_bundle(desired: Desired, observed: Observed) -> VendorBundle | None:
+    """The bundle at hand; without one, that which was unpacked on the node before."""
+    if desired.vendor_bundle is not None:
+        return desired.vendor_bundle
+    photo = observed.photographs.get(desired.site.vendor_node.name)
+    kept = photo.at("runai.bundle") if photo else None
+    return VendorBundle.from_record(kept) if kept else None
+
+
+def bundle(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Unpacked byte for byte, prepared for this site's registry, and there is what it pushed."""
+    if node.name != desired.site.vendor_node.name:
+        return
+    photo = observed.photographs[node.name]
+    found = vendor_bundle(desired, observed)
+    if found is None:
+        yield "has no vendor bundle"
+        return
+    if photo.at("runai.bundle.sha256") != found.sha256 or not photo.at("runai.unpacked"):
+        yield f"the vendor bundle of Run:ai {found.version} is not unpacked on it"
+        return
+    if photo.at("runai.prepared") != desired.site.settings.registry:
+        yield f"prepare_installation.sh of Run:ai {found.version} has not run to its end"
+    services = observed.photographs.get(desired.site.services_node.name)
+    held = (services.at("registry.images") if services else None) or {}
+    images = found.contents.images
+    absent = [image.tag for image in images if not any(name in held for name in image.names)]
+    if absent:
+        yield (
+            f"the registry lacks {len(absent)} of {len(images)} images of the vendor bundle, "
+            f"first {absent[0]}"
+        )

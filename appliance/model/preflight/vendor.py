@@ -1,0 +1,71 @@
+"""Can the vendor's bundle be installed: whole, of a version we carry, with room for it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from appliance.model.postconditions_runai import vendor_bundle as bundle_of
+from appliance.model.preflight.finding import Finding, Subject
+from appliance.model.vendor_bundle import GIGABYTE, Needs, short_of_space, supported_range
+
+_PURPOSES = {"unpack": "to unpack it", "docker": "for Docker", "registry": "for the registry"}
+UNPACK, DOCKER, REGISTRY = "/var/lib/appliance", "/var/lib/docker", "/var/lib/docker-registry"
+
+
+def vendor_bundle(subject: Subject) -> Iterator[Finding]:
+    """The bundle at hand is whole and fits the release; without one, it is unpacked already."""
+    settings = subject.site.settings.runai
+    if settings is None or not settings.vendor_bundle or not _is_here(subject):
+        return
+    desired = subject.desired
+    found = bundle_of(desired, subject.observed)
+    if found is None:
+        yield subject.error(
+            "vendor_bundle",
+            f"no vendor bundle {desired.vendor_bundle_file} on the control host, and none unpacked",
+            "the vendor's runai-<version>.tar[.gz]",
+            "put it there, or correct runai.vendor_bundle in site.yml",
+        )
+        return
+    for fault in found.faults(desired.release.versions.kubernetes):
+        yield subject.error(
+            "vendor_bundle",
+            f"{found.contents.file_name}: {fault}",
+            f"a whole bundle of Run:ai {supported_range(desired.release.versions.kubernetes)}",
+            f"appliance runai inspect {desired.vendor_bundle_file}",
+        )
+
+
+def vendor_bundle_space(subject: Subject) -> Iterator[Finding]:
+    """Room for what is unpacked, loaded and pushed, before the first byte is sent."""
+    settings, found = subject.site.settings.runai, subject.desired.vendor_bundle
+    photo = subject.photo
+    if settings is None or found is None or not (_is_here(subject) or subject.serves):
+        return
+    vendor = subject.observed.photographs.get(subject.site.vendor_node.name)
+    if vendor is None or vendor.at("runai.bundle.sha256") == found.sha256:
+        return
+    needs = found.needs_bytes(settings.minimum_free_gb)
+    folders = _folders(subject)
+    left = Needs(
+        max(needs.unpack - int(photo.at("runai.held_bytes") or 0), 0), needs.docker, needs.registry
+    )
+    for short in short_of_space(left, photo.items("filesystems"), folders):
+        yield subject.error(
+            "vendor_bundle_space",
+            f"{short.free / GIGABYTE:.1f} GB free on {short.mount}",
+            f"{short.need / GIGABYTE:.1f} GB for {found.contents.file_name}: "
+            f"{', '.join(_PURPOSES[purpose] for purpose in short.purposes)}",
+            subject.ssh(f"'sudo du -xh --max-depth=2 {short.mount} | sort -h | tail'")
+            + f"; at least {settings.minimum_free_gb} GB are asked for to unpack it "
+            "(runai.minimum_free_gb)",
+        )
+
+
+def _is_here(subject: Subject) -> bool:
+    return subject.node.name == subject.site.vendor_node.name
+
+
+def _folders(subject: Subject) -> dict[str, str]:
+    found = {"unpack": UNPACK, "docker": DOCKER} if _is_here(subject) else {}
+    return {**found, "registry": REGISTRY} if subject.serves else found

@@ -1,0 +1,74 @@
+"""The last part of step ``gpu``: pods list the GPUs that they were given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appliance.errors import StepNotProven
+from appliance.model.cluster import Cluster
+from appliance.model.gpu import gpu_nodes, gpus_on_pci
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from appliance.model.desired import Desired
+    from appliance.model.plan import PlannedStep
+    from appliance.model.postconditions import Observed
+    from appliance.workflows.ports import ClusterApi, Observer
+
+    class Ports(Protocol):
+        """What of the outside this needs."""
+
+        @property
+        def cluster(self) -> ClusterApi:
+            """The site's cluster."""
+
+        @property
+        def observer(self) -> Observer:
+            """Sees progress."""
+
+
+IMAGE = "cuda"
+
+
+def prove_gpus(planned: PlannedStep, desired: Desired, observed: Observed, ports: Ports) -> None:
+    """Have every node of the step that offers GPUs proved by a pod.
+
+    Raises:
+        StepNotProven: a pod did not see what it was given.
+    """
+    image = _image(desired, observed)
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster) or image is None:
+        return
+    nodes = [
+        node.name
+        for node in gpu_nodes(desired.site)
+        if node.name in planned.nodes
+        and node.name in observed.photographs
+        and gpus_on_pci(observed.photographs[node.name])
+    ]
+    if not nodes:
+        return
+    ports.observer.verifying(planned.name, "a pod on each worker to list the GPUs it was given")
+    proof = ports.cluster.prove_gpus(nodes, image)
+    for node, lines in proof.listed.items():
+        for line in lines or ("every GPU is at work: none was free to be listed",):
+            ports.observer.note(f"{node}: nvidia-smi -L: {line}")
+    if proof.faults:
+        sentences = [f"{node}: {text}" for node, text in proof.faults]
+        raise StepNotProven(
+            f"{planned.name} ran, but {sentences[0]}",
+            hint="kubectl -n gpu-operator get pods -o wide; then run the same command again",
+            details=sentences[1:],
+        )
+
+
+def _image(desired: Desired, observed: Observed) -> str | None:
+    """The CUDA base image as the registry in custody holds it, by digest."""
+    site = desired.site
+    held = observed.photographs[site.services_node.name].at("registry.images") or {}
+    for image, digest in held.items():
+        if image.startswith(f"{IMAGE}:"):
+            return f"{site.settings.registry}/{IMAGE}@{digest}"
+    return None

@@ -1,0 +1,104 @@
+#!/usr/bin/python
+"""Ansible module: the kernel's own driver nouveau is not loaded, and no boot loads it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: nouveau_blocked
+short_description: Keep nouveau off the GPUs
+description:
+  - Writes a drop-in for modprobe, and renews the initial RAM file systems where there is a program
+    for it, because a module in one of them is loaded before the drop-in is read.
+  - Unloads nouveau when it is loaded; where something uses it, says that the node must be rebooted.
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Keep nouveau off the GPUs, now and at every boot
+  nouveau_blocked:
+"""
+
+RETURN = r"""
+changes: {description: One line for each change, type: list, returned: always}
+"""
+
+DROP_IN = "/etc/modprobe.d/appliance-nouveau.conf"
+LOADED = "/sys/module/nouveau"
+HEADER = "# Written by appliance; changes are overwritten.\n"
+TEXT = HEADER + "blacklist nouveau\noptions nouveau modeset=0\n"
+
+
+class InUse(Exception):
+    """Nouveau cannot be unloaded."""
+
+
+def write(path, text):
+    """Replace a file atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name("." + path.name + ".new")
+    with new.open("w") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    new.chmod(0o644)
+    new.replace(path)
+
+
+def block(run, root, check_mode):
+    """Bring the drop-in, and the initial RAM file systems with it; return the changes."""
+    path = Path(root + DROP_IN)
+    if path.is_file() and path.read_text() == TEXT:
+        return []
+    if not check_mode:
+        # Under another name until the end, so that a run that is killed does all of it again.
+        unfinished = path.with_name("appliance-nouveau-unfinished.conf")
+        write(unfinished, TEXT)
+        renew_ram_disks(run)
+        unfinished.replace(path)
+    return ["%s: nouveau is blocked at boot" % DROP_IN]
+
+
+def renew_ram_disks(run):
+    """Put the drop-in into every initial RAM file system."""
+    program = shutil.which("update-initramfs")
+    if not program:
+        return
+    rc, out, err = run([program, "-u", "-k", "all"])
+    if rc != 0:
+        raise InUse("update-initramfs failed: %s" % (err or out).strip()[-300:])
+
+
+def unload(run, root, check_mode):
+    """Unload the module; return the changes."""
+    if not Path(root + LOADED).exists():
+        return []
+    if not check_mode:
+        rc, out, err = run(["modprobe", "-r", "nouveau"])
+        if rc != 0:
+            raise InUse(
+                "nouveau is in use and stays loaded (%s); it is blocked from the next boot on: "
+                "reboot this node, then run the same command again" % (err or out).strip()
+            )
+    return ["nouveau is unloaded"]
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    changes = []
+    try:
+        changes += block(module.run_command, "", module.check_mode)
+        changes += unload(module.run_command, "", module.check_mode)
+    except (InUse, OSError) as error:
+        module.fail_json(msg=str(error), changes=changes)
+    module.exit_json(changed=bool(changes), changes=changes)
+
+
+if __name__ == "__main__":
+    main()

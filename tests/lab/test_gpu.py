@@ -1,0 +1,230 @@
+"""GPUs end to end, on stand-ins: offered, listed by pods, gone, healed; and what is refused.
+
+A lab of its own with one worker: the story of the others has no GPUs. It is up in two minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from appliance.adapters.content import list_releases
+from appliance.cli.bundle_parts import build
+from appliance.cli.lab_parts import OPERATING_SYSTEM, default_bundle
+from tests.commands import appliance, succeed
+from tests.lab.conftest import LabSite, bring_up, wait_for
+
+pytestmark = pytest.mark.lab
+
+GPUS = 2
+NAMESPACE = "gpu-operator"
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
+
+
+@pytest.fixture(scope="module")
+def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+    """One control plane and one worker with GPUs, installed to the end."""
+    release = list_releases()[-1]
+    bundle = default_bundle(release, standins=True)
+    build(release, OPERATING_SYSTEM, bundle, standins=True)
+    name = "gpue2e"
+    succeed("lab", "down", "--name", name, "--yes")
+    words = ("--workers", "1", "--gpus", str(GPUS))
+    lab = LabSite(name, bring_up(name, tmp_path_factory.mktemp("gpus"), *words), bundle)
+    done = lab.install()
+    assert done.returncode == 0, done.stderr
+    yield lab
+    succeed("lab", "down", "--name", name, "--yes")
+
+
+def kubectl(lab: LabSite, words: str, *, check: bool = True) -> str:
+    return lab.shell("cp1", f"{KUBECTL} {words}", check=check)
+
+
+def allocatable(lab: LabSite) -> int:
+    node = json.loads(kubectl(lab, f"get node {lab.node('w1')} -o json"))
+    return int(node["status"]["allocatable"].get("nvidia.com/gpu", 0))
+
+
+def unmet(lab: LabSite) -> list[str]:
+    return [item["text"] for item in lab.status()["unmet"]]
+
+
+def pod(name: str, gpus: int, image: str) -> dict[str, Any]:
+    command = "nvidia-smi -L; sleep 1000"
+    container: dict[str, Any] = {"name": "c", "image": image, "command": ["sh", "-c", command]}
+    container["resources"] = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_every_gpu_is_offered_and_a_second_run_has_nothing_to_do(gpu_lab: LabSite) -> None:
+    assert allocatable(gpu_lab) == GPUS
+    assert unmet(gpu_lab) == []
+    policy = json.loads(kubectl(gpu_lab, "get clusterpolicy cluster-policy -o json"))
+    assert policy["status"]["state"] == "ready"
+    records = len(gpu_lab.records())
+    began = time.monotonic()
+    done = gpu_lab.install()
+    print(f"second run: {time.monotonic() - began:.1f} s")  # noqa: T201 - a figure for the log
+    assert "nothing to do" in done.stdout, done.stderr
+    assert len(gpu_lab.records()) == records
+
+
+def test_status_says_what_only_plays_a_part(gpu_lab: LabSite) -> None:
+    status = gpu_lab.status()
+    assert "chart gpu-operator" in status["bundle_standins"]
+    assert "gpus" in status["standins"][gpu_lab.node("w1")]
+
+
+def test_no_image_comes_from_outside(gpu_lab: LabSite) -> None:
+    pods = json.loads(kubectl(gpu_lab, f"-n {NAMESPACE} get pods -o json"))["items"]
+    images = {
+        container["image"]
+        for item in pods
+        for container in item["spec"]["containers"] + item["spec"].get("initContainers", [])
+    }
+    registry = yaml.safe_load((gpu_lab.directory / "group_vars/all/site.yml").read_text())
+    assert images
+    assert {image.partition("/")[0] for image in images} == {registry["registry"]}
+
+
+def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> None:
+    site = yaml.safe_load((gpu_lab.directory / "group_vars/all/site.yml").read_text())
+    manifest = json.loads((gpu_lab.bundle / "manifest.json").read_text())
+    image = next(name for name in manifest["images"] if name.startswith("busybox:"))
+    for name, count in (("one", 1), ("other", 1), ("none", 0), ("many", GPUS)):
+        document = json.dumps(pod(name, count, f"{site['registry']}/{image}"))
+        gpu_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
+
+    def running() -> bool:
+        found = kubectl(gpu_lab, "get pods one other none -o jsonpath='{.items[*].status.phase}'")
+        return found.split() == ["Running"] * 3
+
+    wait_for("three pods", running, 90)
+    one, other = (kubectl(gpu_lab, f"logs {name}").strip() for name in ("one", "other"))
+    assert one.startswith("GPU 0: STANDIN")
+    assert len(one.splitlines()) == len(other.splitlines()) == 1
+    assert one != other
+    assert "GPU" not in kubectl(gpu_lab, "logs none")
+    waiting = json.loads(kubectl(gpu_lab, "get pod many -o json"))["status"]
+    assert "Insufficient nvidia.com/gpu" in waiting["conditions"][0]["message"]
+    # GPUs at work are no reason to think that they are gone.
+    assert unmet(gpu_lab) == []
+    kubectl(gpu_lab, "delete pod one other none many --wait=false")
+
+
+def test_a_stack_that_is_gone_is_seen_and_brought_back(gpu_lab: LabSite) -> None:
+    kubectl(gpu_lab, f"-n {NAMESPACE} delete deployment gpu-operator")
+    kubectl(gpu_lab, f"-n {NAMESPACE} delete daemonset nvidia-device-plugin-daemonset")
+    wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
+    found = unmet(gpu_lab)
+    assert f"{GPUS} GPUs on PCI, and pods can ask for 0" in found
+    assert "the GPU Operator does not run: its Deployment is gone" in found
+    done = gpu_lab.install()
+    assert done.returncode == 0, done.stderr
+    assert "will run: preflight, gpu" in done.stderr
+    assert f"{gpu_lab.node('w1')}: nvidia-smi -L: GPU 0: STANDIN" in done.stderr
+    assert unmet(gpu_lab) == []
+
+
+def test_a_helm_that_died_in_the_middle_is_healed(gpu_lab: LabSite) -> None:
+    revision = "sh.helm.release.v1.gpu-operator.v"
+    names = kubectl(gpu_lab, f"-n {NAMESPACE} get secrets -o name -l owner=helm").split()
+    newest = max(int(name.rpartition(".v")[2]) for name in names)
+    label = f"label --overwrite secret {revision}{newest} status=pending-upgrade"
+    kubectl(gpu_lab, f"-n {NAMESPACE} {label}")
+    assert "the GPU Operator's release is pending-upgrade" in unmet(gpu_lab)
+    done = gpu_lab.install()
+    assert done.returncode == 0, done.stderr
+    assert unmet(gpu_lab) == []
+
+
+def test_a_kubelet_that_restarts_gets_its_gpus_again(gpu_lab: LabSite) -> None:
+    gpu_lab.shell("w1", "systemctl restart kubelet")
+    wait_for("the GPUs to be away", lambda: allocatable(gpu_lab) == 0, 60)
+    wait_for("the GPUs to come back", lambda: allocatable(gpu_lab) == GPUS, 90)
+
+
+@pytest.fixture
+def changed_site(gpu_lab: LabSite, tmp_path: Path) -> LabSite:
+    """The same lab by a copy of its site, for a site that asks for something else."""
+    directory = tmp_path / gpu_lab.directory.name
+    shutil.copytree(gpu_lab.directory, directory)
+    return LabSite(gpu_lab.name, directory, gpu_lab.bundle)
+
+
+def ask(lab: LabSite, **gpu: Any) -> None:
+    path = lab.directory / "group_vars/all/site.yml"
+    settings = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**settings, "gpu": gpu}))
+
+
+@pytest.mark.parametrize("version", ["1.10.1", "1.11.1"])
+def test_an_operator_that_runai_does_not_take_is_refused(
+    changed_site: LabSite, version: str
+) -> None:
+    ask(changed_site, operator=version)
+    before = len(changed_site.records())
+    done = changed_site.install()
+    assert done.returncode == 3
+    assert f"GPU Operator {version} is refused" in done.stderr
+    assert "NVIDIA/gpu-feature-discovery#26" in done.stderr
+    ask(changed_site)
+    assert len(changed_site.records()) == before
+
+
+def test_a_driver_of_the_host_that_is_not_there_is_refused(changed_site: LabSite) -> None:
+    ask(changed_site, driver="host")
+    before = len(changed_site.records())
+    done = changed_site.install()
+    assert done.returncode == 3
+    assert "gpu_driver: found no NVIDIA driver loaded" in done.stderr
+    assert len(changed_site.records()) == before
+
+
+def test_without_the_operator_in_the_bundle_nothing_is_begun(changed_site: LabSite) -> None:
+    thin = changed_site.directory / "thin"
+    shutil.copytree(changed_site.bundle, thin, symlinks=True)
+    document = json.loads((thin / "manifest.json").read_text())
+    document["artifacts"] = [a for a in document["artifacts"] if a["kind"] != "chart"]
+    (thin / "manifest.json").write_text(json.dumps(document))
+    done = appliance("install", "--site", str(changed_site.directory), "--bundle", str(thin), "-y")
+    assert done.returncode == 3
+    assert "gpu_bundle: found a bundle without the chart" in done.stderr
+
+
+def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
+    gpu_lab: LabSite, changed_site: LabSite
+) -> None:
+    worker = gpu_lab.node("w1")
+    ask(changed_site, opted_out=[worker])
+    done = changed_site.install()
+    assert done.returncode == 0, done.stderr
+    wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
+    labels = json.loads(kubectl(gpu_lab, f"get node {worker} -o json"))["metadata"]["labels"]
+    assert labels["nvidia.com/gpu.deploy.operands"] == "false"
+    assert unmet(changed_site) == []
+    done = gpu_lab.install()
+    assert done.returncode == 0, done.stderr
+    assert allocatable(gpu_lab) == GPUS
+
+
+def test_gpus_are_cut_into_slices_when_the_site_says_so(
+    gpu_lab: LabSite, changed_site: LabSite
+) -> None:
+    sharing = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}
+    config = {"create": True, "name": "slices", "default": "all"}
+    data = {"all": json.dumps({"version": "v1", "sharing": sharing})}
+    ask(changed_site, values={"devicePlugin": {"config": {**config, "data": data}}})
+    done = changed_site.install()
+    assert done.returncode == 0, done.stderr
+    node = json.loads(kubectl(gpu_lab, f"get node {gpu_lab.node('w1')} -o json"))
+    assert node["status"]["allocatable"]["nvidia.com/gpu.shared"] == str(4 * GPUS)

@@ -1,0 +1,79 @@
+"""The sample site with GPUs: what a manifest, a photograph and a cluster then hold besides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from appliance.model.bundle import BundledArtifact, BundleManifest, SourceUsed
+from appliance.model.cluster import Cluster, GpuStack, HelmRelease, SystemPod
+from appliance.model.desired import Desired
+from appliance.model.gpu import (
+    DRIVER_IMAGES,
+    IMAGES,
+    OPERANDS_LABEL,
+    gpu_nodes,
+    operator_values,
+    values_digest,
+)
+from appliance.model.site import Node
+
+GPUS = 2
+CHART_SHA256 = "c4" * 32
+OPERANDS = ("nvidia-operator-validator", "nvidia-device-plugin-daemonset", "gpu-operator")
+
+
+def manifest_with_gpus(manifest: BundleManifest) -> BundleManifest:
+    """With the operator's chart and images, and the headers of the kernel of the samples."""
+    source = SourceUsed("file", "x", "sha256")
+    images = {
+        f"{name}:{'525.60.13-ubuntu20.04' if name == 'driver' else 'v1'}": f"sha256:{index:064x}"
+        for index, name in enumerate((*IMAGES, *DRIVER_IMAGES))
+    }
+    artifacts = tuple(
+        BundledArtifact(name, "22.9.2", kind, f"{kind}/{name}", digest, 1, source)
+        for name, kind, digest in (
+            ("gpu-operator", "chart", CHART_SHA256),
+            ("helm", "binary", "de" * 32),
+        )
+    )
+    return replace(
+        manifest,
+        images={**manifest.images, **images},
+        artifacts=(*manifest.artifacts, *artifacts),
+        packages={**manifest.packages, "linux-headers-5.4.0-109-generic": "5.4.0"},
+    )
+
+
+def see_gpus(document: dict[str, Any], node: Node) -> None:
+    """A worker's photograph when step gpu ran."""
+    if "gpu_workers" in node.groups:
+        document["gpus"] = [{"vendor_id": "0x10de", "address": str(i)} for i in range(GPUS)]
+        document["modules"]["blacklisted"] = ["nouveau"]
+        document["os"]["kernel"] = "5.4.0-109-generic"
+
+
+def cluster_with_gpus(cluster: Cluster, wish: Desired) -> Cluster:
+    """The same cluster with a GPU Operator that is well."""
+    serving = gpu_nodes(wish.site)
+    nodes = dict(cluster.nodes)
+    for node in wish.site.workers:
+        if node in serving:
+            nodes[node.name] = replace(
+                nodes[node.name], allocatable_gpus=GPUS, gpus_proven="2026-01-01T00:00:00+00:00"
+            )
+        else:
+            nodes[node.name] = replace(nodes[node.name], labels={OPERANDS_LABEL: "false"})
+    pods = tuple(
+        SystemPod("gpu-operator", f"{app}-{node.name}", node.name, ready=True, app=app)
+        for node in serving
+        for app in OPERANDS
+    )
+    values = values_digest(operator_values(wish, wish.manifest)) if wish.manifest else None
+    release = HelmRelease("gpu-operator", "gpu-operator", "deployed", 1, CHART_SHA256, values)
+    return replace(
+        cluster,
+        nodes=nodes,
+        releases=(release,),
+        gpu_stack=GpuStack("ready", "22.9.2", pods),
+    )

@@ -1,0 +1,129 @@
+"""Stand-ins take the place of artifacts, and everything that shows a bundle says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from appliance.adapters.content import STANDINS, load_release, load_release_with_standins
+from appliance.cli.exits import run
+from appliance.cli.status_view import show_status, status_as_json
+from appliance.model.bundle import BundleManifest
+from appliance.model.cluster import NoCluster
+from appliance.model.observation import Look
+from appliance.model.plan import Plan
+from appliance.model.postconditions import Observed
+from appliance.model.release import Artifact
+from appliance.model.sources import ComposeSource, LocalChartSource, LocalSource
+from appliance.workflows.bundle_build import BuildPorts, BuildRequest, build_bundle
+from tests.samples import site
+from tests.unit.bundle.samples import (
+    FakeLock,
+    FakeObserver,
+    FakeSources,
+    FakeStore,
+    artifact,
+    release,
+)
+
+Capture = pytest.CaptureFixture[str]
+CHART = {"kind": "local-chart", "path": "gpu_standin/chart"}
+
+
+def standin(name: str, kind: str = "chart", **fields: Any) -> Artifact:
+    return Artifact.model_validate(artifact(name, kind, **{"sources": [CHART], **fields}))
+
+
+def test_a_stand_in_takes_the_place_of_the_artifact_of_its_kind_and_name() -> None:
+    found = release(artifact("gpu", "chart"), artifact("gpu", "image")).with_standins(
+        [standin("gpu", version="2.0")]
+    )
+    assert [(a.kind, a.version, a.standin) for a in found.artifacts_on("debian-12")] == [
+        ("image", "1.0", False),
+        ("chart", "2.0", True),
+    ]
+
+
+def test_a_stand_in_for_one_system_leaves_the_artifact_to_the_others() -> None:
+    found = release(artifact("gpu", "chart")).with_standins(
+        [standin("gpu", operating_systems=["debian-12"])]
+    )
+    assert [a.standin for a in found.artifacts_on("debian-12")] == [True]
+    assert [a.standin for a in found.artifacts_on("ubuntu-20.04")] == [False]
+
+
+def test_a_stand_in_that_nothing_stands_behind_is_added() -> None:
+    found = release(artifact("tool")).with_standins([standin("gpu")])
+    assert [a.name for a in found.artifacts_on("debian-12")] == ["tool", "gpu"]
+
+
+def test_two_stand_ins_of_one_name_are_refused() -> None:
+    with pytest.raises(ValidationError, match="is there twice"):
+        release(artifact("tool")).with_standins([standin("gpu"), standin("gpu")])
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "gpu_standin/../../x", "alone.py"])
+def test_a_stand_ins_file_is_inside_the_folder_of_its_kind(path: str) -> None:
+    for kind in ("local", "local-chart"):
+        with pytest.raises(ValidationError, match="should match pattern"):
+            standin("gpu", sources=[{"kind": kind, "path": path}])
+
+
+def test_a_chart_has_its_own_folder_in_the_bundle_and_is_no_program() -> None:
+    chart = standin("gpu")
+    assert (chart.path, chart.executable) == ("charts/gpu.tgz", False)
+    assert standin("tool", "binary").executable
+
+
+def manifest_with_standin() -> BundleManifest:
+    found = release(artifact("tool")).with_standins([standin("gpu")])
+    ports = BuildPorts(FakeSources(), FakeStore(), FakeLock(), FakeObserver())
+    return build_bundle(BuildRequest(found, "debian-12", "0", "now"), ports).manifest
+
+
+def test_the_manifest_marks_stand_ins_and_nothing_else() -> None:
+    manifest = manifest_with_standin()
+    assert manifest.standins == ("chart gpu",)
+    listed = {item["name"]: item for item in manifest.as_json()["artifacts"]}
+    assert listed["gpu"]["standin"] is True
+    assert "standin" not in listed["tool"]
+    assert BundleManifest.parse(json.loads(json.dumps(manifest.as_json()))) == manifest
+
+
+def test_show_says_what_is_a_stand_in(tmp_path: Any, capsys: Capture) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest_with_standin().as_json()))
+    assert run(["bundle", "show", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "STANDIN: chart gpu" in told
+    assert "gpu (STANDIN)" in told
+    assert "standins: chart gpu" in told
+
+
+def test_every_shipped_stand_in_fits_the_release_and_its_files_are_there() -> None:
+    plain = load_release("k8s-1.23.5-r1")
+    found = load_release_with_standins("k8s-1.23.5-r1")
+    standins = [item for item in found.artifacts if item.standin]
+    assert not [item for item in plain.artifacts if item.standin]
+    for item in standins:
+        for source in item.sources:
+            if isinstance(source, LocalSource):
+                assert (STANDINS / source.path).is_file(), source.path
+            if isinstance(source, LocalChartSource):
+                assert (STANDINS / source.path / "Chart.yaml").is_file(), source.path
+            assert isinstance(source, LocalSource | LocalChartSource | ComposeSource)
+
+
+def test_no_release_names_a_file_of_the_stand_ins() -> None:
+    sources = [s for item in load_release("k8s-1.23.5-r1").artifacts for s in item.sources]
+    assert not [s for s in sources if isinstance(s, LocalSource | LocalChartSource)]
+
+
+def test_status_names_the_stand_ins_of_the_bundle_in_custody(capsys: Capture) -> None:
+    observed = Observed({}, NoCluster())
+    show_status(site(), observed, bundle=manifest_with_standin())
+    assert "stand-in: bundle: chart gpu" in capsys.readouterr().out
+    found = status_as_json(site(), observed, Look({}), Plan((), ()), manifest_with_standin())
+    assert found["bundle_standins"] == ["chart gpu"]

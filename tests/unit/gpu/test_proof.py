@@ -1,0 +1,44 @@
+"""The last part of step gpu: what pods saw is shown, and what they did not see is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from appliance.errors import StepNotProven
+from appliance.model.observation import GpuProof
+from tests import samples
+from tests.fakes import FakeBundle, FakeRack
+from tests.unit.install.test_install import ALL, Bench
+
+
+def bench() -> Bench:
+    wish = samples.desired(samples.site(gpu={}))
+    assert wish.manifest is not None
+    rack = FakeRack(wish)
+    for name in ("w1", "w2"):
+        whole = samples.converged(wish.site.node(name), wish)
+        rack.documents[name]["gpus"] = whole["gpus"]
+    return Bench(rack=rack, bundle=FakeBundle(wish.manifest))
+
+
+def test_an_install_with_gpus_ends_with_pods_that_list_them() -> None:
+    found = bench()
+    assert list(found.install().steps) == [*ALL, "gpu"]
+    assert found.rack.gpu_proofs == [("w1", "w2")]
+    assert ("note", "w1: nvidia-smi -L: GPU 0: x") in found.observer.said
+    assert found.install().steps == ()
+
+
+def test_a_pod_that_does_not_see_its_gpus_fails_the_step() -> None:
+    found = bench()
+    found.rack.gpu_proof = GpuProof({}, (("w2", "a pod with 2 GPUs lists 0 of them: nothing"),))
+    with pytest.raises(StepNotProven, match="gpu ran, but w2: a pod with 2 GPUs lists 0"):
+        found.install()
+    assert found.journal.records[-1].outcome == "not proven"
+
+
+def test_gpus_that_are_all_at_work_are_said_to_be() -> None:
+    found = bench()
+    found.rack.gpu_proof = GpuProof({"w1": ()})
+    found.install()
+    assert [item for item in found.observer.said if "every GPU is at work" in str(item)]

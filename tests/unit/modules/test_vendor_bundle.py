@@ -1,0 +1,240 @@
+"""A vendor bundle on a node: what is unpacked, what ran, and what the registry has of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+from tests.unit.modules.test_registry_push import FakeRegistry, digest_of, served
+
+__all__ = ["served"]
+
+vendor_bundle = load("vendor_bundle", role="runai_bundle")
+CONFIG = digest_of(b"config backend").removeprefix("sha256:")
+
+
+class Module:
+    """What the module is given, and the units that it starts, run at once."""
+
+    check_mode = False
+
+    def __init__(self, folder: Path, phase: str = "look") -> None:
+        content = b"bundle"
+        self.params: dict[str, Any] = {
+            "phase": phase,
+            "folder": str(folder),
+            "registry": "registry.test:5000",
+            "ca_path": "/nowhere",
+            "namespace": "runai-backend",
+            "kubeconfig": "/k",
+            "kubectl": "/kubectl",
+            "patience_seconds": 1,
+            "deadline_seconds": 5,
+            "record": {
+                "sha256": hashlib.sha256(content).hexdigest(),
+                "size": len(content),
+                "deploy": "deploy",
+                "pushes": [
+                    {"tag": "gcr.test/x/backend:1", "names": ["backend:1"], "config": CONFIG}
+                ],
+            },
+        }
+
+    def run_command(self, argv: list[str]) -> tuple[int, str, str]:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+
+def registry_of(found: tuple[FakeRegistry, Any]) -> Any:
+    known = found[1]
+    fresh = vendor_bundle.Registry.__new__(vendor_bundle.Registry)
+    vars(fresh).update(vars(known))
+    return fresh
+
+
+def image(*names: str, config: str = CONFIG) -> dict[str, Any]:
+    return {"tag": "t", "names": list(names), "config": config}
+
+
+def test_an_image_is_found_under_any_of_its_names(served: tuple[FakeRegistry, Any]) -> None:
+    served[0].put("backend", "1")
+    registry = registry_of(served)
+    assert registry.fault(image("other:1", "backend:1")) is None
+    assert registry.fault(image("backend:1", config="")) is None
+    assert registry.faults([image("other:1"), image("backend:1")]) == {"t": "absent"}
+
+
+def test_another_image_of_that_name_or_a_lost_blob_is_told(
+    served: tuple[FakeRegistry, Any],
+) -> None:
+    served[0].put("backend", "1")
+    registry = registry_of(served)
+    assert "another image" in registry.fault(image("backend:1", config="0" * 64))
+    served[0].blobs.clear()
+    assert "is missing" in registry.fault(image("backend:1"))
+    served[0].broken = True
+    assert registry.fault(image("backend:1")) == "the registry says 500"
+
+
+Unpacked = Callable[[], Any]
+
+
+def unpack_at_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run the scripts of units directly, and remember which."""
+    ran = []
+
+    class Job:
+        def __init__(self, name: str, *_: Any, **__: Any) -> None:
+            self._name = name
+
+        def run(
+            self, command: list[str], environment: dict[str, str], directory: str, _: int
+        ) -> tuple[dict[str, Any], bool]:
+            ran.append(self._name)
+            done = subprocess.run(
+                command, cwd=directory, capture_output=True, text=True, check=False,
+                env={"PATH": "/usr/bin:/bin", **environment},
+            )  # fmt: skip
+            told = {"job": self._name, "rc": done.returncode, "stderr": done.stderr}
+            return told, False
+
+    monkeypatch.setattr(vendor_bundle, "NodeJob", Job)
+    return ran
+
+
+def received(folder: Path, content: bytes | None = None) -> tuple[Module, Path]:
+    """A bundle that was received: a tar with a script."""
+    source = folder / "source"
+    (source / "deploy").mkdir(parents=True)
+    (source / "deploy/prepare_installation.sh").write_text(
+        '#!/bin/sh\necho "$REGISTRY_URL" > ran\n'
+    )
+    module = Module(folder / "runai", "unpack")
+    incoming = folder / "runai/incoming"
+    incoming.mkdir(parents=True)
+    tar = folder / "tar"
+    subprocess.run(["tar", "-cf", tar, "-C", source, "deploy"], check=True)
+    data = tar.read_bytes()
+    record = module.params["record"]
+    record.update(sha256=hashlib.sha256(data).hexdigest(), size=len(data))
+    path = incoming / f"{record['sha256']}.tar"
+    path.write_bytes(data if content is None else content)
+    return module, path
+
+
+def test_what_was_received_is_proven_unpacked_and_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = unpack_at_once(monkeypatch)
+    module, tar = received(tmp_path)
+    bundle = vendor_bundle.Bundle(module)
+    assert not bundle.is_unpacked()
+    told = vendor_bundle.converge(module, bundle)
+    assert told == {"changed": True, "unpacked": True, "path": str(bundle.path)}
+    assert (bundle.deploy / "prepare_installation.sh").is_file()
+    assert not tar.exists()
+    kept = json.loads((tmp_path / "runai/bundle.json").read_text())
+    assert kept["path"] == str(bundle.path)
+    assert vendor_bundle.converge(module, bundle)["changed"] is False
+    assert ran == ["runai-unpack"]
+
+
+def test_a_part_of_the_tar_says_how_much_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack_at_once(monkeypatch)
+    module, _ = received(tmp_path, b"part")
+    with pytest.raises(
+        vendor_bundle.BundleError, match=r"has 4 of \d+ bytes: run the same command"
+    ):
+        vendor_bundle.converge(module, vendor_bundle.Bundle(module))
+
+
+def test_a_tar_with_another_digest_is_removed_and_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack_at_once(monkeypatch)
+    module, tar = received(tmp_path)
+    tar.write_bytes(bytes(tar.stat().st_size))
+    with pytest.raises(vendor_bundle.BundleError, match="has another digest"):
+        vendor_bundle.converge(module, vendor_bundle.Bundle(module))
+    assert not tar.exists()
+    assert not list((tmp_path / "runai").glob("*/deploy"))
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Module, Any, list[str]]:
+    ran = unpack_at_once(monkeypatch)
+    module, _ = received(tmp_path)
+    bundle = vendor_bundle.Bundle(module)
+    bundle.unpack()
+    module.params["phase"] = "prepare"
+    asked: list[list[str]] = []
+
+    class Kubectl:
+        @classmethod
+        def of(cls, _: Any) -> Kubectl:
+            return cls()
+
+        def names(self, *_: str) -> list[str]:
+            return []
+
+        def call(self, arguments: list[str]) -> None:
+            asked.append(arguments)
+
+    monkeypatch.setattr(vendor_bundle, "Kubectl", Kubectl)
+    return module, bundle, ran
+
+
+def test_the_script_runs_once_with_the_registry_and_is_remembered(
+    unpacked: tuple[Module, Any, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, bundle, ran = unpacked
+    monkeypatch.setattr(vendor_bundle.Bundle, "absent", lambda _: {})
+    assert vendor_bundle.converge(module, bundle)["changed"] is True
+    assert (bundle.deploy / "ran").read_text() == "registry.test:5000\n"
+    told = vendor_bundle.converge(module, bundle)
+    assert (told["changed"], told["verified"]) == (False, ["gcr.test/x/backend:1"])
+    assert ran == ["runai-unpack", "runai-prepare"]
+    module.params["registry"] = "other.test:5000"
+    assert vendor_bundle.converge(module, bundle)["changed"] is True
+
+
+def test_a_script_that_pushed_too_little_is_no_success(
+    unpacked: tuple[Module, Any, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, bundle, _ = unpacked
+    monkeypatch.setattr(
+        vendor_bundle.Bundle, "absent", lambda _: {"gcr.test/x/backend:1": "absent"}
+    )
+    with pytest.raises(vendor_bundle.BundleError, match=r"lacks 1 of 1 images: gcr\.test/x/"):
+        vendor_bundle.converge(module, bundle)
+    assert not bundle.is_prepared()
+
+
+def test_a_script_that_fails_says_so(
+    unpacked: tuple[Module, Any, list[str]],
+) -> None:
+    module, bundle, _ = unpacked
+    (bundle.deploy / "prepare_installation.sh").write_text(
+        "#!/bin/sh\necho no docker >&2; exit 3\n"
+    )
+    with pytest.raises(vendor_bundle.BundleError, match="ended with 3: no docker"):
+        vendor_bundle.converge(module, bundle)
+    assert not bundle.is_prepared()
+
+
+def test_check_mode_changes_nothing(tmp_path: Path) -> None:
+    module, tar = received(tmp_path)
+    module.check_mode = True
+    assert vendor_bundle.converge(module, vendor_bundle.Bundle(module))["changed"] is True
+    assert tar.exists()
+    module.params["phase"] = "prepare"
+    assert vendor_bundle.converge(module, vendor_bundle.Bundle(module))["changed"] is True
