@@ -8,7 +8,7 @@ from typing import Any
 
 from appliance.errors import ApplianceError
 from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import Cluster, ClusterState, NoCluster
+from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.journal import Record
 from appliance.model.observation import Fault, GpuProof, Look, Play
@@ -88,6 +88,7 @@ class FakeRack:
             "registry": ("registry",),
             "control_plane": ("kubernetes",),
             "workers": ("kubernetes",),
+            "storage": ("storage", "packages", "services"),
             "gpu": ("modules",),
         }
         for name in play.limit:
@@ -99,9 +100,12 @@ class FakeRack:
                 self.documents[name]["kubernetes"] = had | new
             for part in parts.get(play.playbook, ()):
                 self.documents[name][part] = whole[part]
+        if play.playbook == "storage" and isinstance(self.cluster, Cluster):
+            self.cluster = replace(self.cluster, storage=samples.storage(self.wish))
         if play.playbook in ("control_plane", "network", "workers", "gpu"):
             before = self.cluster.nodes if isinstance(self.cluster, Cluster) else {}
-            self.cluster = samples.cluster(self.wish)
+            held = self.cluster.storage if isinstance(self.cluster, Cluster) else ClusterStorage()
+            self.cluster = replace(samples.cluster(self.wish), storage=held)
             for name in self.cluster.nodes:
                 self._mark([name], before[name].network_proven if name in before else None)
 

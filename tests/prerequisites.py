@@ -22,6 +22,7 @@ PACKAGE_OF = {
     "mmdebstrap": "mmdebstrap",
     "openssl": "openssl",
     "podman": "podman",
+    "qemu-system-x86_64": "qemu-system-x86",
     "ssh-keygen": "openssh-client",
     "unshare": "util-linux",
 }

@@ -9,9 +9,10 @@ from typing import Any
 
 from appliance.adapters.content import load_release
 from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import Cluster, ClusterNode, SystemPod
+from appliance.model.cluster import Cluster, ClusterNode, ClusterStorage, SystemPod, Volume
 from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
+from appliance.model.shared_storage import export_of
 from appliance.model.site import Node, Site, SiteSettings
 from tests import samples_gpu
 
@@ -156,8 +157,7 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
     found["modules"] = {"loaded": [], "builtin": ["br_netfilter", "overlay"], "persisted": []}
     found["resolver"]["hosts"] = {a: list(n) for a, n in wish.host_names().items()}
     found["clock"]["service"] = "chrony"
-    line = f"deb [trusted=yes] https://{wish.site.settings.artifacts}/apt ./"
-    found["packages"]["apt_sources"] = [{"file": "appliance.list", "line": line}]
+    found["packages"]["apt_sources"] = _apt_sources(wish)
     found["artifacts"]["serving"] = {"ok": True}
     found["registry"]["serving"] = {"ok": True}
     found["trust"] = {"site_ca_sha256": CA, "docker": {wish.site.settings.registry: CA}}
@@ -176,6 +176,7 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
             "etcd_data": {"present": True},
             "api_healthz": {"ok": True},
         }
+    found |= _storage(node, wish)
     if node.name == wish.site.services_node.name:
         found["artifacts"] |= {"present": True, "complete": True, "bundle_digest": BUNDLE_DIGEST}
         images = wish.manifest.images if wish.manifest else IMAGES
@@ -183,6 +184,47 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
     if wish.site.settings.gpu:
         samples_gpu.see_gpus(found, node)
     return found
+
+
+def _storage(node: Node, wish: Desired) -> dict[str, Any]:
+    """The sections that speak of shared storage, when the site has some."""
+    export = export_of(wish.site)
+    if export is None:
+        return {}
+    place = {"server": export.server, "path": export.path}
+    answer = {"reachable": True, "visible": True, "error": None, "writers": [1001, 0]}
+    found: dict[str, Any] = {
+        "storage": {
+            "client": "kernel",
+            "export": {**place, **answer, "folders": list(export.folders)},
+            "local": None,
+            "served": None,
+            "proof": {**place, "fsync_ms": 2.0, "root_squashed": False},
+        },
+        "packages": {"apt_sources": _apt_sources(wish), "installed": {"nfs-common": "1:2.6"}},
+    }
+    if node == export.node:
+        found["storage"]["served"] = "kernel"
+        units = {"docker", "nfs-server"} if node.in_cluster else {"nfs-server"}
+        found["services"] = {name: {"active": "active", "enabled": "enabled"} for name in units}
+    return found
+
+
+def _apt_sources(wish: Desired) -> list[dict[str, str]]:
+    line = f"deb [trusted=yes] https://{wish.site.settings.artifacts}/apt ./"
+    return [{"file": "appliance.list", "line": line}]
+
+
+def storage(wish: Desired) -> ClusterStorage:
+    """What the API holds of the site's shared storage, when all is well."""
+    export = export_of(wish.site)
+    if export is None:
+        return ClusterStorage()
+    volumes = {
+        name: Volume(f"{export.source}/{folder}", "Available")
+        for name, folder in export.volumes.items()
+    }
+    return ClusterStorage(is_class=True, is_default=True, proven=export.source, volumes=volumes)
 
 
 def photographs(documents: dict[str, dict[str, Any]]) -> dict[str, Photograph]:
@@ -218,5 +260,6 @@ def cluster(wish: Desired) -> Cluster:
         pods=tuple(pods),
         version=VERSION,
         pod_network="10.244.0.0/16",
+        storage=storage(wish),
     )
     return samples_gpu.cluster_with_gpus(found, wish) if wish.site.settings.gpu else found

@@ -17,6 +17,7 @@ import yaml
 
 from appliance.adapters.kubernetes_gpu import read_gpu_stack, whole_gpus
 from appliance.adapters.kubernetes_releases import read_releases
+from appliance.adapters.kubernetes_storage import read_storage
 from appliance.adapters.kubernetes_surroundings import read_surroundings
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.cluster import (
@@ -81,6 +82,8 @@ class KubernetesApi:
     def _with_parts(self, client: Any, cluster: Cluster) -> Cluster:
         """The cluster with what the site's optional parts say of themselves."""
         settings = self._site.settings
+        if settings.nfs is not None:
+            cluster = replace(cluster, storage=read_storage(client, _call))
         if settings.gpu is None and settings.runai is None:
             return cluster
         return replace(

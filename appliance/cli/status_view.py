@@ -10,6 +10,7 @@ from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.shared_storage import GB, export_of
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -29,7 +30,7 @@ def show_status(
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, observed) for node in site.nodes]
     print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
-    click.echo(cluster_sentence(observed))
+    click.echo("\n".join(_sentences(site, observed)))
     _show_standins(standins(observed), bundle)
     for fault in look.faults if look else ():
         click.echo(f"unreachable: {fault.reason}")
@@ -42,6 +43,11 @@ def show_status(
         if step.name != "preflight":
             for text, nodes in by_sentence(step).items():
                 click.echo(f"not so: {step.name}: {', '.join(nodes)}: {text}")
+
+
+def _sentences(site: Site, observed: Observed) -> list[str]:
+    found = (cluster_sentence(observed), storage_sentence(site, observed))
+    return [sentence for sentence in found if sentence]
 
 
 def _show_standins(by_node: dict[str, list[str]], bundle: BundleManifest | None) -> None:
@@ -63,6 +69,28 @@ def cluster_sentence(observed: Observed) -> str:
     return (
         f"cluster: Kubernetes {cluster.version}, {ready} of {len(cluster.nodes)} nodes Ready, "
         f"{pods} of {len(cluster.pods)} system pods ready"
+    )
+
+
+def storage_sentence(site: Site, observed: Observed) -> str | None:
+    """The shared storage in one line; None when the site has none."""
+    export = export_of(site)
+    if export is None:
+        return None
+    first = observed.photographs.get(site.control_plane[0].name)
+    seen = (first.at("storage.export") if first else None) or {}
+    if not seen.get("visible"):
+        return f"storage: {export.source} is not to be had: {seen.get('error') or 'not asked'}"
+    took = [
+        proof["fsync_ms"]
+        for photo in observed.photographs.values()
+        if (proof := photo.at("storage.proof") or {}).get("server") == export.server
+        and proof.get("path") == export.path
+    ]
+    return (
+        f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (asked before "
+        f"first use: {export.settings.minimum_free_gb}), "
+        + (f"fsync {max(took):.1f} ms at most" if took else "not proved yet")
     )
 
 
@@ -96,6 +124,7 @@ def status_as_json(
     return {
         "site": site.name,
         "cluster": cluster_sentence(observed),
+        "storage": storage_sentence(site, observed),
         "nodes": [dict(zip(keys, _row(node, observed), strict=True)) for node in site.nodes],
         "standins": standins(observed),
         "bundle_standins": list(bundle.standins) if bundle else [],

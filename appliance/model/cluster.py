@@ -69,6 +69,32 @@ class SystemPod:
 
 
 @dataclass(frozen=True)
+class Volume:
+    """One PersistentVolume of the appliance's class: where it lies, and what became of it."""
+
+    source: str
+    phase: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ClusterStorage:
+    """What the API holds of shared storage.
+
+    Attributes:
+        is_class: the appliance's StorageClass exists.
+        is_default: claims without a class get it.
+        proven: the export that a pod wrote to (annotation of the class), or None.
+        volumes: the PersistentVolumes of the class, by name.
+    """
+
+    is_class: bool = False
+    is_default: bool = False
+    proven: str | None = None
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class HelmRelease:
     """The newest revision of a Helm release, as its secret's labels and annotations tell it.
 
@@ -138,6 +164,7 @@ class Cluster:
     version: str = ""
     pod_network: str | None = None
     missing: tuple[str, ...] = ()
+    storage: ClusterStorage = ClusterStorage()
     releases: tuple[HelmRelease, ...] = ()
     gpu_stack: GpuStack | None = None
 

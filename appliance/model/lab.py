@@ -26,6 +26,7 @@ FIRST_CONTROL_PLANE, FIRST_WORKER = 11, 21
 HARDWARE = "lab/container"
 NODE_USER = "appliance"
 NETWORK_PREFIX = "appliance-"
+NFS_CLIENT = "STANDIN mount_nfs_standin: NFS 4 in user space, through FUSE"
 
 # Files whose presence tells the layouts apart.
 V2_MARKER = "/sys/fs/cgroup/cgroup.controllers"
@@ -122,6 +123,16 @@ STAND_INS = (
         "capability SYS_RESOURCE",
         "/usr/local/sbin/runc in each node, on hosts that lack it",
         "negative oom_score_adj of system pods",
+    ),
+    StandIn(
+        "the kernel's NFS client",
+        "mount_nfs_standin in the place of /sbin/mount.nfs: NFS 4 by libnfs, shown through FUSE",
+        "the kernel's client, its caching, locking and recovery",
+    ),
+    StandIn(
+        "the kernel's NFS server",
+        "nfs-ganesha, where the site's nfs section names a node",
+        "exportfs and nfsd; tests/lab has them in a virtual machine",
     ),
     StandIn(
         "vendor bundle",
@@ -227,6 +238,7 @@ def node_facts(name: str, *, serial: str | None = None) -> dict[str, dict[str, A
             "bios_date": "STANDIN",
             "chassis_serial": f"{serial}-chassis",
         },
+        "storage": {"client": NFS_CLIENT},
         "host": {
             "product_uuid": str(uuid.uuid5(_UUIDS, serial)),
             "boot_id": "set at every start",

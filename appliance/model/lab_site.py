@@ -41,6 +41,10 @@ KUBELET = {
     },
     "imageGCHighThresholdPercent": 100,
 }
+# A volume of each node lies at this path. The disk is the host's and shared: little is asked of it.
+NFS = {"path": "/srv/runai", "minimum_free_gb": 1}
+# A container has no NFS server of the kernel.
+NFS_OVERRIDES = {"nfs_server": {"nfs_server_implementation": "ganesha"}}
 # nf_conntrack's size belongs to the host's network namespace.
 KUBE_PROXY = {"conntrack": {"maxPerCore": 0}}
 
@@ -61,10 +65,12 @@ class LabExtras:
 
     Attributes:
         gpus: how many each worker has; workers without are CPU workers.
+        storage: whether it has shared storage; Run:ai brings it along.
         vendor_bundle: whether Run:ai's stand-in is installed.
     """
 
     gpus: int = 0
+    storage: bool = False
     vendor_bundle: bool = False
 
 
@@ -101,6 +107,9 @@ def lab_site(
         groups["system_nodes"] = workers[:1]
         settings |= _runai(lab, private_key.parents[1] / VENDOR_BUNDLE)
         secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
+    if extras.storage or extras.vendor_bundle:
+        settings["nfs"] = {"server": lab.services.name, **NFS}
+        settings["role_overrides"] |= NFS_OVERRIDES
     return LabSite(
         settings=settings,
         groups=groups,
@@ -113,7 +122,7 @@ def lab_site(
 
 
 def _runai(lab: Lab, vendor_bundle: Path) -> dict[str, Any]:
-    """Shared storage, a DNS server and the vendor's software; thresholds that a lab can meet."""
+    """A DNS server and the vendor's software; thresholds that a lab can meet."""
     return {
         "system_nodes_shared": True,
         "runai": {

@@ -25,6 +25,7 @@ PACKAGE_GROUPS = (
     "balancer",
     "storage",
     "dns",
+    "storage_server",
 )
 _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",

@@ -13,6 +13,7 @@ from appliance.errors import BundleRefused
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
+from appliance.model.role_vars_storage import server_group, storage_vars
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -68,6 +69,7 @@ def run_inventory(
         **_kubernetes(desired, manifest),
         **_control_plane(desired, choice),
         **_flannel(site, manifest),
+        **storage_vars(desired, manifest),
         **gpu_variables(desired, manifest),
         **runai_vars(desired, observed),
         **dns_vars(desired, manifest),
@@ -92,6 +94,7 @@ def run_inventory(
             "hosts": hosts,
             "children": {
                 "appliance_leader": {"hosts": leader},
+                "appliance_nfs_server": server_group(desired),
                 "appliance_vendor": {"hosts": {site.vendor_node.name: None}},
             },
         }

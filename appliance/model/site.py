@@ -10,15 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from appliance.model import addresses, groups
 from appliance.model.site_fields import (
     AbsolutePath,
     Address,
     DnsName,
+    ExportPath,
     Flag,
     Host,
     HostPort,
@@ -42,9 +43,17 @@ class Nfs(Settings):
     """A shared folder that every member can mount."""
 
     server: Host
-    """Name or address of the NFS server."""
-    path: AbsolutePath
+    """Name or address of the NFS server; a node of the site, and the folder is served there."""
+    path: ExportPath
     """The exported folder."""
+    minimum_free_gb: Annotated[StrictInt, Field(ge=1)] = 110
+    """Free space asked for before first use, in GB; 110 is what Run:ai's own volumes take."""
+    volumes: Annotated[StrictInt, Field(ge=1, le=99)] = 4
+    """How many PersistentVolumes are made in it, each a folder of its own."""
+    volume_gib: Annotated[StrictInt, Field(ge=1)] = 110
+    """What each claims to hold; NFS does not enforce it, a claim is matched by it."""
+    fsync_warning_ms: Annotated[StrictInt, Field(ge=1)] = 25
+    """A slower median of fsync is warned of; 25 ms are three turns of a disk."""
 
 
 class NetworkSettings(Settings):

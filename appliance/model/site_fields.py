@@ -29,6 +29,7 @@ Text = StrictStr
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_EXPORT = re.compile(r"(/[A-Za-z0-9_.-]+)+")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -192,6 +193,16 @@ def _absolute(value: object) -> str:
     raise wrong(f"{text!r} is not an absolute path", "write it like /srv/runai")
 
 
+def _export(value: object) -> str:
+    text = _absolute(value)
+    if not _EXPORT.fullmatch(text):
+        raise wrong(
+            f"{text!r} is not a folder that every NFS server and mount(8) name alike",
+            "write folders of letters, figures, dots, hyphens and underscores: /srv/runai",
+        )
+    return text
+
+
 class Settings(BaseModel):
     """A section of site.yml: frozen; each attribute's text is its documentation."""
 
@@ -223,5 +234,6 @@ JumpHost = Annotated[str, BeforeValidator(_jump_host)]
 Mac = Annotated[str, BeforeValidator(_mac)]
 User = Annotated[str, BeforeValidator(_user)]
 AbsolutePath = Annotated[str, BeforeValidator(_absolute)]
+ExportPath = Annotated[str, BeforeValidator(_export)]
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 Mtu = Annotated[StrictInt, Field(ge=1280, le=9216)]

@@ -86,7 +86,8 @@ def _commented_default(
     if inner is not None and default is None:
         if not any(info.is_required() for info in inner.model_fields.values()):
             return _commented_default(name, inner(), inner, indent)
-        keys = ", ".join(f"{key}: ..." for key in inner.model_fields)
+        required = (key for key, info in inner.model_fields.items() if info.is_required())
+        keys = ", ".join(f"{key}: ..." for key in required)
         return [f"{indent}# {name}: {{{keys}}}\n"]
     if isinstance(default, BaseModel):
         block = [f"{name}:\n"]

@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model import postconditions, postconditions_gpu, postconditions_runai
+from appliance.model import (
+    postconditions,
+    postconditions_gpu,
+    postconditions_runai,
+    postconditions_storage,
+    shared_storage,
+)
 from appliance.model.gpu import gpu_nodes
 
 if TYPE_CHECKING:
@@ -124,6 +130,13 @@ STEPS: tuple[Step, ...] = (
         postconditions.workers,
         patience_seconds=180,
         proof=postconditions.network_proof,
+    ),
+    Step(
+        "storage",
+        "every member writes to the shared storage, and volumes stand on it",
+        shared_storage.users_of,
+        postconditions_storage.storage,
+        patience_seconds=60,
     ),
     Step(
         "gpu",

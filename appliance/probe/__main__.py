@@ -27,12 +27,16 @@ def main(arguments: Optional[List[str]] = None) -> None:
     parser.add_argument("--resolve", type=_names, default=[], help="names that should resolve")
     parser.add_argument("--registry", help="NAME:PORT of the image registry")
     parser.add_argument("--artifacts", help="NAME:PORT of the artifact server")
+    parser.add_argument("--nfs", help="SERVER:PATH of the shared storage")
+    parser.add_argument("--nfs-folders", type=_names, default=[], help="folders in it")
     options = parser.parse_args(arguments)
     request = Request(
         peers=options.peers,
         resolve=options.resolve,
         registry=options.registry,
         artifacts=options.artifacts,
+        nfs=options.nfs,
+        nfs_folders=options.nfs_folders,
     )
     source = Source(Machine(options.root, options.outputs, request), "probe")
     document = collect(source, facts=options.facts)

@@ -18,6 +18,7 @@ from . import (
     network,
     packages,
     runtime,
+    shared_storage,
     storage,
     supply,
     system,
@@ -53,6 +54,7 @@ INDEPENDENT: Dict[str, Section] = {
     "artifacts": supply.artifacts,
     "registry": supply.registry,
     "runai": supply.vendor_bundle,
+    "storage": shared_storage.storage,
 }
 
 

@@ -32,6 +32,8 @@ class Request(NamedTuple):
     resolve: Sequence[str] = ()
     registry: Optional[str] = None
     artifacts: Optional[str] = None
+    nfs: Optional[str] = None
+    nfs_folders: Sequence[str] = ()
 
 
 class Machine:

@@ -76,6 +76,16 @@ def filesystems(source: Source) -> List[Dict[str, Any]]:
     return list(found.values())
 
 
+def space_of(source: Source, folder: str) -> Optional[Dict[str, Any]]:
+    """The file system that holds one folder, or would, with its space."""
+    holder = _holder(_mount_table(source), folder)
+    space = _space(source, holder["mount"]) if holder else None
+    if holder is None or space is None:
+        return None
+    kept = {key: space[key] for key in ("size_bytes", "free_bytes")}
+    return dict(kept, mount=holder["mount"], fstype=holder["fstype"])
+
+
 def _holder(table: List[Dict[str, str]], folder: str) -> Optional[Dict[str, str]]:
     best: Optional[Dict[str, str]] = None
     for entry in table:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     )
 
 PROVED_BY_PODS = frozenset({"network", "workers"})
+# Their nodes get something that only the leader can give.
+NEEDS_LEADER = frozenset({"workers", "storage"})
 POLL_SECONDS = 0.5
 # A photograph costs a second of each node, the API next to nothing: it is asked in between.
 LOOK_SECONDS = 5.0
@@ -234,7 +236,7 @@ class _Run:
             bundle_directory=self._ports.bundle.directory if self._ports.bundle else None,
         )
         limit = planned.nodes
-        if choice.leader and choice.leader not in limit and planned.name == "workers":
+        if choice.leader and choice.leader not in limit and planned.name in NEEDS_LEADER:
             limit = (*limit, choice.leader)
         play = Play(self._request.run, planned.name, limit, inventory)
 

@@ -99,9 +99,13 @@ def test_tags_are_never_inside_roles() -> None:
     assert tagged == []
 
 
+# Groups that the inventory of a run brings along.
+OF_A_RUN = ("appliance_leader", "appliance_nfs_server", "appliance_vendor")
+
+
 @every_playbook
 def test_hosts_are_groups_of_a_site(path: Path) -> None:
-    known = {*GROUPS, "appliance_leader", "appliance_vendor", "localhost", "all"}
+    known = {*GROUPS, *OF_A_RUN, "localhost", "all"}
     for play in tree.plays(path):
         words = str(play.keys.get("hosts", "all")).replace("!", "").replace("&", "").split(":")
         assert set(words) <= known, f"{path}: {play.keys.get('hosts')}"

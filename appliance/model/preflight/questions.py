@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from appliance.model.shared_storage import export_of
+
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
 
@@ -27,4 +29,12 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
         *("--artifacts", settings.artifacts),
         *("--peers", ",".join(peers)),
         *("--resolve", ",".join(dict.fromkeys(names))),
+        *_storage(desired),
     )
+
+
+def _storage(desired: Desired) -> tuple[str, ...]:
+    export = export_of(desired.site)
+    if export is None:
+        return ()
+    return ("--nfs", export.source, "--nfs-folders", ",".join(export.folders))

@@ -17,6 +17,7 @@ import yaml
 from appliance.model.cluster import (
     Cluster,
     ClusterState,
+    ClusterStorage,
     GpuStack,
     HelmRelease,
     NoCluster,
@@ -78,6 +79,7 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         missing=tuple(case.get("missing", ())),
         releases=_releases(case, found),
         gpu_stack=_gpu_stack(case, found),
+        storage=_storage(case, found.storage),
     )
 
 
@@ -100,6 +102,14 @@ def _gpu_stack(case: dict[str, Any], found: Cluster) -> GpuStack | None:
         if pod.name not in case.get("pods_without", [])
     )
     return dataclasses.replace(found.gpu_stack, pods=pods, **case.get("gpu_stack", {}))
+
+
+def _storage(case: dict[str, Any], found: ClusterStorage) -> ClusterStorage:
+    changes = dict(case.get("storage", {}))
+    volumes = {name: v for name, v in found.volumes.items() if name not in case.get("no_pv", [])}
+    for name, values in changes.pop("volumes", {}).items():
+        volumes[name] = dataclasses.replace(volumes[name], **values)
+    return dataclasses.replace(found, volumes=volumes, **changes)
 
 
 def _plan(case: dict[str, Any]) -> Plan:

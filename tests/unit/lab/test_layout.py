@@ -6,7 +6,7 @@ import pytest
 
 from appliance.errors import ConfigError, LabError
 from appliance.model import lab
-from appliance.model.lab_site import KEY, lab_site
+from appliance.model.lab_site import KEY, LabExtras, lab_site
 
 SUBNET = IPv4Network("198.18.7.0/24")
 
@@ -145,3 +145,25 @@ def test_three_control_planes_stand_behind_a_balanced_address() -> None:
     endpoint = site.settings["control_plane_endpoint"]
     assert endpoint["balancer"] == "keepalived"
     assert IPv4Address(endpoint["virtual_address"]) not in {node.address for node in found.nodes}
+
+
+def test_a_lab_with_storage_serves_it_by_ganesha_and_asks_for_little() -> None:
+    found = lab.plan_lab("lab", SUBNET, control_planes=1, workers=1)
+    site = lab_site(
+        found,
+        release="r",
+        operating_system="debian-12",
+        private_key=KEY,
+        extras=LabExtras(storage=True),
+    )
+    assert site.settings["nfs"] == {
+        "server": "lab-cp1",
+        "path": "/srv/runai",
+        "minimum_free_gb": 1,
+    }
+    assert site.settings["role_overrides"] == {
+        "host_base": {"host_base_swap_managed": False},
+        "nfs_server": {"nfs_server_implementation": "ganesha"},
+    }
+    plain = lab_site(found, release="r", operating_system="debian-12", private_key=KEY)
+    assert "nfs" not in plain.settings

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from appliance.adapters.hardware_files import load_hardware, load_role_minima
-from appliance.model.cluster import ClusterState, NoCluster
+from appliance.model.cluster import ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions import Observed
@@ -32,7 +32,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
-    *("see", "received_after_seconds", "accepted", "findings", "also"),
+    *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -84,7 +84,8 @@ def run(case: dict[str, Any]) -> tuple[Finding, ...]:
     seen = _photographs(case, wish)
     cluster: ClusterState = NoCluster()
     if case.get("start") == "member":
-        cluster = samples.cluster(wish)
+        proven = ClusterStorage(is_class=True, proven=case.get("storage_proven"))
+        cluster = dataclasses.replace(samples.cluster(wish), storage=proven)
     return preflight(
         wish,
         seen,

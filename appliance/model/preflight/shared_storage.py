@@ -1,0 +1,167 @@
+"""Is the shared storage fit before anything uses it? What an NFS server tells without a mount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from appliance.model.cluster import Cluster
+from appliance.model.preflight.finding import Finding, Subject
+from appliance.model.shared_storage import GB, WRITER, Export, export_of
+
+NEARLY_FULL_PERCENT = 10
+
+
+def nfs_server(subject: Subject) -> Iterator[Finding]:
+    """A server that the site brings answers."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen and not seen.get("reachable"):
+        yield subject.error(
+            "nfs_server",
+            f"no NFS server at {export.server}:2049 ({seen.get('error') or 'no answer'})",
+            "one that answers in NFS version 4",
+            f"correct nfs.server in site.yml, or open TCP 2049 to {subject.node.ip}",
+        )
+
+
+def nfs_export(subject: Subject) -> Iterator[Finding]:
+    """It has the export, for this node."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen.get("reachable") and not seen.get("visible"):
+        yield subject.error(
+            "nfs_export",
+            f"{export.source}: {seen.get('error')}",
+            "an export that this node may mount",
+            f"ask whoever runs {export.server} to export {export.path} to {subject.node.ip}",
+        )
+
+
+def nfs_owner(subject: Subject) -> Iterator[Finding]:
+    """The databases may write there."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen.get("visible") and WRITER not in seen.get("writers", ()):
+        yield subject.error(
+            "nfs_owner",
+            f"{export.source} with owner {seen.get('owner')} and mode {seen.get('mode')}, where "
+            f"user {WRITER} may not write",
+            f"a folder that belongs to user {WRITER}, who runs Run:ai's databases",
+            f"on {export.server}: chown {WRITER}:{WRITER} {export.path}",
+        )
+
+
+def nfs_space(subject: Subject) -> Iterator[Finding]:
+    """Room for Run:ai's volumes before the first use; afterwards they fill what they like."""
+    export = export_of(subject.site)
+    if export is None:
+        return
+    seen = subject.photo.at("storage.local") if subject.node == export.node else None
+    if export.node is None and subject.node == subject.site.control_plane[0]:
+        seen = _seen(subject)
+    free, total = (seen or {}).get("free_bytes"), (seen or {}).get("size_bytes")
+    if free is None:
+        return
+    wanted = export.settings.minimum_free_gb
+    where = f"{export.path} ({seen['mount']})" if seen and "mount" in seen else export.source
+    if not _in_use(subject, export):
+        if free < wanted * GB:
+            yield subject.error(
+                "nfs_space",
+                f"{free / GB:.0f} GB free for {where}",
+                f"at least {wanted} GB (nfs.minimum_free_gb)",
+                "give it a larger disk, or name another folder as nfs.path",
+            )
+    elif total and 100 * free / total < NEARLY_FULL_PERCENT:
+        yield subject.warning(
+            "nfs_space",
+            f"{free / GB:.0f} GB free for {where}",
+            f"more than {NEARLY_FULL_PERCENT} %, because a full disk stops the databases",
+            f"see what fills it: du -xhd2 {export.path}",
+        )
+
+
+def nfs_file_system(subject: Subject) -> Iterator[Finding]:
+    """The folder that a node of the site is to serve lies on a disk that can be exported."""
+    export = export_of(subject.site)
+    if export is None or subject.node != export.node:
+        return
+    kind = str((subject.photo.at("storage.local") or {}).get("fstype") or "")
+    if kind.startswith(("nfs", "fuse", "overlay", "tmpfs")):
+        yield subject.error(
+            "nfs_file_system",
+            f"{export.path} on {kind}",
+            "a file system of a disk of this node, which an NFS server can export",
+            "name a folder on a disk as nfs.path in site.yml",
+        )
+
+
+def nfs_client(subject: Subject) -> Iterator[Finding]:
+    """The kernel of a member can mount NFS."""
+    if export_of(subject.site) is None or not subject.node.in_cluster:
+        return
+    asked = subject.photo.at("storage.export") is not None
+    if asked and not subject.photo.at("storage.client"):
+        yield subject.error(
+            "nfs_client",
+            "a kernel without an NFS client",
+            "one with nfsv4, built in or as a module",
+            subject.ssh("sudo modprobe nfsv4") + " says what is missing",
+        )
+
+
+def nfs_fsync(subject: Subject) -> Iterator[Finding]:
+    """Every commit of a database waits for an fsync."""
+    export, proof = _proved(subject)
+    limit = export.settings.fsync_warning_ms if export else 0
+    if export and proof.get("fsync_ms", 0) > limit:
+        yield subject.warning(
+            "nfs_fsync",
+            f"{proof['fsync_ms']:.0f} ms for an fsync to {export.source}",
+            f"at most {limit} ms (nfs.fsync_warning_ms): every commit of a database waits for one",
+            f"look at the disks of {export.server} and the network to it",
+        )
+
+
+def nfs_root_squash(subject: Subject) -> Iterator[Finding]:
+    """Pods that give their folder to another user as root cannot where root is squashed."""
+    export, proof = _proved(subject)
+    if export and proof.get("root_squashed"):
+        yield subject.warning(
+            "nfs_root_squash",
+            f"root is another user on {export.source}",
+            "no_root_squash, for pods that change the owner of their folder as root",
+            f"folders must be given to user {WRITER} by hand, as those of the appliance are",
+        )
+
+
+def _proved(subject: Subject) -> tuple[Export | None, dict[str, Any]]:
+    """The export and what was measured on it from this node, if it was."""
+    export, proof = export_of(subject.site), subject.photo.at("storage.proof") or {}
+    same = export and (proof.get("server"), proof.get("path")) == (export.server, export.path)
+    return (export, proof) if same else (None, {})
+
+
+def _brought(subject: Subject) -> Export | None:
+    """The export, when the site brings its server and this node needs it."""
+    export = export_of(subject.site)
+    return export if export and export.node is None and subject.node.in_cluster else None
+
+
+def _seen(subject: Subject) -> dict[str, Any]:
+    return subject.photo.at("storage.export") or {}
+
+
+def _in_use(subject: Subject, export: Export) -> bool:
+    cluster = subject.observed.cluster
+    return isinstance(cluster, Cluster) and cluster.storage.proven == export.source
+
+
+CHECKS = (
+    nfs_server,
+    nfs_export,
+    nfs_owner,
+    nfs_space,
+    nfs_file_system,
+    nfs_client,
+    nfs_fsync,
+    nfs_root_squash,
+)

@@ -1,0 +1,228 @@
+#!/usr/bin/python
+"""Ansible module: prove a mount of shared storage: who may write, and how long an fsync takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: nfs_proof
+short_description: Prove that an NFS export can be used
+description:
+  - Mounts the export where nothing else looks, has the user of the databases make folders and
+    write with fsync, looks what root becomes there, and unmounts it.
+  - What was found is kept on this node with the export's name, so that a proof is made once, and
+    again when the export is another one or a folder is missing.
+options:
+  server: {description: Address or name of the server, type: str, required: true}
+  path: {description: The exported folder, type: str, required: true}
+  folders: {description: Folders to have in it, type: list, elements: str, default: []}
+  user: {description: Who must be able to write, type: int, default: 1001}
+  root_squash_allowed: {description: Whether root may be another user, type: bool, default: true}
+  record:
+    description: Where to keep it
+    type: path
+    default: /var/lib/appliance/storage-proof.json
+  mount_seconds: {description: How long a mount may take, type: int, default: 30}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Prove the shared storage
+  nfs_proof:
+    server: 198.51.100.4
+    path: /srv/runai
+"""
+
+RETURN = r"""
+proof: {description: What was found, type: dict, returned: success}
+"""
+
+# A database writes its log in blocks of 8 KiB and waits for each commit.
+BLOCK, WRITES = 8192, 20
+# On a soft mount a server that goes away is an error here, and not a process that never ends.
+OPTIONS = "vers=4,proto=tcp,soft,timeo=50,retrans=2"
+
+
+class ProofError(Exception):
+    """The export cannot be used; the text says why."""
+
+
+class Mount:
+    """The export, mounted for as long as a block lasts."""
+
+    def __init__(self, run, source, seconds):
+        self._run = run
+        self._source = source
+        self._seconds = seconds
+        self.folder = None
+
+    def __enter__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="appliance-nfs-", dir="/run"))
+        mount = ["mount", "-t", "nfs", "-o", OPTIONS, self._source, str(self.folder)]
+        rc, out, err = self._run(["timeout", str(self._seconds), *mount])
+        if rc != 0:
+            self.folder.rmdir()
+            why = " ".join((err or out).split()) or "no answer in %d s" % self._seconds
+            raise ProofError("%s cannot be mounted: %s" % (self._source, why))
+        return self.folder
+
+    def __exit__(self, *_):
+        rc, _, _ = self._run(["umount", str(self.folder)])
+        if rc != 0:
+            self._run(["umount", "--lazy", str(self.folder)])
+        self.folder.rmdir()
+
+
+def as_user(user, action):
+    """Return what an action returns when another process does it as that user."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            os.setgroups([])
+            os.setgid(user)
+            os.setuid(user)
+            answer = {"value": action()}
+        except OSError as error:
+            answer = {"error": "%s: %s" % (error.strerror, error.filename or "")}
+        except BaseException:
+            answer = {"error": traceback.format_exc().splitlines()[-1]}
+        with os.fdopen(writer, "w") as stream:
+            json.dump(answer, stream)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        answer = json.loads(stream.read() or '{"error": "it was killed"}')
+    os.waitpid(child, 0)
+    if "error" in answer:
+        raise ProofError(answer["error"])
+    return answer["value"]
+
+
+def make_folders(base, folders):
+    """Make the folders that are missing, open to every user, and return them."""
+    made = []
+    os.umask(0)  # in a process of its own
+    for name in folders:
+        if not (base / name).is_dir():
+            # Another node may make the same one at this moment.
+            (base / name).mkdir(mode=0o777, exist_ok=True)
+            made.append(name)
+    return made
+
+
+def timed_writes(base, clock=time.perf_counter):
+    """Write block after block with an fsync each; return the seconds of every one."""
+    descriptor, name = tempfile.mkstemp(prefix=".appliance-proof-", dir=str(base))
+    took = []
+    try:
+        for index in range(WRITES):
+            began = clock()
+            os.pwrite(descriptor, b"\0" * BLOCK, index * BLOCK)
+            os.fsync(descriptor)
+            took.append(clock() - began)
+    finally:
+        os.close(descriptor)
+        os.unlink(name)  # noqa: PTH108
+    return took
+
+
+def owner_of_roots_file(base):
+    """Return who owns what root writes there; None where root may not write at all."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".appliance-root-", dir=str(base))
+    except PermissionError:
+        return None
+    os.close(descriptor)
+    try:
+        return os.stat(name).st_uid  # noqa: PTH116
+    finally:
+        os.unlink(name)  # noqa: PTH108
+
+
+def prove(run, want):
+    """Return what was found."""
+    source = "%s:%s" % (want["server"], want["path"])
+    with Mount(run, source, want["mount_seconds"]) as base:
+        try:
+            made = as_user(want["user"], lambda: make_folders(base, want["folders"]))
+            took = as_user(want["user"], lambda: timed_writes(base))
+        except ProofError as error:
+            raise ProofError(
+                "user %d cannot write to %s: %s. Give the folder to that user on the server: "
+                "chown -R %d:%d %s"
+                % (want["user"], source, error, *[want["user"]] * 2, want["path"])
+            ) from error
+        owner = owner_of_roots_file(base)
+    if owner != 0 and not want["root_squash_allowed"]:
+        raise ProofError(
+            "what root writes to %s belongs to %s there: another export of it squashes root; look "
+            "at: exportfs -s" % (source, "nobody" if owner is None else "user %d" % owner)
+        )
+    return {
+        "server": want["server"],
+        "path": want["path"],
+        "user": want["user"],
+        "root_squashed": owner != 0,
+        "fsync_ms": round(1000 * statistics.median(took), 2),
+        "fsync_worst_ms": round(1000 * max(took), 2),
+    }, made
+
+
+def known(record):
+    """Return the proof that was kept, or an empty one."""
+    try:
+        return json.loads(Path(record).read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def keep(record, proof):
+    """Write the proof in one step."""
+    path = Path(record)
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(proof, sort_keys=True) + "\n")
+    os.replace(partial, path)  # noqa: PTH105
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "server": {"type": "str", "required": True},
+            "path": {"type": "str", "required": True},
+            "folders": {"type": "list", "elements": "str", "default": []},
+            "user": {"type": "int", "default": 1001},
+            "root_squash_allowed": {"type": "bool", "default": True},
+            "record": {"type": "path", "default": "/var/lib/appliance/storage-proof.json"},
+            "mount_seconds": {"type": "int", "default": 30},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    before = known(want["record"])
+    same = (before.get("server"), before.get("path")) == (want["server"], want["path"])
+    if module.check_mode:
+        module.exit_json(changed=not same, proof=before)
+    try:
+        proof, made = prove(module.run_command, want)
+        if not same:
+            keep(want["record"], proof)
+    except (ProofError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=bool(made) or not same, proof=proof, made=made)
+
+
+if __name__ == "__main__":
+    main()

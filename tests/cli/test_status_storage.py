@@ -1,0 +1,46 @@
+"""What ``status`` says of the shared storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from appliance.cli.status_view import storage_sentence
+from appliance.model.cluster import NoCluster
+from appliance.model.postconditions import Observed
+from tests import samples
+
+NFS = {"server": "198.51.100.4", "path": "/srv/runai", "minimum_free_gb": 50}
+
+
+def _sentence(changes: dict[str, Any], **settings: Any) -> str | None:
+    site = samples.site(**settings)
+    wish = samples.desired(site)
+    documents = {node.name: samples.converged(node, wish) for node in site.nodes}
+    for name, storage in changes.items():
+        documents[name]["storage"] |= storage
+    return storage_sentence(site, Observed(samples.photographs(documents), NoCluster()))
+
+
+def test_a_site_without_storage_has_no_line() -> None:
+    assert _sentence({}) is None
+
+
+def test_free_space_the_threshold_and_the_slowest_fsync_are_shown() -> None:
+    proof = {"server": "198.51.100.4", "path": "/srv/runai", "fsync_ms": 7.25}
+    seen = {"visible": True, "free_bytes": 60 * 10**9}
+    found = _sentence({"cp1": {"export": seen}, "w2": {"proof": proof}}, nfs=NFS)
+    assert found == (
+        "storage: 198.51.100.4:/srv/runai, 60 GB free (asked before first use: 50), "
+        "fsync 7.2 ms at most"
+    )
+
+
+def test_what_is_not_proved_or_not_there_is_said() -> None:
+    seen = {"visible": True, "free_bytes": 60 * 10**9}
+    bare = {name: {"proof": None} for name in ("w1", "w2")}
+    found = _sentence({"cp1": {"export": seen, "proof": None}, **bare}, nfs=NFS)
+    assert str(found).endswith("not proved yet")
+    gone = {"visible": False, "error": "connection refused"}
+    assert _sentence({"cp1": {"export": gone}}, nfs=NFS) == (
+        "storage: 198.51.100.4:/srv/runai is not to be had: connection refused"
+    )

@@ -1,0 +1,146 @@
+"""The kernel's NFS server and client, by the same roles, in a machine with a kernel of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from appliance.adapters.probe_archive import probe_archive
+from tests.lab.emulated import Machine, machine
+from tests.prerequisites import require
+
+ROOT = Path(__file__).parents[2]
+EXPORT = "/srv/runai"
+FOLDERS = ["appliance-proof", "appliance-volume-01"]
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+Converge = Callable[..., tuple[int, int, str]]
+
+
+@pytest.fixture(scope="module")
+def vm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """One machine that serves and mounts, over its own address."""
+    require("mmdebstrap", "qemu-system-x86_64", "ssh-keygen")
+    with machine(tmp_path_factory.mktemp("vm")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def converge(vm: Machine, tmp_path_factory: pytest.TempPathFactory) -> Converge:
+    """Apply both roles; returns Ansible's exit status, how many tasks changed, and its words."""
+    folder = tmp_path_factory.mktemp("play")
+    versions = dict(
+        line.split() for line in vm.shell("dpkg-query -W nfs-common nfs-kernel-server").splitlines()
+    )
+    options = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    variables: dict[str, Any] = {
+        "ansible_host": "127.0.0.1",
+        "ansible_port": vm.port,
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": str(vm.key),
+        "ansible_ssh_common_args": options,
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "nfs_server_path": EXPORT,
+        "nfs_server_clients": ["10.0.2.0/24"],
+        "nfs_server_kernel_packages": {"nfs-kernel-server": versions["nfs-kernel-server"]},
+        "nfs_client_packages": {"nfs-common": versions["nfs-common"]},
+        "nfs_client_server": "10.0.2.15",
+        "nfs_client_path": EXPORT,
+        "nfs_client_folders": FOLDERS,
+        "nfs_client_root_squash_allowed": False,
+    }
+    inventory = folder / "inventory.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"hosts": {"vm": variables}}}))
+    play = {"hosts": "all", "gather_facts": False, "roles": ["nfs_server", "nfs_client"]}
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    environment = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "playbooks" / "ansible.cfg"),
+    }
+
+    def apply(*more: str) -> tuple[int, int, str]:
+        program = Path(sys.executable).with_name("ansible-playbook")
+        done = subprocess.run(
+            [program, "-i", inventory, *more, folder / "play.yml"],
+            env=environment, capture_output=True, text=True, timeout=500, check=False,
+        )  # fmt: skip
+        words = done.stdout + done.stderr
+        changed = re.search(r"changed=(\d+)", done.stdout)
+        return done.returncode, int(changed.group(1)) if changed else -1, words
+
+    return apply
+
+
+def look(vm: Machine) -> dict[str, Any]:
+    """The section ``storage`` of the machine's photograph."""
+    vm.shell("cat >/run/probe.pyz", feed=probe_archive())
+    folders = ",".join(FOLDERS)
+    text = vm.shell(f"python3 /run/probe.pyz --nfs 10.0.2.15:{EXPORT} --nfs-folders {folders}")
+    found: dict[str, Any] = json.loads(text)["storage"]
+    return found
+
+
+def test_a_machine_without_a_server_says_so(vm: Machine) -> None:
+    found = look(vm)
+    assert found["client"] == "kernel"
+    assert found["export"]["reachable"] is False
+    assert found["export"]["error"] == "connection refused"
+    assert found["served"] is None
+
+
+def test_the_kernel_serves_and_mounts_and_user_1001_writes(vm: Machine, converge: Converge) -> None:
+    code, changed, words = converge()
+    assert code == 0, words
+    assert changed == 6, words
+    found = look(vm)
+    assert found["served"] == "kernel"
+    assert found["export"]["writers"] == [1001, 0]
+    assert found["export"]["folders"] == FOLDERS
+    assert found["export"]["free_bytes"] > 0
+    assert found["proof"]["root_squashed"] is False
+    assert found["proof"]["fsync_ms"] > 0
+    assert " nfs4 " not in vm.shell("cat /proc/mounts"), "nothing stays mounted"
+
+
+def test_a_second_run_changes_nothing(converge: Converge) -> None:
+    assert converge()[:2] == (0, 0)
+    assert converge("--check")[:2] == (0, 0)
+
+
+def test_an_export_taken_back_by_hand_is_seen_and_returns(vm: Machine, converge: Converge) -> None:
+    vm.shell("exportfs -ua")
+    assert look(vm)["export"]["visible"] is False
+    code, changed, words = converge()
+    assert (code, changed) == (0, 1), words
+    assert look(vm)["export"]["visible"] is True
+
+
+def test_root_squashed_by_another_export_is_refused(vm: Machine, converge: Converge) -> None:
+    squashed = f"{EXPORT} 10.0.2.15(rw,sync,no_subtree_check,root_squash)"
+    vm.shell(f"echo '{squashed}' >/etc/exports.d/z.exports; exportfs -ra")
+    try:
+        code, _, words = converge()
+        assert code != 0
+        assert "another export of it squashes root" in words
+    finally:
+        vm.shell("rm /etc/exports.d/z.exports; exportfs -ra")
+
+
+def test_a_folder_that_1001_may_not_write_is_refused_with_what_to_do(
+    vm: Machine, converge: Converge
+) -> None:
+    vm.shell(f"chmod 0700 {EXPORT}; chown 0:0 {EXPORT}")
+    assert look(vm)["export"]["writers"] == [0]
+    code, _, words = converge("--start-at-task", "Install the NFS client")
+    assert code != 0, words
+    assert f"chown -R 1001:1001 {EXPORT}" in words
+    assert converge()[:2] == (0, 1)

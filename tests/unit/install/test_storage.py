@@ -1,0 +1,158 @@
+"""Shared storage in an install: when it runs, what the roles are told, what the API says."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from appliance.adapters.kubernetes_storage import read_storage
+from appliance.errors import StepNotProven
+from appliance.model.cluster import ClusterStorage, Volume
+from appliance.model.desired import Desired
+from appliance.model.preflight import probe_arguments
+from appliance.model.role_vars_storage import server_group, storage_vars
+from appliance.model.shared_storage import export_of, users_of
+from appliance.model.site import Site
+from tests import samples
+from tests.fakes import FakeRack
+from tests.unit.install.test_install import ALL, Bench
+
+OWN = {"server": "cp1", "path": "/srv/runai"}
+THEIRS = {"server": "nfs.rack.test", "path": "/export/runai", "volumes": 2}
+
+
+def wish(nfs: dict[str, Any] | None) -> Desired:
+    site = samples.site(nfs=nfs)
+    found = samples.manifest()
+    roots = {
+        **found.package_roots,
+        "storage": ("nfs-common",),
+        "storage_server": ("nfs-kernel-server", "nfs-ganesha", "nfs-ganesha-vfs"),
+    }
+    names = [name for group in ("storage", "storage_server") for name in roots[group]]
+    packages = {**found.packages, **dict.fromkeys(names, "1")}
+    whole = dataclasses.replace(found, packages=packages, package_roots=roots)
+    return dataclasses.replace(samples.desired(site), manifest=whole)
+
+
+def test_the_step_comes_last_and_is_proved() -> None:
+    bench = Bench(rack=FakeRack(wish(OWN)))
+    assert list(bench.install().steps) == [*ALL, "storage"]
+    assert bench.install().steps == ()
+
+
+def test_a_worker_alone_brings_the_leader_and_the_server_stays_out() -> None:
+    bench = Bench(rack=FakeRack(wish(THEIRS)))
+    bench.install()
+    bench.rack.documents["w2"]["storage"]["proof"] = None
+    assert bench.install().steps == ("preflight", "storage")
+    assert bench.rack.plays[-1].limit == ("w2", "cp1")
+
+
+def test_a_play_without_effect_is_not_taken_for_storage() -> None:
+    bench = Bench(rack=FakeRack(wish(OWN)))
+    bench.rack.without_effect.add("storage")
+    with pytest.raises(StepNotProven, match="storage ran, but cp1: /srv/runai is not set up"):
+        bench.install()
+
+
+def test_a_site_without_storage_has_no_step_no_variables_and_no_question() -> None:
+    plain = wish(None)
+    assert export_of(plain.site) is None
+    assert users_of(plain.site) == ()
+    assert plain.manifest is not None
+    assert storage_vars(plain, plain.manifest) == {}
+    assert server_group(plain) == {"hosts": {}}
+    assert "--nfs" not in probe_arguments(plain)
+
+
+def test_a_server_of_the_sites_own_gets_nothing_installed() -> None:
+    asked = wish(THEIRS)
+    assert asked.manifest is not None
+    found = storage_vars(asked, asked.manifest)
+    assert server_group(asked) == {"hosts": {}}
+    assert found["nfs_client_server"] == "nfs.rack.test"
+    assert found["nfs_client_root_squash_allowed"] is True
+    assert found["nfs_client_folders"] == [
+        "appliance-proof",
+        "appliance-volume-01",
+        "appliance-volume-02",
+    ]
+    assert found["nfs_client_packages"] == {"nfs-common": "1"}
+    digest = samples.IMAGES["busybox:1.35.0"]
+    assert found["nfs_volumes_proof_image"] == f"registry.rack.test:5000/busybox@{digest}"
+
+
+def test_a_node_of_the_site_serves_by_its_address() -> None:
+    asked = wish(OWN)
+    assert asked.manifest is not None
+    found = storage_vars(asked, asked.manifest)
+    assert server_group(asked) == {"hosts": {"cp1": None}}
+    assert found["nfs_volumes_server"] == "198.18.7.11"
+    assert found["nfs_server_clients"] == ["198.18.7.0/24"]
+    assert found["nfs_client_root_squash_allowed"] is False
+    assert found["nfs_server_kernel_packages"] == {"nfs-kernel-server": "1"}
+    assert found["nfs_server_ganesha_packages"] == {"nfs-ganesha": "1", "nfs-ganesha-vfs": "1"}
+
+
+def test_the_probe_is_told_what_to_ask() -> None:
+    asked = probe_arguments(wish(THEIRS))
+    at = asked.index("--nfs")
+    assert asked[at : at + 4] == (
+        "--nfs",
+        "nfs.rack.test:/export/runai",
+        "--nfs-folders",
+        "appliance-proof,appliance-volume-01,appliance-volume-02",
+    )
+
+
+def test_a_server_outside_the_cluster_takes_part() -> None:
+    site = samples.site(nfs={"server": "store", "path": "/srv/runai"})
+    store = dataclasses.replace(site.nodes[0], name="store", groups=frozenset({"services"}))
+    masters = dataclasses.replace(site.nodes[0], groups=frozenset({"control_plane"}))
+    whole = Site(site.name, site.directory, site.settings, (masters, *site.nodes[1:], store))
+    assert [node.name for node in users_of(whole)] == ["cp1", "w1", "w2", "store"]
+
+
+def _object(name: str, **more: Any) -> SimpleNamespace:
+    notes = more.pop("annotations", None)
+    return SimpleNamespace(metadata=SimpleNamespace(name=name, annotations=notes), **more)
+
+
+def _volume(name: str, cls: str, nfs: Any = None) -> SimpleNamespace:
+    spec = SimpleNamespace(storage_class_name=cls, nfs=nfs)
+    return _object(name, spec=spec, status=SimpleNamespace(phase="Bound", message=None))
+
+
+def _read(classes: list[Any], volumes: list[Any]) -> ClusterStorage:
+    answers = {"list_storage_class": classes, "list_persistent_volume": volumes}
+    return read_storage(None, lambda f: SimpleNamespace(items=answers[f.__name__]))
+
+
+def test_the_api_tells_class_default_proof_and_volumes_of_the_class_alone() -> None:
+    notes = {
+        "storageclass.kubernetes.io/is-default-class": "true",
+        "appliance.dev/storage-proven": "198.18.7.11:/srv/runai",
+    }
+    nfs = SimpleNamespace(server="198.18.7.11", path="/srv/runai/one")
+    found = _read(
+        [_object("other"), _object("appliance-nfs", annotations=notes)],
+        [
+            _volume("one", "appliance-nfs", nfs),
+            _volume("x", "other"),
+            _volume("l", "appliance-nfs"),
+        ],
+    )
+    assert found == ClusterStorage(
+        is_class=True,
+        is_default=True,
+        proven="198.18.7.11:/srv/runai",
+        volumes={
+            "one": Volume("198.18.7.11:/srv/runai/one", "Bound"),
+            "l": Volume("no NFS", "Bound"),
+        },
+    )
+    assert _read([], []) == ClusterStorage()

@@ -1,0 +1,189 @@
+"""Modules of shared storage: exports of the kernel's server, and the proof of a mount."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+nfs_exports = load("nfs_exports", role="nfs_server")
+nfs_proof = load("nfs_proof", role="nfs_client")
+OPTIONS = ["rw", "sync", "no_subtree_check", "no_root_squash"]
+LIVE = "rw,sync,wdelay,hide,nocrossmnt,secure,no_root_squash,no_subtree_check,sec=sys"
+
+
+class Failed(Exception):
+    """The module ended with a fault."""
+
+
+class FakeModule:
+    """What a module asks of Ansible; exportfs copies the files into the table."""
+
+    def __init__(self, folder: Path, *, check: bool = False, deaf: bool = False) -> None:
+        self.check_mode = check
+        self.deaf = deaf
+        self.params = {
+            "path": "/srv/runai",
+            "clients": ["198.51.100.0/24", "198.51.101.0/24"],
+            "options": OPTIONS,
+            "file": str(folder / "exports.d" / "appliance.exports"),
+            "table": str(folder / "etab"),
+        }
+        self.ran: list[Sequence[str]] = []
+
+    def run_command(self, argv: Sequence[str]) -> tuple[int, str, str]:
+        self.ran.append(argv)
+        lines = [f"/srv/runai\t{client}({LIVE})" for client in self.params["clients"]]
+        if not self.deaf:
+            Path(str(self.params["table"])).write_text("\n".join(lines) + "\n")
+        return (1, "", "exportfs: no options") if self.deaf else (0, "", "")
+
+    def fail_json(self, msg: str) -> None:
+        raise Failed(msg)
+
+
+def test_an_export_is_written_and_made_known_once(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    assert nfs_exports.converge(module) == ["written", "exported"]
+    text = Path(str(module.params["file"])).read_text().splitlines()[1]
+    assert text == (
+        "/srv/runai 198.51.100.0/24(rw,sync,no_subtree_check,no_root_squash) "
+        "198.51.101.0/24(rw,sync,no_subtree_check,no_root_squash)"
+    )
+    assert nfs_exports.converge(module) == []
+    assert module.ran == [["exportfs", "-ra"]]
+
+
+def test_an_export_taken_back_by_hand_is_made_known_again(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    nfs_exports.converge(module)
+    Path(str(module.params["table"])).write_text("")
+    assert nfs_exports.converge(module) == ["exported"]
+    squashed = LIVE.replace("no_root_squash", "root_squash")
+    Path(str(module.params["table"])).write_text(f"/srv/runai\t198.51.100.0/24({squashed})\n")
+    assert nfs_exports.converge(module) == ["exported"]
+
+
+def test_check_mode_tells_and_writes_nothing(tmp_path: Path) -> None:
+    assert nfs_exports.converge(FakeModule(tmp_path, check=True)) == ["written", "exported"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_is_not_taken_is_a_fault(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match="did not export /srv/runai: exportfs: no options"):
+        nfs_exports.converge(FakeModule(tmp_path, deaf=True))
+
+
+def want(**changes: Any) -> dict[str, Any]:
+    found = {
+        "server": "198.51.100.4",
+        "path": "/srv/runai",
+        "folders": ["one", "two"],
+        "user": os.getuid(),
+        "root_squash_allowed": True,
+        "mount_seconds": 5,
+    }
+    return {**found, **changes}
+
+
+@pytest.fixture
+def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
+    """A folder that is "mounted" by a program that does nothing; what was run."""
+    ran: list[Sequence[str]] = []
+    base = tmp_path / "mounted"
+
+    def folder(**_: str) -> str:
+        base.mkdir()
+        return str(base)
+
+    def run(argv: Sequence[str]) -> tuple[int, str, str]:
+        ran.append(argv)
+        if argv[0] == "umount":
+            for name in ("one", "two"):
+                (base / name).rmdir()
+        return 0, "", ""
+
+    monkeypatch.setattr(nfs_proof.tempfile, "mkdtemp", folder)
+    monkeypatch.setattr(nfs_proof, "run", run, raising=False)
+    # A test is not always root: the change of the user is left out, the process of its own stays.
+    for name in ("setgroups", "setgid", "setuid"):
+        monkeypatch.setattr(nfs_proof.os, name, lambda _: None)
+    return ran
+
+
+def test_the_proof_writes_looks_and_leaves_nothing(mounted: list[Sequence[str]]) -> None:
+    proof, made = nfs_proof.prove(nfs_proof.run, want())
+    assert made == ["one", "two"]
+    assert proof["fsync_ms"] > 0
+    assert proof["fsync_worst_ms"] >= proof["fsync_ms"]
+    assert proof["root_squashed"] is (os.getuid() != 0)
+    assert (proof["server"], proof["path"]) == ("198.51.100.4", "/srv/runai")
+    mount = mounted[0]
+    assert mount[:2] == ["timeout", "5"]
+    assert "vers=4" in str(mount[6])
+    assert mount[7] == "198.51.100.4:/srv/runai"
+    assert [words[0] for words in mounted] == ["timeout", "umount"]
+
+
+def test_a_squashed_root_is_refused_where_it_must_not_be(
+    mounted: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nfs_proof, "owner_of_roots_file", lambda _: 65534)
+    proof, _ = nfs_proof.prove(nfs_proof.run, want())
+    assert proof["root_squashed"] is True
+    with pytest.raises(nfs_proof.ProofError, match="belongs to user 65534 there: another export"):
+        nfs_proof.prove(nfs_proof.run, want(root_squash_allowed=False))
+    assert mounted[-1][0] == "umount", "it is unmounted after a fault, too"
+
+
+def test_an_export_that_cannot_be_mounted_is_told_in_the_words_of_mount() -> None:
+    said = "mount.nfs: access denied by server\n while mounting"
+    words = "198.51.100.4:/srv/runai cannot be mounted: mount.nfs: access denied by server while"
+    with pytest.raises(nfs_proof.ProofError, match=words):
+        nfs_proof.prove(lambda _: (32, "", said), want())
+    with pytest.raises(nfs_proof.ProofError, match="no answer in 5 s"):
+        nfs_proof.prove(lambda _: (124, "", ""), want())
+
+
+def test_a_folder_that_is_not_the_users_is_told_with_what_to_do(
+    mounted: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "/run/x/one")
+
+    monkeypatch.setattr(nfs_proof, "timed_writes", refused)
+    user = os.getuid()
+    with pytest.raises(nfs_proof.ProofError) as told:
+        nfs_proof.prove(nfs_proof.run, want())
+    assert f"user {user} cannot write to 198.51.100.4:/srv/runai: Permission denied" in str(
+        told.value
+    )
+    assert f"chown -R {user}:{user} /srv/runai" in str(told.value)
+    assert mounted[-1][0] == "umount"
+
+
+def test_another_process_brings_its_answer_or_its_fault_home() -> None:
+    user = os.getuid()
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patched:
+        for name in ("setgroups", "setgid", "setuid"):
+            patched.setattr(nfs_proof.os, name, lambda _: None)
+        assert nfs_proof.as_user(user, lambda: [1, "two"]) == [1, "two"]
+        with pytest.raises(nfs_proof.ProofError, match="ZeroDivisionError"):
+            nfs_proof.as_user(user, lambda: 1 / 0)
+        with pytest.raises(nfs_proof.ProofError, match="it was killed"):
+            nfs_proof.as_user(user, lambda: os._exit(1))
+
+
+def test_a_proof_is_kept_and_a_broken_one_is_none(tmp_path: Path) -> None:
+    record = tmp_path / "a" / "proof.json"
+    assert nfs_proof.known(record) == {}
+    nfs_proof.keep(record, {"server": "x"})
+    assert nfs_proof.known(record) == {"server": "x"}
+    record.write_text("{")
+    assert nfs_proof.known(record) == {}

@@ -1,0 +1,172 @@
+"""Pods that write to a volume, against a fake cluster that answers kubectl."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+volume_proof = load("volume_proof", role="nfs_volumes")
+WANT = {
+    "storage_class": "appliance-nfs",
+    "server": "198.51.100.4",
+    "path": "/srv/runai",
+    "folder": "appliance-proof",
+    "image": "registry.rack.test:5000/busybox@sha256:00",
+    "user": 1001,
+    "timeout_seconds": 5,
+    "kubeconfig": "/etc/kubernetes/admin.conf",
+    "kubectl": "kubectl",
+    "patience_seconds": 5,
+}
+
+
+class FakeCluster:
+    """Holds what is applied; every pod gets the status it is told to have."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.calls: list[str] = []
+        self.status: dict[str, Any] = {"phase": "Succeeded"}
+        self.events: list[dict[str, Any]] = []
+        self.refuse_pods = 0
+        self.nodes = {"cp1": "True", "w1": "True", "w2": "Unknown"}
+
+    def run(self, argv: Sequence[str], data: str | None = None) -> tuple[int, str, str]:
+        words = [word for word in argv[1:] if not word.startswith("--")]
+        self.calls.append(" ".join(words))
+        if data is not None:
+            return self.apply(json.loads(data))
+        if words[0] == "get":
+            return 0, json.dumps(self.get(words[3])), ""
+        if words[0] == "delete":
+            self.objects.clear()
+        return 0, "", ""
+
+    def apply(self, item: dict[str, Any]) -> tuple[int, str, str]:
+        if item["kind"] == "Pod" and self.refuse_pods:
+            self.refuse_pods -= 1
+            return 1, "", "serviceaccount default not found"
+        self.objects[f"{item['kind']}/{item['metadata']['name']}"] = item
+        return 0, "", ""
+
+    def get(self, kind: str) -> dict[str, Any]:
+        if kind == "nodes":
+            return {"items": [self.node(name, ready) for name, ready in self.nodes.items()]}
+        if kind == "events":
+            return {"items": self.events}
+        pods = [item for item in self.objects.values() if item["kind"] == "Pod"]
+        return {"items": [{**pod, "status": self.status} for pod in pods]}
+
+    @staticmethod
+    def node(name: str, ready: str) -> dict[str, Any]:
+        conditions = [{"type": "Ready", "status": ready}]
+        return {"metadata": {"name": name}, "status": {"conditions": conditions}}
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+def kubectl_of(cluster: FakeCluster) -> Any:
+    """A kubectl whose time passes when it sleeps."""
+    kubectl = volume_proof.Kubectl(cluster.run)
+    now = [0.0]
+    kubectl.clock = lambda: now[0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    kubectl.sleep = sleep
+    return kubectl
+
+
+def prove(cluster: FakeCluster) -> Any:
+    return volume_proof.prove(kubectl_of(cluster), WANT, cluster.run)
+
+
+def test_a_pod_of_every_ready_node_writes_and_nothing_is_left(cluster: FakeCluster) -> None:
+    seen: dict[str, dict[str, Any]] = {}
+    apply = cluster.apply
+
+    def remember(item: dict[str, Any]) -> tuple[int, str, str]:
+        seen[f"{item['kind']}/{item['metadata']['name']}"] = item
+        return apply(item)
+
+    cluster.apply = remember  # type: ignore[method-assign]
+    assert prove(cluster) == ["cp1", "w1"]
+    assert cluster.objects == {}
+    name = volume_proof.NAME
+    volume = seen[f"PersistentVolume/{name}"]["spec"]
+    assert volume["nfs"] == {"server": "198.51.100.4", "path": "/srv/runai/appliance-proof"}
+    assert volume["claimRef"] == {"namespace": name, "name": name}
+    assert volume["persistentVolumeReclaimPolicy"] == "Retain"
+    assert seen[f"PersistentVolumeClaim/{name}"]["spec"]["volumeName"] == name
+    pod = seen["Pod/write-w1"]["spec"]
+    assert pod["nodeName"] == "w1"
+    assert pod["securityContext"] == {"runAsUser": 1001, "runAsGroup": 1001}
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_a_namespace_needs_a_moment_before_pods(cluster: FakeCluster) -> None:
+    cluster.refuse_pods = 3
+    assert prove(cluster) == ["cp1", "w1"]
+
+
+def test_an_api_that_refuses_for_good_is_told(cluster: FakeCluster) -> None:
+    cluster.refuse_pods = 1000
+    with pytest.raises(volume_proof.KubectlError, match="apply of Pod: serviceaccount default"):
+        prove(cluster)
+    assert cluster.calls[-1].startswith("delete persistentvolume")
+
+
+@pytest.mark.parametrize(
+    ("status", "events", "words"),
+    [
+        (
+            {
+                "phase": "Failed",
+                "containerStatuses": [
+                    {"state": {"terminated": {"exitCode": 1, "message": "wrote as\n1001"}}}
+                ],
+            },
+            [],
+            "ended with 1: wrote as 1001",
+        ),
+        (
+            {
+                "phase": "Pending",
+                "containerStatuses": [
+                    {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such"}}}
+                ],
+            },
+            [],
+            "ImagePullBackOff: no such",
+        ),
+        (
+            {
+                "phase": "Pending",
+                "containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}],
+            },
+            [
+                {"type": "Normal", "reason": "Pulled", "message": ""},
+                {"type": "Warning", "reason": "FailedMount", "message": "mount failed:\n exit 32"},
+            ],
+            "FailedMount: mount failed: exit 32",
+        ),
+        ({"phase": "Pending"}, [], "still Pending"),
+    ],
+)
+def test_a_pod_that_does_not_write_says_why(
+    cluster: FakeCluster, status: dict[str, Any], events: list[dict[str, Any]], words: str
+) -> None:
+    cluster.status, cluster.events = status, events
+    with pytest.raises(volume_proof.ProofError) as told:
+        prove(cluster)
+    assert f"the pod of w1 did not write to its volume: {words}" in str(told.value)
+    assert cluster.objects == {}, "what was made for the proof is taken away"
