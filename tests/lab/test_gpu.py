@@ -1,11 +1,14 @@
 """GPUs end to end, on stand-ins: offered, listed by pods, gone, healed; and what is refused.
 
 A lab of its own with one worker: the story of the others has no GPUs. It is up in two minutes.
+``APPLIANCE_TEST_GPU_SITE=DIR`` uses the lab of that site (with ``APPLIANCE_TEST_GPU_BUNDLE=DIR``, the
+bundle it was made from), which is up already, and leaves it as it ends.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -31,6 +34,11 @@ KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 @pytest.fixture(scope="module")
 def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
     """One control plane and one worker with GPUs, installed to the end."""
+    if given := os.environ.get("APPLIANCE_TEST_GPU_SITE"):
+        (control_plane,) = Path(given).glob("host_vars/*-cp1.yml")
+        name = control_plane.stem.removesuffix("-cp1")
+        yield LabSite(name, Path(given), Path(os.environ["APPLIANCE_TEST_GPU_BUNDLE"]))
+        return
     release = list_releases()[-1]
     bundle = default_bundle(release, standins=True)
     build(release, OPERATING_SYSTEM, bundle, standins=True)
@@ -55,6 +63,13 @@ def allocatable(lab: LabSite) -> int:
 
 def unmet(lab: LabSite) -> list[str]:
     return [item["text"] for item in lab.status()["unmet"]]
+
+
+def busybox(lab: LabSite) -> str:
+    site = yaml.safe_load((lab.directory / "group_vars/all/site.yml").read_text())
+    manifest = json.loads((lab.bundle / "manifest.json").read_text())
+    image = next(name for name in manifest["images"] if name.startswith("busybox:"))
+    return f"{site['registry']}/{image}"
 
 
 def pod(name: str, gpus: int, image: str) -> dict[str, Any]:
@@ -97,11 +112,8 @@ def test_no_image_comes_from_outside(gpu_lab: LabSite) -> None:
 
 
 def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> None:
-    site = yaml.safe_load((gpu_lab.directory / "group_vars/all/site.yml").read_text())
-    manifest = json.loads((gpu_lab.bundle / "manifest.json").read_text())
-    image = next(name for name in manifest["images"] if name.startswith("busybox:"))
     for name, count in (("one", 1), ("other", 1), ("none", 0), ("many", GPUS)):
-        document = json.dumps(pod(name, count, f"{site['registry']}/{image}"))
+        document = json.dumps(pod(name, count, busybox(gpu_lab)))
         gpu_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
 
     def running() -> bool:
@@ -122,7 +134,7 @@ def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> N
 
 
 def test_a_stack_that_is_gone_is_seen_and_brought_back(gpu_lab: LabSite) -> None:
-    kubectl(gpu_lab, f"-n {NAMESPACE} delete deployment gpu-operator")
+    kubectl(gpu_lab, f"-n {NAMESPACE} delete deployment gpu-operator --cascade=foreground")
     kubectl(gpu_lab, f"-n {NAMESPACE} delete daemonset nvidia-device-plugin-daemonset")
     wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
     found = unmet(gpu_lab)
@@ -228,3 +240,29 @@ def test_gpus_are_cut_into_slices_when_the_site_says_so(
     assert done.returncode == 0, done.stderr
     node = json.loads(kubectl(gpu_lab, f"get node {gpu_lab.node('w1')} -o json"))
     assert node["status"]["allocatable"]["nvidia.com/gpu.shared"] == str(4 * GPUS)
+
+
+def test_two_halves_share_one_gpu_and_a_third_is_refused(gpu_lab: LabSite) -> None:
+    for name, fraction in (("half", "0.5"), ("quarter", "0.25"), ("again", "0.25")):
+        kubectl(gpu_lab, "apply -f - <<'END'\n" + fractional(gpu_lab, name, fraction) + "\nEND")
+    names = ("half", "quarter", "again")
+
+    def running() -> bool:
+        found = kubectl(gpu_lab, f"get pods {' '.join(names)} -o jsonpath='{PHASES}'")
+        return found.split() == ["Running"] * 3
+
+    wait_for("three pods on one GPU", running, 120)
+    seen = {kubectl(gpu_lab, f"logs {name}").strip() for name in names}
+    assert len(seen) == 1, seen
+    refused = "apply -f - <<'END' 2>&1\n" + fractional(gpu_lab, "odd", "0.3") + "\nEND"
+    assert "STANDIN: gpu-fraction 0.3 is no multiple" in kubectl(gpu_lab, refused, check=False)
+    kubectl(gpu_lab, f"delete pod {' '.join(names)} --wait=false")
+
+
+PHASES = "{.items[*].status.phase}"
+
+
+def fractional(lab: LabSite, name: str, fraction: str) -> str:
+    document = pod(name, 0, busybox(lab))
+    document["metadata"]["annotations"] = {"gpu-fraction": fraction}
+    return json.dumps(document)
