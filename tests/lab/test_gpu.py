@@ -1,8 +1,8 @@
 """GPUs end to end, on stand-ins: offered, listed by pods, gone, healed; and what is refused.
 
 A lab of its own with one worker: the story of the others has no GPUs. It is up in two minutes.
-``APPLIANCE_TEST_GPU_SITE=DIR`` uses the lab of that site (with ``APPLIANCE_TEST_GPU_BUNDLE=DIR``, the
-bundle it was made from), which is up already, and leaves it as it ends.
+``APPLIANCE_TEST_GPU_SITE=DIR`` uses the lab of that site (with ``APPLIANCE_TEST_GPU_BUNDLE=DIR``,
+the bundle it was made from), which is up already, and leaves it as it ends.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import yaml
 from appliance.adapters.content import list_releases
 from appliance.cli.bundle_parts import build
 from appliance.cli.lab_parts import OPERATING_SYSTEM, default_bundle
+from appliance.model.lab_gpus import sliced
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, bring_up, wait_for
 
@@ -56,9 +57,9 @@ def kubectl(lab: LabSite, words: str, *, check: bool = True) -> str:
     return lab.shell("cp1", f"{KUBECTL} {words}", check=check)
 
 
-def allocatable(lab: LabSite) -> int:
+def allocatable(lab: LabSite, resource: str = "nvidia.com/gpu") -> int:
     node = json.loads(kubectl(lab, f"get node {lab.node('w1')} -o json"))
-    return int(node["status"]["allocatable"].get("nvidia.com/gpu", 0))
+    return int(node["status"]["allocatable"].get(resource, 0))
 
 
 def unmet(lab: LabSite) -> list[str]:
@@ -232,17 +233,16 @@ def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
 def test_gpus_are_cut_into_slices_when_the_site_says_so(
     gpu_lab: LabSite, changed_site: LabSite
 ) -> None:
-    sharing = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}
-    config = {"create": True, "name": "slices", "default": "all"}
-    data = {"all": json.dumps({"version": "v1", "sharing": sharing})}
-    ask(changed_site, values={"devicePlugin": {"config": {**config, "data": data}}})
+    ask(changed_site, values=sliced(4))
     done = changed_site.install()
     assert done.returncode == 0, done.stderr
-    node = json.loads(kubectl(gpu_lab, f"get node {gpu_lab.node('w1')} -o json"))
-    assert node["status"]["allocatable"]["nvidia.com/gpu.shared"] == str(4 * GPUS)
+    shared = "nvidia.com/gpu.shared"
+    wait_for("the slices", lambda: allocatable(gpu_lab, shared) == 4 * GPUS, 90)
 
 
 def test_two_halves_share_one_gpu_and_a_third_is_refused(gpu_lab: LabSite) -> None:
+    rollout = "rollout status deployment/gpu-fraction-standin --timeout=90s"
+    kubectl(gpu_lab, f"-n {NAMESPACE} {rollout}")
     for name, fraction in (("half", "0.5"), ("quarter", "0.25"), ("again", "0.25")):
         kubectl(gpu_lab, "apply -f - <<'END'\n" + fractional(gpu_lab, name, fraction) + "\nEND")
     names = ("half", "quarter", "again")
