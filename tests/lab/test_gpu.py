@@ -204,7 +204,7 @@ def test_a_driver_of_the_host_that_is_not_there_is_refused(changed_site: LabSite
 
 
 def test_without_the_operator_in_the_bundle_nothing_is_begun(changed_site: LabSite) -> None:
-    thin = changed_site.directory / "thin"
+    thin = changed_site.directory.parent / "thin"
     shutil.copytree(changed_site.bundle, thin, symlinks=True)
     document = json.loads((thin / "manifest.json").read_text())
     document["artifacts"] = [a for a in document["artifacts"] if a["kind"] != "chart"]
