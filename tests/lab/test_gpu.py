@@ -110,6 +110,7 @@ def test_no_image_comes_from_outside(gpu_lab: LabSite) -> None:
     registry = yaml.safe_load((gpu_lab.directory / "group_vars/all/site.yml").read_text())
     assert images
     assert {image.partition("/")[0] for image in images} == {registry["registry"]}
+    assert [image for image in images if "@sha256:" not in image] == []
 
 
 def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> None:

@@ -43,10 +43,9 @@ def node_labels(labels: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def image_of(spec: Mapping[str, Any], suffix: str = "") -> str:
-    """Return the image that a part of the specification names."""
-    version = str(spec["version"]) + suffix
-    separator = "@" if version.startswith("sha256:") else ":"
-    return f"{spec['repository']}/{spec['image']}{separator}{version}"
+    """Return the image that a part of the specification names; a digest takes no suffix."""
+    place, version = f"{spec['repository']}/{spec['image']}", str(spec["version"])
+    return f"{place}@{version}" if version.startswith("sha256:") else f"{place}:{version}{suffix}"
 
 
 def is_enabled(name: str, policy: Mapping[str, Any]) -> bool:
