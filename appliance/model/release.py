@@ -26,6 +26,7 @@ PACKAGE_GROUPS = (
     "storage",
     "dns",
     "storage_server",
+    "driver",
 )
 _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",
