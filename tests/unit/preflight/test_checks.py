@@ -31,7 +31,18 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     for case in yaml.safe_load(path.read_text(encoding="utf-8"))
 ]
 KEYS = {
-    *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
+    *(
+        "name",
+        "check",
+        "start",
+        "vendor",
+        "site",
+        "hosts",
+        "masters",
+        "bundle",
+        "manifest",
+        "signature",
+    ),
     *("see", "received_after_seconds", "accepted", "findings", "also"),
 }
 MODELS = load_hardware()
