@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import subprocess
@@ -35,6 +36,7 @@ def load(name: str) -> ModuleType:
 gpus = load("gpus")
 operands = load("operands")
 cluster_policy = load("cluster_policy")
+webhook = load("fraction_webhook")
 
 
 def four() -> list[Any]:
@@ -214,6 +216,38 @@ def test_without_a_node_with_gpus_it_is_never_ready() -> None:
     operator(api).reconcile()
     operator(api).reconcile()
     assert api.policy["status"]["state"] == "notReady"
+
+
+def fractional(fraction: str | None, **limits: str) -> dict[str, Any]:
+    annotations = {"gpu-fraction": fraction} if fraction else {}
+    container = {"name": "c", "resources": {"limits": limits}}
+    pod = {"metadata": {"annotations": annotations}, "spec": {"containers": [container]}}
+    return {"apiVersion": "admission.k8s.io/v1", "request": {"uid": "7", "object": pod}}
+
+
+def test_a_fraction_becomes_slices_of_one_shared_gpu() -> None:
+    answer = webhook.answer(fractional("0.5", cpu="1"), 4)["response"]
+    assert (answer["uid"], answer["allowed"]) == ("7", True)
+    (change,) = json.loads(base64.b64decode(answer["patch"]))
+    assert change["path"] == "/spec/containers/0/resources"
+    assert change["value"]["limits"] == {"cpu": "1", "nvidia.com/gpu.shared": "2"}
+    assert change["value"]["requests"] == {"nvidia.com/gpu.shared": "2"}
+
+
+def test_a_pod_without_a_fraction_is_left_as_it_is() -> None:
+    assert "patch" not in webhook.answer(fractional(None), 4)["response"]
+
+
+@pytest.mark.parametrize("fraction", ["0.3", "0", "1.5", "half"])
+def test_a_fraction_that_slices_cannot_give_is_refused_with_words(fraction: str) -> None:
+    answer = webhook.answer(fractional(fraction), 4)["response"]
+    assert not answer["allowed"]
+    assert "STANDIN" in answer["status"]["message"]
+
+
+def test_a_whole_gpu_and_a_fraction_exclude_each_other() -> None:
+    answer = webhook.answer(fractional("0.5", **{"nvidia.com/gpu": "1"}), 4)["response"]
+    assert not answer["allowed"]
 
 
 def test_everything_it_shows_says_standin() -> None:
