@@ -146,6 +146,7 @@ def _operands(registry: str, manifest: BundleManifest) -> dict[str, Any]:
     # The operator adds the operating system to the driver's version by itself.
     driver = {**image("driver"), "version": tags.get("driver", "").partition("-")[0]}
     unused = {"enabled": False, "repository": registry}
+    unmanaged = {**unused, "driverManager": {"repository": registry}}
     return {
         "operator": {**image("gpu-operator"), "initContainer": image("cuda")},
         "validator": image("gpu-operator-validator"),
@@ -158,9 +159,9 @@ def _operands(registry: str, manifest: BundleManifest) -> dict[str, Any]:
         "migManager": image("k8s-mig-manager"),
         "nodeStatusExporter": unused,
         "gds": unused,
-        "vgpuManager": unused,
+        "vgpuManager": unmanaged,
         "vgpuDeviceManager": unused,
-        "vfioManager": unused,
+        "vfioManager": unmanaged,
         "sandboxDevicePlugin": unused,
         "node-feature-discovery": {
             "image": {

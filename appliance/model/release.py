@@ -24,6 +24,7 @@ PACKAGE_GROUPS = (
     "kubernetes",
     "balancer",
     "storage",
+    "driver",
 )
 _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",

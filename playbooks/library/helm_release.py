@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -92,6 +93,10 @@ def write_values(name, values, digest):
     """Write the values where only root reads them; the name tells one set from another."""
     folder = Path(FOLDER)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A run that was killed left its file; helm reads it when it starts, and never again.
+    for old in folder.iterdir():
+        if re.fullmatch(re.escape(name) + "-[0-9a-f]{16}[.]json", old.name):
+            old.unlink()
     path = folder / ("%s-%s.json" % (name, digest[:16]))
     handle, new = tempfile.mkstemp(dir=FOLDER)
     with os.fdopen(handle, "w") as stream:

@@ -53,6 +53,7 @@ def test_every_operand_is_taken_from_the_sites_registry() -> None:
     assert set(found) >= {
         "operator", "operator.initContainer", "validator", "driver", "driver.manager", "toolkit",
         "devicePlugin", "dcgmExporter", "gfd", "migManager", "node-feature-discovery.image",
+        "vgpuManager.driverManager", "vfioManager.driverManager",
     }  # fmt: skip
     assert "nvcr.io" not in json.dumps(values())
 

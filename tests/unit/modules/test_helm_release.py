@@ -173,6 +173,16 @@ def test_values_go_by_a_file_of_roots_own_that_does_not_stay(bench: Bench, tmp_p
     assert list((tmp_path / "helm").iterdir()) == []
 
 
+def test_values_that_a_killed_run_left_are_removed(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "helm"
+    folder.mkdir()
+    (folder / f"web-{'0' * 16}.json").write_text("{}")
+    another = folder / f"web-backend-{'0' * 16}.json"
+    another.write_text("{}")
+    bench.go()
+    assert list(folder.iterdir()) == [another]
+
+
 def test_other_values_or_another_chart_are_an_upgrade_with_the_charts_definitions(
     bench: Bench,
 ) -> None:
