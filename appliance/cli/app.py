@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.preflight import Finding
     from appliance.model.site import Site
+    from appliance.model.vendor_bundle import VendorBundle
     from appliance.workflows.install import Installed
     from appliance.workflows.ports import Observer
     from appliance.workflows.survey import Survey
@@ -179,7 +180,7 @@ class Application:
         from appliance.adapters.kubernetes import KubernetesApi
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
-        from appliance.adapters.vendor_bundle_file import find_vendor_bundle, vendor_bundle_path
+        from appliance.adapters.vendor_bundle_file import vendor_bundle_path
         from appliance.model.desired import Desired
         from appliance.model.preflight import probe_arguments
 
@@ -192,11 +193,27 @@ class Application:
             manifest=found.manifest if found else None,
             bundle_digest=found.digest if found else None,
             signature=found.signature(Path(signers)) if found and signers else None,
-            vendor_bundle=find_vendor_bundle(site),
+            vendor_bundle=_vendor_bundle(site),
             vendor_bundle_file=str(vendor_bundle_path(site) or ""),
         )
         nodes = SshNodes(site, probe_arguments(desired))
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
+
+
+def _vendor_bundle(site: Site) -> VendorBundle | None:
+    """The site's vendor bundle; a large one takes minutes the first time, so that is said."""
+    from appliance.adapters.vendor_bundle_file import (
+        find_vendor_bundle,
+        is_remembered,
+        vendor_bundle_path,
+    )
+
+    path = vendor_bundle_path(site)
+    if path is not None and path.is_file() and not is_remembered(path):
+        size = path.stat().st_size / 1e9
+        if size > 1:
+            click.echo(f"reading {path} once ({size:.1f} GB)", err=True)
+    return find_vendor_bundle(site)
 
 
 def _journal(directory: Path) -> FileJournal:
