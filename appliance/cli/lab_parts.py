@@ -51,6 +51,7 @@ class LabParts:
         self.release = release or _newest_release()
         self.site = site or default_site(name)
         self.extras = extras
+        self._given = bundle is not None
         self.bundle = bundle or default_bundle(self.release, standins=self.standins)
         self._began = time.monotonic()
 
@@ -82,7 +83,8 @@ class LabParts:
             release=self.release,
             operating_system=OPERATING_SYSTEM,
             bundle=self.bundle,
-            bundle_is_there=(self.bundle / "manifest.json").is_file(),
+            # One of the cache is built again, in seconds: the release may have changed since.
+            bundle_is_there=self._given and (self.bundle / "manifest.json").is_file(),
             install=not bare,
             dry_run=dry_run,
             extras=self.extras,

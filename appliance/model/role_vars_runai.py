@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 TLS = "/etc/appliance/runai/backend"
+CA_CERTIFICATE = "{{ vault_site_ca_certificate }}"
 UNPACKED = "/var/lib/appliance/runai"
 
 
@@ -104,6 +105,7 @@ def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
     if wanted is None or found.cluster is None:
         return {}
     return {
+        "runai_cluster_ca_certificate": CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_domain": desired.site.runai_domain,
         "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
