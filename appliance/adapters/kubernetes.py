@@ -7,7 +7,7 @@ inside functions: it takes a second, and ``--help`` must not pay for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ import yaml
 from appliance.adapters.kubernetes_gpu import read_gpu_stack, whole_gpus
 from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
+from appliance.adapters.kubernetes_surroundings import read_surroundings
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.cluster import (
     GPU_ANNOTATION,
@@ -34,12 +35,13 @@ from appliance.model.traces import cluster_traces
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
-    from appliance.model.observation import GpuProof
+    from appliance.model.observation import GpuProof, PodView
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node, Site
 
 API_PORT = 6443
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
+VENDOR_NAMESPACES = ("runai-backend", "runai")
 TIMEOUT = (3, 10)
 
 
@@ -88,6 +90,8 @@ class KubernetesApi:
             cluster,
             releases=read_releases(client, _call),
             gpu_stack=read_gpu_stack(client, _call, _pod) if settings.gpu else None,
+            surroundings=read_surroundings(client, _call) if settings.runai else None,
+            vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
         )
 
     def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
@@ -118,6 +122,16 @@ class KubernetesApi:
         faults = prove_network(self, nodes, image)
         self._annotate(nodes, NETWORK_ANNOTATION, None if faults else _now())
         return faults
+
+    def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
+        """The same test, and how pods resolve ``names``; nothing is written on Node objects.
+
+        Raises:
+            ClusterError: the API refused what the test needs.
+        """
+        from appliance.adapters.network_proof import look_from_pods
+
+        return look_from_pods(self, nodes, image, names=names)
 
     def _annotate(self, nodes: Sequence[str], key: str, value: str | None) -> None:
         from kubernetes.client import CoreV1Api
@@ -215,10 +229,6 @@ def _read(client: Any) -> Cluster:
     core, apps = CoreV1Api(client), AppsV1Api(client)
     version = _call(VersionApi(client).get_code).git_version
     nodes = _call(core.list_node).items
-    pods: list[SystemPod] = []
-    for namespace in SYSTEM_NAMESPACES:
-        found = _call(core.list_namespaced_pod, namespace)
-        pods.extend(_pod(pod) for pod in found.items)
     maps = {
         (item.metadata.namespace, item.metadata.name): item.data or {}
         for namespace in SYSTEM_NAMESPACES
@@ -241,10 +251,21 @@ def _read(client: Any) -> Cluster:
     ]
     return Cluster(
         nodes={node.metadata.name: _node(node) for node in nodes},
-        pods=tuple(pods),
+        pods=_pods(client, SYSTEM_NAMESPACES),
         version=version,
         pod_network=_pod_network(maps.get(("kube-flannel", "kube-flannel-cfg"))),
         missing=tuple(missing),
+    )
+
+
+def _pods(client: Any, namespaces: Iterable[str]) -> tuple[SystemPod, ...]:
+    from kubernetes.client import CoreV1Api
+
+    core = CoreV1Api(client)
+    return tuple(
+        _pod(pod)
+        for namespace in namespaces
+        for pod in _call(core.list_namespaced_pod, namespace).items
     )
 
 

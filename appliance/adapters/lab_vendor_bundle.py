@@ -25,7 +25,7 @@ from appliance.adapters.artifacts.oci_layout import referenced
 from appliance.adapters.artifacts.taking import Sources
 from appliance.adapters.cache import Cache
 from appliance.adapters.content import RELEASES, STANDINS, load_release
-from appliance.errors import BuildFailed
+from appliance.errors import ApplianceError, BuildFailed
 from appliance.model.release import Artifact
 from appliance.model.sources import ComposeSource
 from appliance.model.taken import Taken
@@ -119,10 +119,8 @@ class _Taker:
             inputs = {name: self.take(self.artifact(name)) for name in names}
             try:
                 return self._sources.take(artifact, source, inputs)
-            except BuildFailed:
-                raise
-            except Exception as error:
-                said.append(f"{source.ref}: {error}")
+            except ApplianceError as error:
+                said += [f"{source.ref}: {error.message}", *error.details]
         raise BuildFailed(f"{artifact.name} can not be had from any source", details=said)
 
 

@@ -1,18 +1,21 @@
 """Prove the pod network with real pods: pull, pod to pod, service address, DNS.
 
 A DaemonSet answers HTTP on every node; then one checker pod a node reaches every other node's pod,
-the service's address, and resolves the service's name. What each saw comes back as its termination
-message. The namespace is new for each proof and is deleted at its end.
+the service's address, and resolves the service's name and whatever other names are asked for. What
+each saw comes back as its termination message. The namespace is new for each look and is deleted at
+its end.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from appliance.errors import ClusterError
+from appliance.model.observation import PodView
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes import KubernetesApi
@@ -40,6 +43,14 @@ n=0; until nslookup "$NAME" >/dev/null 2>&1; do
   n=$((n+1)); [ $n -ge 5 ] && { echo "the cluster's DNS does not resolve $NAME" >>$out; break; }
   sleep 1
 done
+for name in $NAMES; do
+  n=0; found=
+  while [ -z "$found" ] && [ $n -lt 2 ]; do
+    n=$((n+1))
+    found=$(timeout 6 nslookup "$name" 2>/dev/null | sed -n '/^Name:/,$s/^Address[^:]*: *//p')
+  done
+  echo "= $name" $found >>$out
+done
 exit 0
 """
 
@@ -58,16 +69,33 @@ def prove_network(
     Raises:
         ClusterError: the API refused what the proof needs.
     """
+    return look_from_pods(api, nodes, image, patience_seconds=patience_seconds).faults
+
+
+def look_from_pods(
+    api: KubernetesApi,
+    nodes: Sequence[str],
+    image: str,
+    *,
+    names: Sequence[str] = (),
+    patience_seconds: float = 120,
+) -> PodView:
+    """The same, and how pods on each node resolve ``names``.
+
+    Raises:
+        ClusterError: the API refused what the look needs.
+    """
     from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
 
     namespace = f"appliance-proof-{secrets.token_hex(3)}"
     with api.any_client() as client:
         core: Any = CoreV1Api(client)
         apps: Any = AppsV1Api(client)
+        proof = _Proof(core, apps, namespace, tuple(nodes), image, tuple(names))
         try:
             core.create_namespace({"metadata": {"name": namespace}}, _request_timeout=TIMEOUT)
             try:
-                return _prove(core, apps, namespace, nodes, image, patience_seconds)
+                return proof.carry_out(patience_seconds)
             finally:
                 core.delete_namespace(namespace, _request_timeout=TIMEOUT)
         except ApiException as error:
@@ -77,40 +105,75 @@ def prove_network(
             ) from error
 
 
-def _prove(  # noqa: PLR0913, PLR0917 - the two clients and the proof's parameters
-    core: Any, apps: Any, namespace: str, nodes: Sequence[str], image: str, patience: float
-) -> tuple[str, ...]:
-    service_name = f"proof.{namespace}.svc.cluster.local"
-    service = core.create_namespaced_service(namespace, _service(), _request_timeout=TIMEOUT)
-    apps.create_namespaced_daemon_set(namespace, _answerers(image), _request_timeout=TIMEOUT)
+@dataclass(frozen=True)
+class _Proof:
+    """One proof, in a namespace of its own."""
 
-    def running() -> dict[str, str] | None:
-        pods = _pods(core, namespace, "answer")
+    core: Any
+    apps: Any
+    namespace: str
+    nodes: tuple[str, ...]
+    image: str
+    names: tuple[str, ...]
+
+    def carry_out(self, patience: float) -> PodView:
+        core, namespace = self.core, self.namespace
+        service = core.create_namespaced_service(namespace, _service(), _request_timeout=TIMEOUT)
+        body = _answerers(self.image)
+        self.apps.create_namespaced_daemon_set(namespace, body, _request_timeout=TIMEOUT)
+        addresses = _wait(self._answering, patience)
+        if addresses is None:
+            return self._not_started("answer")
+        values = {
+            "PEERS": " ".join(f"{name}={address}" for name, address in sorted(addresses.items())),
+            "SERVICE": service.spec.cluster_ip,
+            "NAME": f"proof.{namespace}.svc.cluster.local",
+            "NAMES": " ".join(self.names),
+        }
+        for node in self.nodes:
+            pod = _checker(node, self.image, values)
+            core.create_namespaced_pod(namespace, pod, _request_timeout=TIMEOUT)
+        done = _wait(self._finished, patience)
+        return self._not_started("check") if done is None else self._said(done)
+
+    def _answering(self) -> dict[str, str] | None:
+        pods = _pods(self.core, self.namespace, "answer")
         there = {p.spec.node_name: p.status.pod_ip for p in pods if _is_ready(p)}
-        return there if set(nodes) <= set(there) else None
+        return there if set(self.nodes) <= set(there) else None
 
-    addresses = _wait(running, patience)
-    if addresses is None:
-        return tuple(_not_started(_pods(core, namespace, "answer"), nodes))
-    peers = " ".join(f"{name}={address}" for name, address in sorted(addresses.items()))
-    for node in nodes:
-        pod = _checker(node, image, peers, service.spec.cluster_ip, service_name)
-        core.create_namespaced_pod(namespace, pod, _request_timeout=TIMEOUT)
-
-    def finished() -> list[Any] | None:
-        pods = _pods(core, namespace, "check")
+    def _finished(self) -> list[Any] | None:
+        pods = _pods(self.core, self.namespace, "check")
         done = [p for p in pods if p.status.phase in ("Succeeded", "Failed")]
-        return done if len(done) >= len(nodes) else None
+        return done if len(done) >= len(self.nodes) else None
 
-    done = _wait(finished, patience)
-    if done is None:
-        return tuple(_not_started(_pods(core, namespace, "check"), nodes))
-    return tuple(
-        f"{pod.spec.node_name}: {line}"
-        for pod in done
-        for status in pod.status.container_statuses
-        for line in (status.state.terminated.message or "").splitlines()
-    )
+    def _not_started(self, part: str) -> PodView:
+        pods = _pods(self.core, self.namespace, part)
+        return PodView(self.nodes, tuple(_not_started(pods, self.nodes)))
+
+    def _said(self, pods: Iterable[Any]) -> PodView:
+        lines = {
+            pod.spec.node_name: [
+                line
+                for status in pod.status.container_statuses
+                for line in (status.state.terminated.message or "").splitlines()
+            ]
+            for pod in pods
+        }
+        return read_messages(self.nodes, lines)
+
+
+def read_messages(nodes: Sequence[str], lines: Mapping[str, Sequence[str]]) -> PodView:
+    """What the checkers wrote, node by node: faults, and ``= name address...``."""
+    names: dict[str, dict[str, tuple[str, ...]]] = {}
+    faults = []
+    for node, said in lines.items():
+        for line in said:
+            if line.startswith("= "):
+                name, *found = line[2:].split()
+                names.setdefault(node, {})[name] = tuple(found)
+            else:
+                faults.append(f"{node}: {line}")
+    return PodView(tuple(nodes), tuple(faults), names)
 
 
 def _wait(probe: Callable[[], T | None], patience_seconds: float) -> T | None:
@@ -184,8 +247,7 @@ _POD: dict[str, Any] = {
 }
 
 
-def _checker(node: str, image: str, peers: str, service: str, name: str) -> dict[str, Any]:
-    values = {"PEERS": peers, "SERVICE": service, "NAME": name}
+def _checker(node: str, image: str, values: Mapping[str, str]) -> dict[str, Any]:
     container = {
         "name": "check",
         "image": image,

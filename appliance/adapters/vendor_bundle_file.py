@@ -103,16 +103,7 @@ def load_vendor_bundle(path: Path) -> VendorBundle:
         ConfigError: it is not there or can not be read.
     """
     try:
-        found = path.stat()
-        where = cache_directory() / "vendor-bundles"
-        key = recipe_key(
-            {
-                "recipe": _RECIPE,
-                "path": str(path.resolve()),
-                "state": [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino],
-            }
-        )
-        kept = where / f"{key}.json"
+        kept = _memory_of(path)
         known = _recall(kept)
         if known is not None:
             return VendorBundle(known)
@@ -158,6 +149,23 @@ def read_contents(path: Path) -> Contents:
             reading.faults.append(_told(error))
         digest = hashed.rest()
     return reading.contents(path.name, hashed.count, digest)
+
+
+def is_remembered(path: Path) -> bool:
+    """Whether this very file was read before: a large one takes minutes."""
+    return _memory_of(path).is_file()
+
+
+def _memory_of(path: Path) -> Path:
+    found = path.stat()
+    key = recipe_key(
+        {
+            "recipe": _RECIPE,
+            "path": str(path.resolve()),
+            "state": [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino],
+        }
+    )
+    return cache_directory() / "vendor-bundles" / f"{key}.json"
 
 
 def _told(error: Exception) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.preflight import Finding
     from appliance.model.site import Site
+    from appliance.model.vendor_bundle import VendorBundle
     from appliance.workflows.install import Installed
     from appliance.workflows.ports import Observer
     from appliance.workflows.survey import Survey
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, str] = {
     "bundle": "appliance.cli.bundle",
     "hardware": "appliance.cli.hardware",
+    "health": "appliance.cli.health",
     "history": "appliance.cli.history",
     "install": "appliance.cli.install",
     "lab": "appliance.cli.lab",
@@ -90,9 +92,14 @@ class Connected:
         from appliance.adapters.hardware_files import load_hardware, load_role_minima
         from appliance.model.preflight import preflight
 
-        return preflight(
+        found = preflight(
             desired, photographs, observed, models=load_hardware(), minima=load_role_minima()
         )
+        if self.site.settings.runai is None:
+            return found
+        from appliance.cli.health_parts import before_runai
+
+        return (*found, *before_runai(desired, observed))
 
     @cached_property
     def wish(self) -> Desired:
@@ -173,7 +180,7 @@ class Application:
         from appliance.adapters.kubernetes import KubernetesApi
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
-        from appliance.adapters.vendor_bundle_file import find_vendor_bundle, vendor_bundle_path
+        from appliance.adapters.vendor_bundle_file import vendor_bundle_path
         from appliance.model.desired import Desired
         from appliance.model.preflight import probe_arguments
 
@@ -186,11 +193,27 @@ class Application:
             manifest=found.manifest if found else None,
             bundle_digest=found.digest if found else None,
             signature=found.signature(Path(signers)) if found and signers else None,
-            vendor_bundle=find_vendor_bundle(site),
+            vendor_bundle=_vendor_bundle(site),
             vendor_bundle_file=str(vendor_bundle_path(site) or ""),
         )
         nodes = SshNodes(site, probe_arguments(desired))
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
+
+
+def _vendor_bundle(site: Site) -> VendorBundle | None:
+    """The site's vendor bundle; a large one takes minutes the first time, so that is said."""
+    from appliance.adapters.vendor_bundle_file import (
+        find_vendor_bundle,
+        is_remembered,
+        vendor_bundle_path,
+    )
+
+    path = vendor_bundle_path(site)
+    if path is not None and path.is_file() and not is_remembered(path):
+        size = path.stat().st_size / 1e9
+        if size > 1:
+            click.echo(f"reading {path} once ({size:.1f} GB)", err=True)
+    return find_vendor_bundle(site)
 
 
 def _journal(directory: Path) -> FileJournal:

@@ -14,12 +14,15 @@ from appliance.cli.render import print_json, print_table
 from appliance.errors import Refused
 from appliance.model.lab_gpus import MOST
 from appliance.model.lab_host import packages_for
+from appliance.model.lab_site import LabExtras
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.cli.lab_parts import LabParts
     from appliance.model.lab import RunningNode
     from appliance.workflows.lab_up import LabUpPlan, LabUpResult
+
+GPUS_OF_RUNAI = 2
 
 name_option = click.option(
     "--name", default="lab", show_default=True, help="The lab; its nodes' names begin with it."
@@ -65,6 +68,13 @@ def lab() -> None:
     show_default=True,
     help="How many GPUs each worker has; they and the GPU Operator are stand-ins.",
 )
+@click.option(
+    "--with",
+    "parts",
+    type=click.Choice(["runai"]),
+    multiple=True,
+    help="Also install this, played by stand-ins: Run:ai, on workers with GPUs.",
+)
 @click.option("--bare", is_flag=True, help="Stop at bare nodes: no bundle, no install.")
 @dry_run_option
 @yes_option
@@ -78,6 +88,7 @@ def up(
     bundle: Path | None,
     release: str | None,
     gpus: int,
+    parts: tuple[str, ...],
     bare: bool,
     dry_run: bool,
     yes: bool,
@@ -98,14 +109,14 @@ def up(
     """
     from appliance.cli.lab_parts import LabParts
 
-    parts = LabParts(app, name, site, bundle, release, gpus)
-    result = parts.up(
+    lab_parts = LabParts(app, name, site, bundle, release, _extras(gpus, parts, workers))
+    result = lab_parts.up(
         int(control_planes), workers, lambda plan: _go(plan, yes), bare=bare, dry_run=dry_run
     )
     if dry_run:
         click.echo("\n".join(_plan_lines(result.plan)))
     else:
-        _show(parts, result, bare=bare)
+        _show(lab_parts, result, bare=bare)
 
 
 @lab.command()
@@ -170,6 +181,14 @@ def shell(node: str, command: tuple[str, ...]) -> None:
     from appliance.adapters.podman import Podman
 
     Podman().shell(node, command)
+
+
+def _extras(gpus: int, parts: Sequence[str], workers: int) -> LabExtras:
+    if "runai" not in parts:
+        return LabExtras(gpus)
+    if not workers:
+        raise click.UsageError("--with runai needs a worker: its own software runs there")
+    return LabExtras(gpus or GPUS_OF_RUNAI, vendor_bundle=True)
 
 
 def _plan_lines(plan: LabUpPlan) -> list[str]:

@@ -14,6 +14,7 @@ from appliance.adapters.lab_host import LabMachine
 from appliance.adapters.lab_plays import LocalPlays
 from appliance.adapters.lab_sites import LabSiteFiles
 from appliance.adapters.podman import Podman
+from appliance.model.lab_site import NOTHING_ELSE, LabExtras
 from appliance.workflows.lab_down import LabDownPorts, lab_down
 from appliance.workflows.lab_up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, lab_up
 
@@ -43,20 +44,20 @@ class LabParts:
         site: Path | None,
         bundle: Path | None,
         release: str | None,
-        gpus: int = 0,
+        extras: LabExtras = NOTHING_ELSE,
     ) -> None:
         self._app = app
         self.name = name
         self.release = release or _newest_release()
         self.site = site or default_site(name)
-        self.gpus = gpus
+        self.extras = extras
         self.bundle = bundle or default_bundle(self.release, standins=self.standins)
         self._began = time.monotonic()
 
     @property
     def standins(self) -> bool:
         """Whether the bundle must hold the stand-ins of what a lab can not have."""
-        return self.gpus > 0
+        return self.extras.gpus > 0
 
     @property
     def kubeconfig(self) -> Path:
@@ -84,7 +85,7 @@ class LabParts:
             bundle_is_there=(self.bundle / "manifest.json").is_file(),
             install=not bare,
             dry_run=dry_run,
-            gpus=self.gpus,
+            extras=self.extras,
         )
         ports = LabUpPorts(
             host=LabMachine(),
@@ -92,6 +93,7 @@ class LabParts:
             plays=LocalPlays(),
             sites=LabSiteFiles(self._write_site),
             build_bundle=self._build_bundle,
+            build_vendor_bundle=self._build_vendor_bundle,
             install=self._install,
             confirm=confirm,
             note=self._note,
@@ -114,7 +116,9 @@ class LabParts:
         from appliance.cli.site_options import site_ports
         from appliance.workflows.site_init import SiteInitRequest, site_init
 
-        request = SiteInitRequest(directory, site.settings, site.groups, site.host_vars)
+        request = SiteInitRequest(
+            directory, site.settings, site.groups, site.host_vars, secrets=site.secrets
+        )
         with site_ports(directory, None, True, None) as ports:
             site_init(request, *ports)
 
@@ -122,6 +126,17 @@ class LabParts:
         from appliance.cli.bundle_parts import build
 
         build(self.release, OPERATING_SYSTEM, self.bundle, standins=self.standins)
+
+    def _build_vendor_bundle(self, path: Path) -> None:
+        from appliance.adapters.lab_vendor_bundle import build_vendor_bundle
+        from appliance.model.lab_site import VENDOR_VERSION
+
+        if path.is_file():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made = build_vendor_bundle(VENDOR_VERSION, path.parent, release=self.release)
+        if made != path:
+            made.replace(path)
 
     def _install(self) -> None:
         from appliance.cli.progress import progress

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from appliance.model.surroundings import Surroundings
+
 SERIAL_ANNOTATION = "appliance.dev/dmi-serial"
 NETWORK_ANNOTATION = "appliance.dev/network-proven"
 GPU_ANNOTATION = "appliance.dev/gpus-proven"
@@ -153,6 +155,8 @@ class Cluster:
         missing: what of kubeadm's last phases is not there yet (names for people).
         releases: the newest revision of every Helm release.
         gpu_stack: None when the site does not ask for it.
+        surroundings: what Run:ai meets there; read for a site with ``runai:`` only.
+        vendor_pods: of Run:ai's namespaces, likewise.
     """
 
     nodes: Mapping[str, ClusterNode]
@@ -168,6 +172,9 @@ class Cluster:
         """The release of that name, or None."""
         found = (item for item in self.releases if (item.namespace, item.name) == (namespace, name))
         return next(found, None)
+
+    surroundings: Surroundings | None = None
+    vendor_pods: tuple[SystemPod, ...] = ()
 
     @property
     def initialised(self) -> bool:

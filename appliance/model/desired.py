@@ -66,6 +66,8 @@ class Desired:
         endpoint = names.setdefault(str(site.endpoint_address), [])
         if site.settings.control_plane_endpoint.name not in endpoint:
             endpoint.append(site.settings.control_plane_endpoint.name)
+        if site.settings.runai and site.settings.runai.own_dns:
+            names.setdefault(site.runai_address, []).append(site.runai_domain)
         return {address: tuple(items) for address, items in names.items()}
 
 

@@ -137,19 +137,28 @@ def operator_values(desired: Desired, manifest: BundleManifest) -> dict[str, Any
 
 
 def _operands(registry: str, manifest: BundleManifest) -> dict[str, Any]:
-    """Where each operand's image is."""
-    tags = dict(image.split(":", 1) for image in manifest.images)
+    """Where each operand's image is, by digest: a tag on a node may be an older bundle's."""
+    digests = {name.partition(":")[0]: digest for name, digest in manifest.images.items()}
+    tags = dict(name.split(":", 1) for name in manifest.images)
 
     def image(name: str) -> dict[str, Any]:
-        return {"repository": registry, "image": name, "version": tags.get(name, "")}
+        # The operator writes repository/image@version for a version that is a digest.
+        return {"repository": registry, "image": name, "version": digests.get(name, "")}
 
-    # The operator adds the operating system to the driver's version by itself.
-    driver = {**image("driver"), "version": tags.get("driver", "").partition("-")[0]}
+    def pinned(name: str) -> str:
+        # Where the chart itself writes image:version, both are needed.
+        return f"{tags.get(name, '')}@{digests.get(name, '')}"
+
     unused = {"enabled": False, "repository": registry}
+    unmanaged = {**unused, "driverManager": {"repository": registry}}
     return {
-        "operator": {**image("gpu-operator"), "initContainer": image("cuda")},
+        "operator": {
+            **image("gpu-operator"),
+            "version": pinned("gpu-operator"),
+            "initContainer": image("cuda"),
+        },
         "validator": image("gpu-operator-validator"),
-        "driver": {**driver, "manager": image("k8s-driver-manager")},
+        "driver": {**image("driver"), "manager": image("k8s-driver-manager")},
         "toolkit": {"enabled": True, **image("container-toolkit")},
         "devicePlugin": image("k8s-device-plugin"),
         "dcgm": unused,
@@ -158,14 +167,14 @@ def _operands(registry: str, manifest: BundleManifest) -> dict[str, Any]:
         "migManager": image("k8s-mig-manager"),
         "nodeStatusExporter": unused,
         "gds": unused,
-        "vgpuManager": unused,
+        "vgpuManager": unmanaged,
         "vgpuDeviceManager": unused,
-        "vfioManager": unused,
+        "vfioManager": unmanaged,
         "sandboxDevicePlugin": unused,
         "node-feature-discovery": {
             "image": {
                 "repository": f"{registry}/node-feature-discovery",
-                "tag": tags.get("node-feature-discovery", ""),
+                "tag": pinned("node-feature-discovery"),
             }
         },
     }

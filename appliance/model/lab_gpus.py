@@ -5,6 +5,7 @@ What must not be here: writing the files, and the stand-ins themselves.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from appliance.model.lab import Lab
@@ -37,3 +38,15 @@ def _gpu(index: int) -> dict[str, Any]:
         "link_speed": "STANDIN",
         "driver": None,
     }
+
+
+def sliced(replicas: int) -> dict[str, Any]:
+    """Values of the GPU Operator's chart that cut each GPU into slices, as a site gives them.
+
+    With them the stand-in also takes ``gpu-fraction`` for slices: emulated, nothing is kept apart.
+    """
+    resources = [{"name": "nvidia.com/gpu", "replicas": replicas}]
+    # JSON, which is YAML, too: the stand-in has no reader of YAML.
+    text = json.dumps({"version": "v1", "sharing": {"timeSlicing": {"resources": resources}}})
+    config = {"create": True, "name": "slices", "default": "all", "data": {"all": text}}
+    return {"devicePlugin": {"config": config}}

@@ -7,16 +7,22 @@ is a lab. What must not be here: writing the files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from appliance.model.lab import HARDWARE, NODE_USER, POD_CIDR, SERVICE_CIDR, Lab
 
 REGISTRY_PORT, ARTIFACTS_PORT = 5000, 9443
-KEY = Path(".appliance", "ssh", "id_ed25519")
+STATE = Path(".appliance")
+KEY = STATE / "ssh" / "id_ed25519"
 PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
 VIRTUAL_ADDRESS_OFFSET = 10
+# The vendor's first password from 2.7 on, as its documentation prints it.
+ADMIN_PASSWORD = "Abcd!234"  # noqa: S105 - no secret: it is in a public page
+VENDOR_VERSION = "2.7.14"
+# Below the site's state directory.
+VENDOR_BUNDLE = Path("vendor", f"runai-{VENDOR_VERSION}.tar")
 
 # kubeadm's SystemVerification wants the kernel's configuration from /lib/modules, which a container
 # has not; binaries built with Go 1.25 or later fail HTTPProxyCIDR, since Go refuses the URL that
@@ -50,16 +56,34 @@ class LabSite:
     settings: Mapping[str, Any]
     groups: Mapping[str, tuple[str, ...]]
     host_vars: Mapping[str, Mapping[str, Any]]
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
-def lab_site(  # noqa: PLR0913  (what a lab can have beside nodes)
+@dataclass(frozen=True)
+class LabExtras:
+    """What a lab can have beside a cluster.
+
+    Attributes:
+        gpus: how many each worker has; workers without are CPU workers.
+        storage: whether it has shared storage; Run:ai brings it along.
+        vendor_bundle: whether Run:ai's stand-in is installed.
+    """
+
+    gpus: int = 0
+    storage: bool = False
+    vendor_bundle: bool = False
+
+
+NOTHING_ELSE = LabExtras()
+
+
+def lab_site(
     lab: Lab,
     *,
     release: str,
     operating_system: str,
     private_key: Path,
-    gpus: int = 0,
-    storage: bool = False,
+    extras: LabExtras = NOTHING_ELSE,
 ) -> LabSite:
     """The site of a lab: settings, groups and one set of values per node.
 
@@ -68,18 +92,22 @@ def lab_site(  # noqa: PLR0913  (what a lab can have beside nodes)
         release: the release to install.
         operating_system: what the nodes run.
         private_key: how they are reached.
-        gpus: how many each worker has; workers without are CPU workers.
-        storage: whether it has shared storage.
+        extras: what it has beside a cluster.
     """
     control_plane = tuple(node.name for node in lab.nodes if node.control_plane)
     workers = tuple(node.name for node in lab.nodes if not node.control_plane)
     groups = {"control_plane": control_plane, "services": (lab.services.name,)}
     if workers:
-        groups["gpu_workers" if gpus else "cpu_workers"] = workers
+        groups["gpu_workers" if extras.gpus else "cpu_workers"] = workers
     settings = _settings(lab, release, operating_system, private_key)
-    if gpus:
+    if extras.gpus:
         settings["gpu"] = {"driver": "container"}
-    if storage:
+    secrets = {}
+    if extras.vendor_bundle and workers:
+        groups["system_nodes"] = workers[:1]
+        settings |= _runai(lab, private_key.parents[1] / VENDOR_BUNDLE)
+        secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
+    if extras.storage or extras.vendor_bundle:
         settings["nfs"] = {"server": lab.services.name, **NFS}
         settings["role_overrides"] |= NFS_OVERRIDES
     return LabSite(
@@ -89,7 +117,21 @@ def lab_site(  # noqa: PLR0913  (what a lab can have beside nodes)
             node.name: {"address": f"{node.address}/{lab.subnet.prefixlen}", "hardware": HARDWARE}
             for node in lab.nodes
         },
+        secrets=secrets,
     )
+
+
+def _runai(lab: Lab, vendor_bundle: Path) -> dict[str, Any]:
+    """A DNS server and the vendor's software; thresholds that a lab can meet."""
+    return {
+        "system_nodes_shared": True,
+        "runai": {
+            "vendor_bundle": str(vendor_bundle),
+            "own_dns": True,
+            "cluster_name": lab.name,
+            "minimum_free_gb": 1,
+        },
+    }
 
 
 def _settings(lab: Lab, release: str, operating_system: str, private_key: Path) -> dict[str, Any]:

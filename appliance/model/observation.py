@@ -50,6 +50,21 @@ class GpuProof:
 
 
 @dataclass(frozen=True)
+class PodView:
+    """What pods saw of the cluster's network and names, one on each node.
+
+    Attributes:
+        asked: the nodes that had to take part.
+        faults: one sentence per fault, beginning with the node it was seen from.
+        names: node -> name asked for -> its addresses, as a pod there resolves it.
+    """
+
+    asked: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    names: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Play:
     """One playbook run.
 

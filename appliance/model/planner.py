@@ -77,11 +77,12 @@ def plan(
         elif step.unmet is not None:
             satisfied.append(step.name)
     steps = _with_preflight(scope, desired, steps)
-    warnings = [Notice(f.node, _words(f)) for f in findings if f.severity == "warning"]
-    errors = [
-        Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint)
+    forbidding = [f for f in findings if f.severity == "error" and _forbids(f, steps)]
+    errors = [Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint) for f in forbidding]
+    warnings = [
+        Notice(f.node, _words(f))
         for f in findings
-        if f.severity == "error"
+        if f.severity == "warning" or (f.severity == "error" and f.step and f not in forbidding)
     ]
     return Plan(
         steps=tuple(steps),
@@ -110,6 +111,11 @@ def unmet(
         if predicate is not None
         for text in predicate(node, desired, observed)
     )
+
+
+def _forbids(finding: Finding, steps: Sequence[PlannedStep]) -> bool:
+    """Whether an error is one of what is planned."""
+    return not finding.step or any(step.name == finding.step for step in steps)
 
 
 def _words(finding: Finding) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from appliance.model.cluster import Cluster
 from appliance.model.vendor_bundle import VendorBundle
 
 if TYPE_CHECKING:
@@ -12,10 +13,33 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
 
+RELEASES = (("runai-backend", "runai-backend"), ("runai", "runai-cluster"))
+
 
 def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
-    """The vendor's bundle is unpacked and its images are in the registry."""
+    """The vendor's bundle is in its place, its two releases are deployed, every pod is ready."""
     yield from bundle(node, desired, observed)
+    if node.name == desired.site.vendor_node.name:
+        yield from releases(observed)
+
+
+def releases(observed: Observed) -> Iterator[str]:
+    """Backend and cluster part, as helm and the API tell them."""
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        yield "there is no cluster yet"
+        return
+    for namespace, name in RELEASES:
+        release = cluster.release(namespace, name)
+        if release is None:
+            yield f"{name} is not installed"
+        elif release.status != "deployed":
+            yield f"the release {name} is {release.status}, not deployed"
+        elif release.chart_sha256 is None:
+            yield f"the release {name} was not finished, or not made by this product"
+    for pod in cluster.vendor_pods:
+        if not pod.ready and pod.phase != "Succeeded":
+            yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
 
 
 def vendor_bundle(desired: Desired, observed: Observed) -> VendorBundle | None:

@@ -24,7 +24,9 @@ PACKAGE_GROUPS = (
     "kubernetes",
     "balancer",
     "storage",
+    "dns",
     "storage_server",
+    "driver",
 )
 _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",

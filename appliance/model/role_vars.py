@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from appliance.errors import BundleRefused
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
-from appliance.model.role_vars_runai import runai_vars
+from appliance.model.role_vars_runai import dns_vars, runai_vars
 from appliance.model.role_vars_storage import server_group, storage_vars
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def run_inventory(
         **storage_vars(desired, manifest),
         **gpu_variables(desired, manifest),
         **runai_vars(desired, observed),
+        **dns_vars(desired, manifest),
     }
     hosts = {
         node.name: {

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.groups import SYSTEM_NODES
 from appliance.model.postconditions_runai import vendor_bundle
+from appliance.model.runai_values import generate_values
+from appliance.model.vendor_bundle import Generation, VendorBundle
 
 if TYPE_CHECKING:
+    from appliance.model.bundle import BundleManifest
     from appliance.model.desired import Desired
     from appliance.model.postconditions import Observed
+
+
+TLS = "/etc/appliance/runai/backend"
+UNPACKED = "/var/lib/appliance/runai"
 
 
 def runai_vars(desired: Desired, observed: Observed) -> dict[str, Any]:
@@ -23,7 +31,85 @@ def runai_vars(desired: Desired, observed: Observed) -> dict[str, Any]:
         for image in found.contents.images
     ]
     return {
+        **_backend(desired, found),
+        **_cluster(desired, found),
         "runai_bundle_file": desired.vendor_bundle_file if desired.vendor_bundle else "",
         "runai_bundle_record": {**found.record(), "pushes": pushes},
         "runai_bundle_registry": desired.site.settings.registry,
+    }
+
+
+def dns_vars(desired: Desired, manifest: BundleManifest) -> dict[str, Any]:
+    """The site's own DNS server; nothing where the site has one, or needs none."""
+    site = desired.site
+    wanted = site.settings.runai
+    if wanted is None:
+        return {}
+    return {
+        "site_dns_enabled": wanted.own_dns,
+        "site_dns_address": site.services_node.ip,
+        "site_dns_domain": site.settings.domain,
+        "site_dns_hosts": {a: list(names) for a, names in desired.host_names().items()},
+        "site_dns_upstream": [str(server) for server in site.settings.dns_servers],
+        "site_dns_packages": {
+            name: manifest.packages[name] for name in manifest.package_roots.get("dns", ())
+        },
+    }
+
+
+def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
+    site, manifest = desired.site, desired.manifest
+    wanted = site.settings.runai
+    if (
+        wanted is None
+        or manifest is None
+        or found.backend is None
+        or found.version is None
+        or found.generation is Generation.CONTROL_PLANE
+    ):
+        return {}
+    nfs = site.settings.nfs
+    key = "{{ vault_runai_tls_key }}" if wanted.certificate else ""
+    chain = f"{{{{ lookup('ansible.builtin.file', '{wanted.certificate}') }}}}"
+    return {
+        "runai_backend_domain": site.runai_domain,
+        "runai_backend_dns_server": site.services_node.ip if wanted.own_dns else "",
+        "runai_backend_addresses": [site.runai_address],
+        "runai_backend_registry": site.settings.registry,
+        "runai_backend_artifacts_url": f"https://{site.settings.artifacts}",
+        "runai_backend_helm_sha256": next(
+            (a.sha256 for a in manifest.artifacts if (a.kind, a.name) == ("binary", "helm")), ""
+        ),
+        "runai_backend_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
+        "runai_backend_chart": found.backend.path,
+        "runai_backend_program": found.cli or "",
+        "runai_backend_arguments": generate_values(
+            found.version,
+            domain=site.runai_domain,
+            addresses=[site.runai_address],
+            certificate=f"{TLS}.crt",
+            key=f"{TLS}.key",
+            nfs=(nfs.server, nfs.path) if nfs else None,
+            registry=site.settings.registry,
+        ),
+        "runai_backend_certificate": chain if wanted.certificate else "",
+        "runai_backend_certificate_key": key,
+        "runai_backend_system_nodes": [node.name for node in site.in_group(SYSTEM_NODES)],
+        "runai_backend_values": dict(wanted.values),
+    }
+
+
+def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
+    wanted = desired.site.settings.runai
+    if wanted is None or found.cluster is None:
+        return {}
+    return {
+        "runai_cluster_name": wanted.cluster_name,
+        "runai_cluster_domain": desired.site.runai_domain,
+        "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
+        "runai_cluster_chart": found.cluster.path,
+        "runai_cluster_username": wanted.admin_user,
+        "runai_cluster_password": "{{ vault_runai_admin_password }}",
+        "runai_cluster_values": dict(wanted.cluster_values),
+        "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

@@ -256,6 +256,14 @@ class Site:
         return services if services.in_cluster else self.control_plane[0]
 
     @property
+    def runai_address(self) -> str:
+        """Where the backend answers: as the site says, else its first system node."""
+        given = self.settings.runai.address if self.settings.runai else None
+        if given is not None:
+            return str(given)
+        return next(iter(self.in_group(groups.SYSTEM_NODES)), self.vendor_node).ip
+
+    @property
     def lan_cidrs(self) -> tuple[IPv4Network, ...]:
         """The LANs as settings say, else as the nodes' addresses do."""
         if self.settings.network.lan_cidrs is not None:

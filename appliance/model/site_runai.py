@@ -13,6 +13,7 @@ from pydantic import Field, StrictInt
 from appliance.model.site_fields import Address, DnsName, Flag, Settings, Text
 
 Gigabytes = Annotated[StrictInt, Field(ge=1, le=100_000)]
+Days = Annotated[StrictInt, Field(ge=0, le=3650)]
 
 
 class Gpu(Settings):
@@ -48,8 +49,14 @@ class Runai(Settings):
     """Where the backend answers; null: the first system node."""
     certificate: Text | None = None
     """Path of its certificate chain (PEM), its key in the vault; null: the site's CA signs one."""
+    certificate_minimum_days: Days = 30
+    """How long the backend's certificate has to be good for when Run:ai is installed with it."""
     own_dns: Flag = False
     """true: the services host answers for the backend's name, where the site has no DNS."""
+    admin_user: Text = "test@run.ai"
+    """Who logs in to the backend; the vendor's first user. The password is in the vault."""
+    cluster_values_file: Text | None = None
+    """Path of runai-<cluster>.yaml, where a person must download it; null: the backend is asked."""
     cluster_name: Text = "appliance"
     """What the backend calls this cluster."""
     minimum_free_gb: Gigabytes = 20

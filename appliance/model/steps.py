@@ -150,9 +150,10 @@ STEPS: tuple[Step, ...] = (
     ),
     Step(
         "runai",
-        "the vendor's bundle is unpacked, its images are in the registry",
+        "Run:ai's backend answers, and its part of the cluster is connected",
         _runai,
         postconditions_runai.runai,
+        patience_seconds=120,
     ),
 )
 

@@ -12,7 +12,15 @@ from appliance.errors import Refused
 from appliance.model.lab import Lab, choose_subnet, plan_lab, role_variables
 from appliance.model.lab_gpus import gpu_facts
 from appliance.model.lab_host import NEEDS, Need, missing_needs, packages_for
-from appliance.model.lab_site import KEY, LabSite, lab_site
+from appliance.model.lab_site import (
+    KEY,
+    NOTHING_ELSE,
+    STATE,
+    VENDOR_BUNDLE,
+    LabExtras,
+    LabSite,
+    lab_site,
+)
 from appliance.workflows.lab_ports import LabContainers, LabHost, LabPlays, LabSites
 
 
@@ -31,7 +39,7 @@ class LabUpRequest:
         bundle_is_there: whether it need not be built.
         install: False stops at bare nodes.
         dry_run: plan, and change nothing.
-        gpus: how many GPUs each worker is to have, all of them stand-ins.
+        extras: what it is to have beside a cluster, all of it stand-ins.
     """
 
     name: str
@@ -44,7 +52,7 @@ class LabUpRequest:
     bundle_is_there: bool
     install: bool = True
     dry_run: bool = False
-    gpus: int = 0
+    extras: LabExtras = NOTHING_ELSE
 
     @property
     def builds_bundle(self) -> bool:
@@ -79,6 +87,7 @@ class LabUpPorts:
         plays: local playbooks.
         sites: site directories.
         build_bundle: makes the bundle at the request's path.
+        build_vendor_bundle: makes Run:ai's stand-in at this path.
         install: brings the site's nodes to a working appliance.
         confirm: asks before this machine is changed.
         note: tells the operator one line.
@@ -90,6 +99,7 @@ class LabUpPorts:
     plays: LabPlays
     sites: LabSites
     build_bundle: Callable[[], None]
+    build_vendor_bundle: Callable[[Path], None]
     install: Callable[[], None]
     confirm: Callable[[LabUpPlan], bool]
     note: Callable[[str], None]
@@ -143,9 +153,7 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
         _site(request, ports, result.lab)
     with ThreadPoolExecutor(max_workers=1) as pool:
         nodes = pool.submit(_nodes, request, ports, result)
-        if request.builds_bundle:
-            with _timed(result, "bundle", ports):
-                ports.build_bundle()
+        _bundles(request, ports, result)
         nodes.result()
     for change in ports.host.changed_sysctls():
         ports.note(f"this machine's sysctl {change} (put back after the last lab)")
@@ -223,8 +231,17 @@ def _lab_site(request: LabUpRequest, lab: Lab) -> LabSite:
         release=request.release,
         operating_system=request.operating_system,
         private_key=request.site_directory.resolve() / KEY,
-        gpus=request.gpus,
+        extras=request.extras,
     )
+
+
+def _bundles(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> None:
+    if request.builds_bundle:
+        with _timed(result, "bundle", ports):
+            ports.build_bundle()
+    if request.extras.vendor_bundle and request.install:
+        with _timed(result, "vendor bundle", ports):
+            ports.build_vendor_bundle(request.site_directory.resolve() / STATE / VENDOR_BUNDLE)
 
 
 def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> None:
@@ -233,7 +250,7 @@ def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> Non
         result.lab,
         public_key=f"{directory / KEY}.pub",
         known_hosts=str(directory / "known_hosts"),
-        facts=gpu_facts(result.lab, request.gpus),
+        facts=gpu_facts(result.lab, request.extras.gpus),
     )
     with _timed(result, "nodes", ports):
         ports.plays.run("lab_up", variables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ class SiteInitRequest:
         groups: group -> its nodes.
         host_vars: node -> keys of its host_vars file.
         dry_run: check it, and write nothing.
+        secrets: further entries of the vault.
     """
 
     directory: Path
@@ -38,6 +39,7 @@ class SiteInitRequest:
     groups: Mapping[str, Sequence[str]]
     host_vars: Mapping[str, Mapping[str, Any]]
     dry_run: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 def site_init(
@@ -73,6 +75,7 @@ def site_init(
         for name, pem in (
             ("vault_site_ca_certificate", authority.certificate),
             ("vault_site_ca_key", authority.key),
+            *((name, f"{secret}\n") for name, secret in request.secrets.items()),
         )
     )
     return files.write({**texts, VAULT: vault.encrypt(secrets)})

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -35,6 +36,11 @@ options:
   namespace: {description: Namespace of the release, type: str, required: true}
   chart: {description: The packed chart on this node, type: path, required: true}
   values: {description: Values beside the chart's own, type: dict, default: {}}
+  values_files:
+    description: Files of values on this node, which come before C(values), so that those win.
+    type: list
+    elements: path
+    default: []
   create_namespace: {description: Make the namespace where it is absent, type: bool, default: true}
   wait: {description: Wait until what the chart starts is ready, type: bool, default: false}
   timeout_seconds: {description: How long helm may take, type: int, default: 600}
@@ -92,6 +98,10 @@ def write_values(name, values, digest):
     """Write the values where only root reads them; the name tells one set from another."""
     folder = Path(FOLDER)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A run that was killed left its file; helm reads it when it starts, and never again.
+    for old in folder.iterdir():
+        if re.fullmatch(re.escape(name) + "-[0-9a-f]{16}[.]json", old.name):
+            old.unlink()
     path = folder / ("%s-%s.json" % (name, digest[:16]))
     handle, new = tempfile.mkstemp(dir=FOLDER)
     with os.fdopen(handle, "w") as stream:
@@ -110,6 +120,7 @@ def arguments(want, values_path, chart_sha256):
         want["name"],
         want["chart"],
         "--namespace=" + want["namespace"],
+        *("--values=%s" % path for path in want["values_files"]),
         "--values=%s" % values_path,
         "--kubeconfig=" + want["kubeconfig"],
         "--timeout=%ds" % want["timeout_seconds"],
@@ -118,6 +129,12 @@ def arguments(want, values_path, chart_sha256):
     ]
     argv += ["--create-namespace"] if want["create_namespace"] else []
     return argv + (["--wait"] if want["wait"] else [])
+
+
+def values_digest(want):
+    """Return the digest of all values: those given, and the files before them."""
+    files = [file_sha256(path) for path in want["values_files"]]
+    return digest_of_values([*files, want["values"]] if files else want["values"])
 
 
 def clear_of_the_dead(job, releases, want):
@@ -147,7 +164,7 @@ def upgrade(job, want, digests):
 
 def converge(want, job, releases, check_mode):
     """Return (reason, removed revisions); the reason is empty when nothing had to be done."""
-    digests = {"chart": file_sha256(want["chart"]), "values": digest_of_values(want["values"])}
+    digests = {"chart": file_sha256(want["chart"]), "values": values_digest(want)}
     removed = [] if check_mode else clear_of_the_dead(job, releases, want)
     reason = why(releases.latest(), releases, digests)
     if reason and not check_mode:
@@ -167,6 +184,7 @@ def main():
             namespace={"type": "str", "required": True},
             chart={"type": "path", "required": True},
             values={"type": "dict", "default": {}, "no_log": True},
+            values_files={"type": "list", "elements": "path", "default": []},
             create_namespace={"type": "bool", "default": True},
             wait={"type": "bool", "default": False},
             timeout_seconds={"type": "int", "default": 600},

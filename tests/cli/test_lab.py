@@ -121,3 +121,8 @@ def test_up_without_a_terminal_and_without_yes_is_refused(monkeypatch: pytest.Mo
     result = CliRunner().invoke(cli, ["lab", "up", "--release", "r", "--name", "other", "--bare"])
     assert isinstance(result.exception, Refused)
     assert "--yes" in str(result.exception.hint)
+
+
+def test_a_lab_with_gpus_has_a_bundle_of_its_own() -> None:
+    plain, standins = default_bundle("r1"), default_bundle("r1", standins=True)
+    assert standins.name == f"{plain.name}-standins"

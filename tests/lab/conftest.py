@@ -24,10 +24,7 @@ from tests.commands import appliance, succeed
 
 # The files that share the lab tell one story: bare nodes, an install, then what may befall them.
 STORY = (
-    "test_refusals",
-    "test_install",
-    "test_drift",
-    "test_rejoin",
+    *("test_refusals", "test_install", "test_drift", "test_rejoin", "test_health"),
     "test_storage",
     "test_vendor_bundle",
 )

@@ -1,11 +1,14 @@
 """GPUs end to end, on stand-ins: offered, listed by pods, gone, healed; and what is refused.
 
 A lab of its own with one worker: the story of the others has no GPUs. It is up in two minutes.
+``APPLIANCE_TEST_GPU_SITE=DIR`` uses the lab of that site (with ``APPLIANCE_TEST_GPU_BUNDLE=DIR``,
+the bundle it was made from), which is up already, and leaves it as it ends.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,6 +21,7 @@ import yaml
 from appliance.adapters.content import list_releases
 from appliance.cli.bundle_parts import build
 from appliance.cli.lab_parts import OPERATING_SYSTEM, default_bundle
+from appliance.model.lab_gpus import sliced
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, bring_up, wait_for
 
@@ -31,6 +35,11 @@ KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 @pytest.fixture(scope="module")
 def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
     """One control plane and one worker with GPUs, installed to the end."""
+    if given := os.environ.get("APPLIANCE_TEST_GPU_SITE"):
+        (control_plane,) = Path(given).glob("host_vars/*-cp1.yml")
+        name = control_plane.stem.removesuffix("-cp1")
+        yield LabSite(name, Path(given), Path(os.environ["APPLIANCE_TEST_GPU_BUNDLE"]))
+        return
     release = list_releases()[-1]
     bundle = default_bundle(release, standins=True)
     build(release, OPERATING_SYSTEM, bundle, standins=True)
@@ -48,13 +57,20 @@ def kubectl(lab: LabSite, words: str, *, check: bool = True) -> str:
     return lab.shell("cp1", f"{KUBECTL} {words}", check=check)
 
 
-def allocatable(lab: LabSite) -> int:
+def allocatable(lab: LabSite, resource: str = "nvidia.com/gpu") -> int:
     node = json.loads(kubectl(lab, f"get node {lab.node('w1')} -o json"))
-    return int(node["status"]["allocatable"].get("nvidia.com/gpu", 0))
+    return int(node["status"]["allocatable"].get(resource, 0))
 
 
 def unmet(lab: LabSite) -> list[str]:
     return [item["text"] for item in lab.status()["unmet"]]
+
+
+def busybox(lab: LabSite) -> str:
+    site = yaml.safe_load((lab.directory / "group_vars/all/site.yml").read_text())
+    manifest = json.loads((lab.bundle / "manifest.json").read_text())
+    image = next(name for name in manifest["images"] if name.startswith("busybox:"))
+    return f"{site['registry']}/{image}"
 
 
 def pod(name: str, gpus: int, image: str) -> dict[str, Any]:
@@ -94,14 +110,12 @@ def test_no_image_comes_from_outside(gpu_lab: LabSite) -> None:
     registry = yaml.safe_load((gpu_lab.directory / "group_vars/all/site.yml").read_text())
     assert images
     assert {image.partition("/")[0] for image in images} == {registry["registry"]}
+    assert [image for image in images if "@sha256:" not in image] == []
 
 
 def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> None:
-    site = yaml.safe_load((gpu_lab.directory / "group_vars/all/site.yml").read_text())
-    manifest = json.loads((gpu_lab.bundle / "manifest.json").read_text())
-    image = next(name for name in manifest["images"] if name.startswith("busybox:"))
     for name, count in (("one", 1), ("other", 1), ("none", 0), ("many", GPUS)):
-        document = json.dumps(pod(name, count, f"{site['registry']}/{image}"))
+        document = json.dumps(pod(name, count, busybox(gpu_lab)))
         gpu_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
 
     def running() -> bool:
@@ -122,7 +136,7 @@ def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> N
 
 
 def test_a_stack_that_is_gone_is_seen_and_brought_back(gpu_lab: LabSite) -> None:
-    kubectl(gpu_lab, f"-n {NAMESPACE} delete deployment gpu-operator")
+    kubectl(gpu_lab, f"-n {NAMESPACE} delete deployment gpu-operator --cascade=foreground")
     kubectl(gpu_lab, f"-n {NAMESPACE} delete daemonset nvidia-device-plugin-daemonset")
     wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
     found = unmet(gpu_lab)
@@ -191,7 +205,7 @@ def test_a_driver_of_the_host_that_is_not_there_is_refused(changed_site: LabSite
 
 
 def test_without_the_operator_in_the_bundle_nothing_is_begun(changed_site: LabSite) -> None:
-    thin = changed_site.directory / "thin"
+    thin = changed_site.directory.parent / "thin"
     shutil.copytree(changed_site.bundle, thin, symlinks=True)
     document = json.loads((thin / "manifest.json").read_text())
     document["artifacts"] = [a for a in document["artifacts"] if a["kind"] != "chart"]
@@ -220,11 +234,36 @@ def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
 def test_gpus_are_cut_into_slices_when_the_site_says_so(
     gpu_lab: LabSite, changed_site: LabSite
 ) -> None:
-    sharing = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}
-    config = {"create": True, "name": "slices", "default": "all"}
-    data = {"all": json.dumps({"version": "v1", "sharing": sharing})}
-    ask(changed_site, values={"devicePlugin": {"config": {**config, "data": data}}})
+    ask(changed_site, values=sliced(4))
     done = changed_site.install()
     assert done.returncode == 0, done.stderr
-    node = json.loads(kubectl(gpu_lab, f"get node {gpu_lab.node('w1')} -o json"))
-    assert node["status"]["allocatable"]["nvidia.com/gpu.shared"] == str(4 * GPUS)
+    shared = "nvidia.com/gpu.shared"
+    wait_for("the slices", lambda: allocatable(gpu_lab, shared) == 4 * GPUS, 90)
+
+
+def test_two_halves_share_one_gpu_and_a_third_is_refused(gpu_lab: LabSite) -> None:
+    rollout = "rollout status deployment/gpu-fraction-standin --timeout=90s"
+    kubectl(gpu_lab, f"-n {NAMESPACE} {rollout}")
+    for name, fraction in (("half", "0.5"), ("quarter", "0.25"), ("again", "0.25")):
+        kubectl(gpu_lab, "apply -f - <<'END'\n" + fractional(gpu_lab, name, fraction) + "\nEND")
+    names = ("half", "quarter", "again")
+
+    def running() -> bool:
+        found = kubectl(gpu_lab, f"get pods {' '.join(names)} -o jsonpath='{PHASES}'")
+        return found.split() == ["Running"] * 3
+
+    wait_for("three pods on one GPU", running, 120)
+    seen = {kubectl(gpu_lab, f"logs {name}").strip() for name in names}
+    assert len(seen) == 1, seen
+    refused = "apply -f - <<'END' 2>&1\n" + fractional(gpu_lab, "odd", "0.3") + "\nEND"
+    assert "STANDIN: gpu-fraction 0.3 is no multiple" in kubectl(gpu_lab, refused, check=False)
+    kubectl(gpu_lab, f"delete pod {' '.join(names)} --wait=false")
+
+
+PHASES = "{.items[*].status.phase}"
+
+
+def fractional(lab: LabSite, name: str, fraction: str) -> str:
+    document = pod(name, 0, busybox(lab))
+    document["metadata"]["annotations"] = {"gpu-fraction": fraction}
+    return json.dumps(document)

@@ -122,6 +122,11 @@ def test_each_daemonset_has_the_name_image_and_tolerations_that_were_asked_for()
     assert made["metadata"]["labels"]["standin"] == "true"
 
 
+def test_an_image_by_digest_is_written_as_the_operator_does() -> None:
+    spec = {"repository": "r:5000", "image": "driver", "version": "sha256:ab"}
+    assert operands.image_of(spec, "-ubuntu20.04") == "r:5000/driver@sha256:ab"
+
+
 def test_the_validator_has_the_parts_of_the_real_one() -> None:
     made = operands.daemonset("validation", policy(), "gpu-operator")
     names = [c["name"] for c in made["spec"]["template"]["spec"]["initContainers"]]

@@ -102,6 +102,7 @@ CHECKS: tuple[Check, ...] = (
     gpu.gpu_kernel_packages,
     vendor.vendor_bundle,
     vendor.vendor_bundle_space,
+    vendor.registry_login,
 )
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 

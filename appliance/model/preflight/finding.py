@@ -30,6 +30,8 @@ class Finding:
         seen: the fact, as the photograph has it.
         expected: what would be right.
         hint: the next command.
+        step: an error forbids this step alone, and is a warning where it is not planned; empty:
+            it forbids the whole install.
     """
 
     node: str
@@ -38,6 +40,7 @@ class Finding:
     seen: str
     expected: str
     hint: str
+    step: str = ""
 
     def sentence(self) -> str:
         """The finding in one line."""

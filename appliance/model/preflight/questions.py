@@ -20,7 +20,9 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
     peers = [node.ip for node in desired.site.nodes]
     if endpoint.virtual_address is not None:
         peers.append(str(endpoint.virtual_address))
-    names = (desired.site.registry_name, desired.site.artifacts_name, endpoint.name)
+    names = [desired.site.registry_name, desired.site.artifacts_name, endpoint.name]
+    if settings.runai is not None:
+        names.append(desired.site.runai_domain)
     return (
         *("--facts", FACTS),
         *("--registry", settings.registry),

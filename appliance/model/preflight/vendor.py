@@ -69,3 +69,19 @@ def _is_here(subject: Subject) -> bool:
 def _folders(subject: Subject) -> dict[str, str]:
     found = {"unpack": UNPACK, "docker": DOCKER} if _is_here(subject) else {}
     return {**found, "registry": REGISTRY} if subject.serves else found
+
+
+def registry_login(subject: Subject) -> Iterator[Finding]:
+    """The script pushes without a login, and pods pull without one."""
+    settings = subject.site.settings.runai
+    if settings is None or not settings.vendor_bundle or not _is_here(subject):
+        return
+    code = subject.photo.at("registry.serving.code")
+    if code in (401, 403):
+        name = subject.site.settings.registry
+        yield subject.error(
+            "registry_login",
+            f"https://{name}/v2/ answering {code}: it asks for a login",
+            "a registry that takes and gives images without one, inside the site's network",
+            f"take the login out of the registry: curl -i https://{name}/v2/",
+        )

@@ -53,16 +53,23 @@ def test_every_operand_is_taken_from_the_sites_registry() -> None:
     assert set(found) >= {
         "operator", "operator.initContainer", "validator", "driver", "driver.manager", "toolkit",
         "devicePlugin", "dcgmExporter", "gfd", "migManager", "node-feature-discovery.image",
+        "vgpuManager.driverManager", "vfioManager.driverManager",
     }  # fmt: skip
     assert "nvcr.io" not in json.dumps(values())
 
 
-def test_the_version_of_each_operand_is_the_bundles() -> None:
+def test_each_operand_is_the_bundles_by_digest() -> None:
+    _, manifest = wish()
+    digest = manifest.images["k8s-device-plugin:v1"]
     found = values()
-    assert found["devicePlugin"]["version"] == "v1"
-    # The operator adds the operating system by itself.
-    assert found["driver"]["version"] == "525.60.13"
-    assert found["node-feature-discovery"]["image"]["tag"] == "v1"
+    assert found["devicePlugin"]["version"] == digest
+    assert found["driver"]["version"] == manifest.images["driver:525.60.13-ubuntu20.04"]
+    # The chart itself puts a colon before these.
+    for name, written in (
+        ("gpu-operator", found["operator"]["version"]),
+        ("node-feature-discovery", found["node-feature-discovery"]["image"]["tag"]),
+    ):
+        assert written == f"v1@{manifest.images[f'{name}:v1']}"
 
 
 def test_the_runtime_is_docker_and_drivers_are_never_rolled_by_themselves() -> None:

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import json
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
 
 from appliance.errors import ConfigError, LabError
 from appliance.model import lab
-from appliance.model.lab_site import KEY, lab_site
+from appliance.model.lab_gpus import gpu_facts, sliced
+from appliance.model.lab_site import KEY, LabExtras, lab_site
 
 SUBNET = IPv4Network("198.18.7.0/24")
 
@@ -149,7 +151,13 @@ def test_three_control_planes_stand_behind_a_balanced_address() -> None:
 
 def test_a_lab_with_storage_serves_it_by_ganesha_and_asks_for_little() -> None:
     found = lab.plan_lab("lab", SUBNET, control_planes=1, workers=1)
-    site = lab_site(found, release="r", operating_system="debian-12", private_key=KEY, storage=True)
+    site = lab_site(
+        found,
+        release="r",
+        operating_system="debian-12",
+        private_key=KEY,
+        extras=LabExtras(storage=True),
+    )
     assert site.settings["nfs"] == {
         "server": "lab-cp1",
         "path": "/srv/runai",
@@ -161,3 +169,26 @@ def test_a_lab_with_storage_serves_it_by_ganesha_and_asks_for_little() -> None:
     }
     plain = lab_site(found, release="r", operating_system="debian-12", private_key=KEY)
     assert "nfs" not in plain.settings
+
+
+def test_workers_with_gpus_are_gpu_workers_and_every_gpu_says_standin() -> None:
+    found = lab.plan_lab("lab", SUBNET, control_planes=1, workers=2)
+    facts = gpu_facts(found, 2)
+    assert sorted(facts) == ["lab-w1", "lab-w2"]
+    assert [gpu["vendor_id"] for gpu in facts["lab-w1"]["gpus"]] == ["0x10de"] * 2
+    assert all("STANDIN" in gpu["address"] for gpu in facts["lab-w1"]["gpus"])
+    assert gpu_facts(found, 0) == {}
+    site = lab_site(
+        found, release="r", operating_system="debian-12", private_key=KEY, extras=LabExtras(gpus=2)
+    )
+    assert site.groups["gpu_workers"] == ("lab-w1", "lab-w2")
+    assert "cpu_workers" not in site.groups
+    assert site.settings["gpu"]
+
+
+def test_slices_are_told_as_nvidias_plugin_reads_them() -> None:
+    config = sliced(4)["devicePlugin"]["config"]
+    (resource,) = json.loads(config["data"][config["default"]])["sharing"]["timeSlicing"][
+        "resources"
+    ]
+    assert resource == {"name": "nvidia.com/gpu", "replicas": 4}

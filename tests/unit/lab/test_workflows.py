@@ -112,6 +112,7 @@ def ports(
         plays=machine,
         sites=machine,
         build_bundle=lambda: machine.done.append("bundle"),
+        build_vendor_bundle=lambda path: machine.done.append(f"vendor bundle {path.name}"),
         install=lambda: machine.done.append("install"),
         confirm=lambda _plan: confirm,
         note=note,

@@ -127,8 +127,9 @@ class Bench:
         self.releases = helm_release.Releases(kubectl, "there", "web")
         self.want: dict[str, Any] = {
             "name": "web", "namespace": "there", "chart": str(folder / "web.tgz"),
-            "values": {"b": 1, "a": {"password": "s3cret"}}, "create_namespace": True,
-            "wait": False, "timeout_seconds": 60, "helm": "/usr/local/bin/helm",
+            "values": {"b": 1, "a": {"password": "s3cret"}}, "values_files": [],
+            "create_namespace": True, "wait": False, "timeout_seconds": 60,
+            "helm": "/usr/local/bin/helm",
             "kubeconfig": "/etc/kubernetes/admin.conf",
         }  # fmt: skip
         self.chart("one")
@@ -171,6 +172,16 @@ def test_values_go_by_a_file_of_roots_own_that_does_not_stay(bench: Bench, tmp_p
     assert bench.job.modes == [0o600]
     assert "s3cret" not in " ".join(bench.job.commands[0])
     assert list((tmp_path / "helm").iterdir()) == []
+
+
+def test_values_that_a_killed_run_left_are_removed(bench: Bench, tmp_path: Path) -> None:
+    folder = tmp_path / "helm"
+    folder.mkdir()
+    (folder / f"web-{'0' * 16}.json").write_text("{}")
+    another = folder / f"web-backend-{'0' * 16}.json"
+    another.write_text("{}")
+    bench.go()
+    assert list(folder.iterdir()) == [another]
 
 
 def test_other_values_or_another_chart_are_an_upgrade_with_the_charts_definitions(

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters import vendor_bundle_file
-from appliance.adapters.vendor_bundle_file import find_vendor_bundle, load_vendor_bundle
+from appliance.adapters.vendor_bundle_file import (
+    find_vendor_bundle,
+    is_remembered,
+    load_vendor_bundle,
+)
 from appliance.errors import ConfigError
 from appliance.model.vendor_bundle import Generation, VendorBundle
 from tests import samples
@@ -170,7 +174,9 @@ def test_what_was_read_is_remembered_until_the_file_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tiny_bundle("2.7.1", tmp_path)
+    assert not is_remembered(path)
     first = load_vendor_bundle(path)
+    assert is_remembered(path)
     monkeypatch.setattr(vendor_bundle_file, "read_contents", lambda _: pytest.fail("read again"))
     assert load_vendor_bundle(path) == first
     monkeypatch.undo()

@@ -62,7 +62,7 @@ def answer(review: Mapping[str, Any], replicas: int) -> dict[str, Any]:
     try:
         patch = patch_for(review["request"]["object"], replicas)
     except Refused as refusal:
-        response |= {"allowed": False, "status": {"code": 422, "message": str(refusal)}}
+        response |= {"allowed": False, "status": {"code": 403, "message": str(refusal)}}
     else:
         if patch:
             text = base64.b64encode(json.dumps(patch).encode()).decode()

@@ -43,10 +43,9 @@ def node_labels(labels: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def image_of(spec: Mapping[str, Any], suffix: str = "") -> str:
-    """Return the image that a part of the specification names."""
-    version = str(spec["version"]) + suffix
-    separator = "@" if version.startswith("sha256:") else ":"
-    return f"{spec['repository']}/{spec['image']}{separator}{version}"
+    """Return the image that a part of the specification names; a digest takes no suffix."""
+    place, version = f"{spec['repository']}/{spec['image']}", str(spec["version"])
+    return f"{place}@{version}" if version.startswith("sha256:") else f"{place}:{version}{suffix}"
 
 
 def is_enabled(name: str, policy: Mapping[str, Any]) -> bool:
@@ -62,6 +61,8 @@ def daemonset(name: str, policy: Mapping[str, Any], namespace: str) -> dict[str,
     common = spec.get("daemonsets") or {}
     image = image_of(spec[key], f"-{DRIVER_SYSTEM}" if name == "driver" else "")
     labels = {"app": title, "app.kubernetes.io/part-of": "gpu-operator", "standin": "true"}
+    metadata: dict[str, Any] = {"name": title, "namespace": namespace, "labels": labels}
+    metadata["ownerReferences"] = [_owner(policy)]
     pod: dict[str, Any] = {
         "serviceAccountName": "gpu-operator",
         "nodeSelector": {DEPLOY + suffix: "true"},
@@ -77,12 +78,7 @@ def daemonset(name: str, policy: Mapping[str, Any], namespace: str) -> dict[str,
     body = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {
-            "name": title,
-            "namespace": namespace,
-            "labels": labels,
-            "ownerReferences": [_owner(policy)],
-        },
+        "metadata": metadata,
         "spec": {
             "selector": {"matchLabels": {"app": title}},
             "updateStrategy": {"type": "RollingUpdate"},
@@ -90,7 +86,7 @@ def daemonset(name: str, policy: Mapping[str, Any], namespace: str) -> dict[str,
         },
     }
     text = json.dumps(body, sort_keys=True)
-    body["metadata"]["annotations"] = {HASH: hashlib.sha256(text.encode()).hexdigest()[:16]}
+    metadata["annotations"] = {HASH: hashlib.sha256(text.encode()).hexdigest()[:16]}
     return body
 
 
@@ -183,8 +179,6 @@ def is_rolled_out(daemonset: Mapping[str, Any]) -> bool:
     """Return whether every pod of a DaemonSet is of the newest template, and ready."""
     status = daemonset.get("status") or {}
     wanted = status.get("desiredNumberScheduled", 0)
-    return (
-        status.get("observedGeneration") == daemonset["metadata"].get("generation")
-        and status.get("numberReady", 0) == wanted
-        and status.get("updatedNumberScheduled", 0) == wanted
-    )
+    newest = status.get("observedGeneration") == daemonset["metadata"].get("generation")
+    counted = (status.get("numberReady", 0), status.get("updatedNumberScheduled", 0))
+    return bool(newest and counted == (wanted, wanted))

@@ -1,0 +1,86 @@
+"""``appliance health``: is everything there that the next stage needs?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.health_parts import gather, require_runai
+from appliance.cli.health_view import faults_of, health_as_json, show_health
+from appliance.cli.options import output_option, site_option
+from appliance.cli.render import print_json
+from appliance.errors import NotHealthy
+from appliance.model.health import health as judge
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+
+
+@click.command()
+@site_option
+@click.option(
+    "--stage",
+    type=click.Choice(["runai"]),
+    default="runai",
+    show_default=True,
+    help="What is to come next.",
+)
+@click.option("--without-pods", is_flag=True, help="Start no pods; what only they see is skipped.")
+@click.option(
+    "--run-vendor-diagnostics",
+    "vendor_tool",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Run this preinstall-diagnostics (2.1 to 2.4) of the vendor, too.",
+)
+@click.option(
+    "--vendor-diagnostics-image",
+    metavar="NAME",
+    help="The image of its pods in the site's registry. Default: REGISTRY/preinstall-diagnostics.",
+)
+@output_option
+@click.pass_obj
+def health(
+    app: Application,
+    site: Path,
+    stage: str,
+    without_pods: bool,
+    vendor_tool: Path | None,
+    vendor_diagnostics_image: str | None,
+    output: str,
+) -> None:
+    """Check that everything is there that Run:ai needs; end with 5 when it is not.
+
+    \b
+    - every node is looked at once, over SSH, and the cluster through the control plane
+    - a pod on every node reaches all others and asks the cluster's DNS, in a namespace
+      that is deleted at the end
+    - the vendor's own diagnostics run on a control-plane node when their file is given;
+      they make and delete a namespace of their own
+    - nothing else is changed
+
+    Example: appliance health --site inventories/rack7 --stage runai
+    """
+    connected = app.connect(site)
+    require_runai(connected.site)
+    facts, look = gather(connected, with_pods=not without_pods)
+    results = judge(facts)
+    report = None
+    if vendor_tool is not None:
+        from appliance.adapters.vendor_diagnostics import run_vendor_diagnostics
+
+        report = run_vendor_diagnostics(
+            connected.site, connected.nodes, vendor_tool, vendor_diagnostics_image
+        )
+    if output == "json":
+        print_json(health_as_json(connected.site, stage, results, look, report))
+    else:
+        show_health(results, look, report)
+    if faults := faults_of(results, look, report):
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        raise NotHealthy(
+            f"not ready for {stage}: {faults[0]}{more}",
+            hint="each finding above names the next command",
+        )

@@ -1,0 +1,88 @@
+"""What the health checks need looked at: gathered here, judged in the model."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from appliance.errors import Refused
+from appliance.model.health import Facts, before_change
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Connected
+    from appliance.model.desired import Desired
+    from appliance.model.observation import Look, PodView
+    from appliance.model.postconditions import Observed
+    from appliance.model.preflight import Finding
+    from appliance.model.site import Site
+
+BUSYBOX = "busybox:"
+
+
+def before_runai(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
+    """What a plan has to say of Run:ai before the first change."""
+    from appliance.adapters.backend_certificate import read_backend_certificate
+    from appliance.adapters.control_host import resolve
+
+    return before_change(
+        desired,
+        observed,
+        certificate=read_backend_certificate(desired.site),
+        control_host=resolve([desired.site.runai_domain]),
+        clock=time.time(),
+    )
+
+
+def require_runai(site: Site) -> None:
+    """Refuse a site that does not ask for Run:ai.
+
+    Raises:
+        Refused: it has no section of that name.
+    """
+    if site.settings.runai is None:
+        raise Refused(
+            f"site {site.name} does not ask for Run:ai: site.yml has no section runai",
+            hint="add one, at its least 'runai: {}', and look again",
+        )
+
+
+def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
+    """One look at everything; pods last, on the nodes that are Ready."""
+    from appliance.adapters.backend_certificate import read_backend_certificate
+    from appliance.adapters.control_host import resolve
+    from appliance.workflows.survey import observe
+
+    observed, look = observe(connected.site, connected.nodes, connected.cluster)
+    domain = connected.site.runai_domain
+    facts = Facts(
+        connected.wish,
+        observed,
+        control_host=resolve([domain]),
+        pods=None,
+        certificate=read_backend_certificate(connected.site),
+        clock=time.time(),
+    )
+    if not with_pods:
+        return facts, look
+    return Facts(**{**vars(facts), "pods": _pods(connected, facts, domain)}), look
+
+
+def _pods(connected: Connected, facts: Facts, domain: str) -> PodView | None:
+    """What pods see; None where no cluster, or no image for them, is there."""
+    if facts.cluster is None:
+        return None
+    ready = sorted(name for name, node in facts.cluster.nodes.items() if node.ready)
+    image = proof_image(facts)
+    if not ready or image is None:
+        return None
+    return connected.cluster.look_from_pods(ready, image, [domain])
+
+
+def proof_image(facts: Facts) -> str | None:
+    """Busybox as the site's registry holds it, by digest."""
+    photo = facts.observed.photographs.get(facts.site.services_node.name)
+    held = (photo.at("registry.images") if photo else None) or {}
+    for image, digest in held.items():
+        if image.startswith(BUSYBOX):
+            return f"{facts.site.settings.registry}/{image.partition(':')[0]}@{digest}"
+    return None

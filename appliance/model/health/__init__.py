@@ -1,0 +1,95 @@
+"""Is everything there that the next stage needs? Pure checks over what was seen.
+
+A check is a generator in :data:`CHECKS`: it yields findings, plain words for what is fine, or why
+it cannot be judged. Those marked ``early`` see enough before anything is changed, so they speak in
+a plan as well. What must not be here: looking at anything, or starting a pod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from appliance.model.health import cluster, names, nodes
+from appliance.model.health.facts import Check, Facts, Result, Skipped, State
+from appliance.model.preflight.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from appliance.model.backend_certificate import BackendCertificate
+    from appliance.model.desired import Desired
+    from appliance.model.postconditions import Observed
+
+__all__ = ["CHECKS", "Facts", "Result", "before_change", "health"]
+
+STEP = "runai"
+CHECKS: tuple[Check, ...] = (
+    Check("cluster_version", "Kubernetes is one that this Run:ai takes", cluster.version, True),
+    Check("nodes_ready", "every member is Ready", cluster.nodes_ready),
+    Check("system_nodes", "Run:ai's own software has nodes", nodes.system_nodes, True),
+    Check("gpu_nodes", "GPUs can be asked for", nodes.gpu_nodes),
+    Check("storage_class", "volumes have somewhere to be", cluster.storage_class),
+    Check("ingress_class", "nobody else answers on 443", cluster.ingress_class, True),
+    Check("prometheus", "metrics have one collector", cluster.prometheus, True),
+    Check("registry", "images can be pulled everywhere", nodes.registry),
+    Check("ca_trust", "every node trusts the site's CA", nodes.ca_trust),
+    Check("kubernetes_certificates", "the cluster's own last", nodes.kubernetes_certificates),
+    Check("certificate", "clients will believe the backend", names.certificate, True),
+    Check("dns_control_host", "the name resolves here", names.dns_control_host, True),
+    Check("dns_nodes", "the name resolves on every node", names.dns_nodes, True),
+    Check("dns_pods", "the name resolves in a pod", names.dns_pods),
+    Check("node_connectivity", "pods reach pods on every node", nodes.node_connectivity),
+    Check("clock_spread", "the clocks agree", nodes.clock_spread, True),
+)
+
+
+def health(facts: Facts) -> tuple[Result, ...]:
+    """Run every check, in order."""
+    return tuple(_run(check, facts) for check in CHECKS)
+
+
+def _run(check: Check, facts: Facts) -> Result:
+    findings: list[Finding] = []
+    seen: list[str] = []
+    for item in check.look(facts):
+        if isinstance(item, Skipped):
+            return Result(check, "skipped", item.why)
+        if isinstance(item, Finding):
+            findings.append(item)
+        else:
+            seen.append(item)
+    worst = {finding.severity for finding in findings}
+    state: State = "error" if "error" in worst else "warning" if worst else "ok"
+    return Result(check, state, "; ".join(seen), tuple(findings))
+
+
+def before_change(
+    desired: Desired,
+    observed: Observed,
+    *,
+    certificate: BackendCertificate | None = None,
+    control_host: Mapping[str, tuple[str, ...]] | None = None,
+    clock: float | None = None,
+) -> tuple[Finding, ...]:
+    """What a plan of a site with ``runai:`` has to say before the first change.
+
+    Errors forbid step ``runai`` and nothing else. Once the backend is there they are warnings: it
+    must be healed all the same.
+
+    Args:
+        desired: site, release and bundle.
+        observed: photographs and the cluster's state.
+        certificate: the one that the site names, if it names one.
+        control_host: name -> its addresses, as the control host resolves it; None: not asked.
+        clock: the control host's clock, UTC epoch seconds.
+    """
+    if desired.site.settings.runai is None:
+        return ()
+    facts = Facts(desired, observed, control_host, None, certificate, clock)
+    return tuple(
+        replace(finding, step=STEP, severity="warning" if facts.has_backend else finding.severity)
+        for check in CHECKS
+        if check.early
+        for finding in _run(check, facts).findings
+    )

@@ -1,0 +1,143 @@
+"""What the checks may look at, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Literal
+
+from appliance.model import groups
+from appliance.model.cluster import Cluster
+from appliance.model.preflight.finding import Finding
+from appliance.model.runai_versions import Version, version_of_bundle
+from appliance.model.site_runai import Runai
+
+if TYPE_CHECKING:
+    from appliance.model.backend_certificate import BackendCertificate
+    from appliance.model.desired import Desired
+    from appliance.model.observation import PodView
+    from appliance.model.photograph import Photograph
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+    from appliance.model.surroundings import Surroundings
+
+State = Literal["ok", "warning", "error", "skipped"]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A check that cannot be judged, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that was seen; what nobody looked at is None.
+
+    Attributes:
+        control_host: name -> its addresses, as the control host resolves it.
+        pods: what pods on every node saw.
+        certificate: the backend's, when the site names one.
+        clock: the control host's clock, UTC epoch seconds.
+    """
+
+    desired: Desired
+    observed: Observed
+    control_host: Mapping[str, tuple[str, ...]] | None = None
+    pods: PodView | None = None
+    certificate: BackendCertificate | None = None
+    clock: float | None = None
+
+    @property
+    def site(self) -> Site:
+        """The site asked for."""
+        return self.desired.site
+
+    @property
+    def runai(self) -> Runai:
+        """What the site says of Run:ai."""
+        return self.site.settings.runai or Runai()
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster, when its API answered."""
+        found = self.observed.cluster
+        return found if isinstance(found, Cluster) else None
+
+    @property
+    def surroundings(self) -> Surroundings | None:
+        """What Run:ai meets there."""
+        return self.cluster.surroundings if self.cluster else None
+
+    @property
+    def has_backend(self) -> bool:
+        """Whether the backend is installed already."""
+        return self.surroundings is not None and self.surroundings.has_backend
+
+    @property
+    def bundle_name(self) -> str | None:
+        """File name of the vendor bundle that the site names."""
+        given = self.runai.vendor_bundle
+        return PurePath(given).name if given else None
+
+    @property
+    def vendor_version(self) -> Version | None:
+        """The version that the vendor bundle's name tells."""
+        return version_of_bundle(self.bundle_name) if self.bundle_name else None
+
+    @property
+    def backend_addresses(self) -> tuple[str, ...]:
+        """Where the backend answers: as the site says, else on its system nodes."""
+        if self.runai.address is not None:
+            return (str(self.runai.address),)
+        return tuple(node.ip for node in self.system_nodes)
+
+    @property
+    def system_nodes(self) -> tuple[Node, ...]:
+        """The nodes for Run:ai's own software, by the inventory."""
+        named = self.site.in_group(groups.SYSTEM_NODES)
+        if named or not self.runai.system_on_control_plane:
+            return named
+        return self.site.control_plane
+
+    def members(self) -> Iterator[tuple[Node, Photograph]]:
+        """The nodes of the cluster that could be photographed."""
+        for node in self.site.cluster_members:
+            photo = self.observed.photographs.get(node.name)
+            if photo is not None:
+                yield node, photo
+
+    def ssh(self, node: Node, command: str) -> str:
+        """A command to run on a node."""
+        return f"ssh {self.site.settings.ssh.user}@{node.ip} {command}"
+
+
+Look = Callable[[Facts], Iterator["Finding | Skipped | str"]]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: what findings and documents call it.
+        asks: what is true when it is fine, for people.
+        early: it speaks before the first change, too.
+    """
+
+    name: str
+    asks: str
+    look: Look
+    early: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one check said; ``seen`` is what was fine, or why it was skipped."""
+
+    check: Check
+    state: State
+    seen: str = ""
+    findings: tuple[Finding, ...] = ()

@@ -1,0 +1,90 @@
+"""The backend's name and its certificate: who resolves it, and to what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from appliance.model.backend_certificate import certificate_faults
+from appliance.model.health.facts import Facts, Skipped
+from appliance.model.preflight.finding import Finding, Severity
+
+CONTROL_HOST = "control host"
+
+
+def certificate(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """Its chain, its names, its key and its time."""
+    found = facts.certificate
+    if found is None or facts.clock is None:
+        yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
+        return
+    domain, days = facts.site.runai_domain, facts.runai.certificate_minimum_days
+    for fault in certificate_faults(found, domain, facts.clock, days):
+        yield Finding(CONTROL_HOST, "certificate", *fault)
+    if not found.unreadable:
+        yield f"for {', '.join(found.names) or 'no name'}, signed by {found.links[-1].issuer}"
+
+
+def dns_control_host(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """People open the backend's page by its name."""
+    if facts.control_host is None:
+        yield Skipped("not asked")
+        return
+    found = facts.control_host.get(facts.site.runai_domain, ())
+    # A laptop without the site's DNS can carry out an install; a wrong answer is another matter.
+    yield _judge(facts, "dns_control_host", CONTROL_HOST, found, "warning")
+
+
+def dns_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """The API server and the kubelets ask their own node's resolver."""
+    domain = facts.site.runai_domain
+    asked = False
+    for node, photo in facts.members():
+        resolved = photo.at("resolver.resolves")
+        if resolved is None or domain not in resolved:
+            continue
+        asked = True
+        yield _judge(facts, "dns_nodes", node.name, resolved[domain])
+    if not asked:
+        yield Skipped("no node was asked for it")
+
+
+def dns_pods(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """Run:ai's own pods ask CoreDNS; names in a node's /etc/hosts do not help them."""
+    if facts.pods is None:
+        yield Skipped("no pods were started")
+        return
+    for node, names in sorted(facts.pods.names.items()):
+        found = names.get(facts.site.runai_domain, ())
+        yield _judge(facts, "dns_pods", node, found)
+    if not facts.pods.names:
+        yield Skipped("no pod came to asking")
+
+
+def _judge(
+    facts: Facts, check: str, who: str, found: Sequence[str], unanswered: Severity = "error"
+) -> Finding | str:
+    domain, expected = facts.site.runai_domain, facts.backend_addresses
+    where = " in a pod" if check == "dns_pods" else ""
+    if found and (set(found) <= set(expected) or not expected):
+        return f"{who}: {', '.join(found)}"
+    right = f"{domain} to be {' or '.join(expected) or 'an address of a system node'}"
+    if found:
+        return Finding(
+            who,
+            check,
+            "error",
+            f"{domain} pointing to {', '.join(found)}{where}",
+            right,
+            f"correct the DNS record of {domain}, or runai.address in site.yml",
+        )
+    if facts.runai.own_dns and not facts.has_backend:
+        return f"{who}: not yet; own_dns will answer"
+    return Finding(
+        who,
+        check,
+        unanswered,
+        f"no answer for {domain}{where}",
+        right,
+        f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
+        "without DNS",
+    )

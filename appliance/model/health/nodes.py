@@ -1,0 +1,265 @@
+"""What every node has to be: reachable by pods, trusting, in time; and which carries what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from appliance.model import groups, postconditions
+from appliance.model.backend_certificate import DAY
+from appliance.model.health.facts import Facts, Skipped
+from appliance.model.preflight.finding import Finding
+from appliance.model.preflight.naming import ANSWER_SECONDS
+
+SYSTEM_LABEL = "node-role.kubernetes.io/runai-system"
+SPREAD_ERROR_SECONDS = 60.0
+SPREAD_WARNING_SECONDS = 1.0
+CERTIFICATES_WARNING_DAYS = 60
+CERTIFICATES_ERROR_DAYS = 30
+
+
+def system_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """None is no place at all, one is a place that takes the database with it when it fails."""
+    control_plane = {node.name for node in facts.site.control_plane}
+    if not facts.runai.system_on_control_plane:
+        labelled = facts.surroundings.system_labelled if facts.surroundings else ()
+        named = {node.name for node in facts.system_nodes}
+        for name in sorted(control_plane & ({*labelled} | named)):
+            yield Finding(
+                name,
+                "system_nodes",
+                "error",
+                "a control-plane node as a system node",
+                "a worker: the backend's port 443 and its load are the API server's rivals",
+                f"take it out of system_nodes, and: kubectl label node {name} {SYSTEM_LABEL}-; or "
+                "knowingly: runai.system_on_control_plane: true in site.yml",
+            )
+    found = facts.system_nodes
+    if not found:
+        yield Finding(
+            "site",
+            "system_nodes",
+            "error",
+            "no system node",
+            "at least one worker for Run:ai's own software, two or more in production",
+            "put workers into the group system_nodes of hosts.yml (system_nodes_shared: true lets "
+            "a GPU worker be one)",
+        )
+        return
+    if len(found) == 1:
+        yield Finding(
+            found[0].name,
+            "system_nodes",
+            "warning",
+            "the only system node",
+            "two or more: while it is away, there is no login, no scheduling and no database",
+            "put a second worker into the group system_nodes of hosts.yml",
+        )
+    for node in found:
+        if node.name in control_plane and facts.runai.system_on_control_plane:
+            yield Finding(
+                node.name,
+                "system_nodes",
+                "warning",
+                "a control-plane node as a system node",
+                "a worker: port 443 and the load of Run:ai's own pods are the API server's rivals",
+                "nothing to do: runai.system_on_control_plane in site.yml says so",
+            )
+        elif groups.GPU_WORKERS in node.groups:
+            yield Finding(
+                node.name,
+                "system_nodes",
+                "warning",
+                "a GPU worker that is a system node, too",
+                "a node of its own: Run:ai's own pods take CPU and memory from jobs",
+                "nothing to do on an appliance of two servers",
+            )
+    yield ", ".join(node.name for node in found)
+
+
+def gpu_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """What the scheduler can give out is what is on PCI."""
+    surroundings = facts.surroundings
+    if surroundings is None:
+        yield Skipped("no cluster answers")
+        return
+    gpu = facts.site.settings.gpu
+    opted_out = gpu.opted_out if gpu else ()
+    wanted = [n for n in facts.site.in_group(groups.GPU_WORKERS) if n.name not in opted_out]
+    if not wanted:
+        yield Finding(
+            "site",
+            "gpu_nodes",
+            "warning",
+            "no GPU worker",
+            "at least one",
+            "put the nodes with GPUs into the group gpu_workers of hosts.yml",
+        )
+    for node in wanted:
+        count = surroundings.gpus.get(node.name, 0)
+        photo = facts.observed.photographs.get(node.name)
+        cards = len(photo.items("gpus")) if photo else 0
+        if not count:
+            yield Finding(
+                node.name,
+                "gpu_nodes",
+                "error",
+                f"no allocatable nvidia.com/gpu, and {cards} GPUs on PCI",
+                "a GPU worker whose GPUs can be asked for",
+                "appliance install --only gpu" if gpu else "add gpu: {} to site.yml, and install",
+            )
+        elif cards and count != cards:
+            yield Finding(
+                node.name,
+                "gpu_nodes",
+                "warning",
+                f"{count} allocatable of {cards} GPUs on PCI",
+                "as many as there are, unless MIG divides them",
+                facts.ssh(node, "nvidia-smi -L"),
+            )
+        else:
+            yield f"{node.name}: {count}"
+
+
+def registry(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """It answers, holds what it must, and every member trusts it."""
+    for node, _photo in facts.members():
+        for text in postconditions.registry(node, facts.desired, facts.observed):
+            yield Finding(
+                node.name,
+                "registry",
+                "error",
+                text,
+                f"{facts.site.settings.registry} to answer, and to hold every image",
+                "appliance install --only registry",
+            )
+    yield facts.site.settings.registry
+
+
+def ca_trust(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """One CA, known to every node's system and to its Docker."""
+    found = {node.name: photo.at("trust.site_ca_sha256") for node, photo in facts.members()}
+    for node, photo in facts.members():
+        own = found[node.name]
+        docker = (photo.at("trust.docker") or {}).get(facts.site.settings.registry)
+        lacks = [
+            where
+            for where, there in (
+                ("in /etc/appliance", own is not None),
+                (f"for Docker and {facts.site.settings.registry}", docker == own),
+            )
+            if not there
+        ]
+        if lacks:
+            yield Finding(
+                node.name,
+                "ca_trust",
+                "error",
+                f"no CA of the site {lacks[0]}",
+                "the site's CA wherever a program looks for it",
+                "appliance install --until registry",
+            )
+    if len(set(found.values())) > 1:
+        yield Finding(
+            "site",
+            "ca_trust",
+            "error",
+            f"{len(set(found.values()))} different CAs on its nodes",
+            "one and the same",
+            "appliance install --until registry",
+        )
+    yield f"{len(found)} nodes"
+
+
+def kubernetes_certificates(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """The cluster's own certificates end after a year, and nothing renews them unasked."""
+    soonest: tuple[float, str] | None = None
+    for node, photo in facts.members():
+        ends = [
+            (datetime.fromisoformat(entry["not_after"]).timestamp(), str(entry["path"]))
+            for entry in photo.items("kubernetes.pki")
+            if entry.get("not_after")
+        ]
+        if not ends or photo.epoch is None:
+            continue
+        end, path = min(ends)
+        left = (end - photo.epoch) / DAY
+        soonest = min(soonest or (left, path), (left, path))
+        if left < CERTIFICATES_WARNING_DAYS:
+            yield Finding(
+                node.name,
+                "kubernetes_certificates",
+                "error" if left < CERTIFICATES_ERROR_DAYS else "warning",
+                f"{path}, which ends in {left:.0f} days",
+                f"at least {CERTIFICATES_WARNING_DAYS} days for each certificate of Kubernetes",
+                facts.ssh(node, "sudo kubeadm certs renew all")
+                + "; then restart its control-plane pods",
+            )
+    if soonest is None:
+        yield Skipped("no certificate was seen")
+        return
+    yield f"the first ends in {soonest[0]:.0f} days ({soonest[1]})"
+
+
+def node_connectivity(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """A pod on every node reached every other, a service address and the cluster's DNS."""
+    if facts.pods is None:
+        yield Skipped("no pods were started")
+        return
+    for text in facts.pods.faults:
+        node, _, what = text.partition(": ")
+        yield Finding(
+            node,
+            "node_connectivity",
+            "error",
+            what or text,
+            "an answer from every other node's pod: UDP 8472 between the nodes, all else within",
+            "is UDP 8472 open, and is flannel on the right interface (network.interface)? "
+            "kubectl get pods -n kube-flannel -o wide",
+        )
+    if facts.pods.asked:
+        yield f"{len(facts.pods.asked)} nodes, each with all"
+    else:
+        yield Skipped("no node is Ready for a pod")
+
+
+def clock_spread(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """Tokens and certificates are judged by clocks that must not be a minute apart."""
+    ahead = {
+        node.name: photo.epoch - photo.received_at
+        for node, photo in facts.members()
+        if photo.epoch is not None and photo.received_at is not None
+    }
+    if len(ahead) < 2:
+        yield Skipped("fewer than two clocks were seen")
+        return
+    first, last = min(ahead, key=ahead.__getitem__), max(ahead, key=ahead.__getitem__)
+    spread = ahead[last] - ahead[first]
+    # Photographs are a few seconds old when they arrive; chrony knows its own error better.
+    kept = [
+        float(offset)
+        for _, photo in facts.members()
+        if (offset := photo.at("clock.offset_seconds")) is not None
+    ]
+    fine = max(kept) - min(kept) if kept else 0.0
+    if spread >= SPREAD_ERROR_SECONDS or fine >= SPREAD_ERROR_SECONDS:
+        yield Finding(
+            last,
+            "clock_spread",
+            "error",
+            f"a clock {max(spread, fine):.0f} s away from that of {first}",
+            f"less than {SPREAD_ERROR_SECONDS:.0f} s between any two nodes",
+            facts.ssh(facts.site.node(last), "chronyc tracking"),
+        )
+    elif spread > ANSWER_SECONDS or fine > SPREAD_WARNING_SECONDS:
+        apart = spread if spread > ANSWER_SECONDS else fine
+        yield Finding(
+            last,
+            "clock_spread",
+            "warning",
+            f"a clock {apart:.1f} s away from that of {first}",
+            f"less than {SPREAD_WARNING_SECONDS:.0f} s: logins go round in circles otherwise",
+            facts.ssh(facts.site.node(last), "chronyc tracking"),
+        )
+    else:
+        yield f"{len(ahead)} nodes; chrony keeps {len(kept)} of them within {fine:.3f} s"

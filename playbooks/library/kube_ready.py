@@ -1,0 +1,242 @@
+#!/usr/bin/python
+"""Ansible module: wait until the workloads of a namespace are ready, and say why they are not."""
+
+from __future__ import annotations
+
+import time
+
+from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: kube_ready
+short_description: Wait for the workloads of a namespace, with reasons
+description:
+  - Succeeds when every Deployment, StatefulSet and DaemonSet of the namespace is ready, and every
+    Job has completed; there must be at least one of them.
+  - A thing that does not heal by waiting (an image that cannot be pulled, a claim that cannot be
+    bound, a container that ends again and again, a certificate that expires meanwhile) is told as
+    what it is as soon as it has lasted C(fault_seconds), not as a timeout.
+options:
+  namespace: {description: The namespace, type: str, required: true}
+  certificate:
+    description: A certificate (PEM) whose expiry is watched while waiting.
+    type: path
+  timeout_seconds: {description: How long to wait, type: int, default: 600}
+  fault_seconds:
+    description: How long a fault that waiting does not heal may last.
+    type: int
+    default: 60
+  kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
+  kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
+  patience_seconds:
+    description: How long an API server that is not ready is waited for.
+    type: int
+    default: 60
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Wait for the backend
+  kube_ready:
+    namespace: runai-backend
+    timeout_seconds: 900
+"""
+
+RETURN = r"""
+workloads: {description: What is ready now, as kind/name, type: list, returned: success}
+waited_seconds: {description: How long it took, type: float, returned: success}
+"""
+
+PULL = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull")
+MANY_RESTARTS = 3
+WORDS = 300
+
+
+def unready(workload):
+    """Return what one workload still lacks, or None."""
+    kind, status = workload["kind"], workload.get("status", {})
+    name = "%s %s" % (kind.lower(), workload["metadata"]["name"])
+    if kind == "Job":
+        done = any(
+            c["type"] == "Complete" and c["status"] == "True" for c in status.get("conditions", [])
+        )
+        return None if done else "%s has not completed" % name
+    if kind == "DaemonSet":
+        want, have = status.get("desiredNumberScheduled"), status.get("numberReady", 0)
+    else:
+        want, have = workload["spec"].get("replicas", 1), status.get("readyReplicas", 0)
+    seen = status.get("observedGeneration") == workload["metadata"].get("generation")
+    if want is None or not seen:
+        return "%s was not looked at yet" % name
+    return None if have >= want else "%s: %d of %d are ready" % (name, have, want)
+
+
+def container_fault(pod, status):
+    """Return (fault, needs_log) of one container, or None when it is well or only starting."""
+    name = "pod %s" % pod["metadata"]["name"]
+    waiting = status.get("state", {}).get("waiting") or {}
+    reason = waiting.get("reason", "")
+    if reason in PULL:
+        image = status.get("image") or "its image"
+        return "%s cannot pull %s: %s" % (name, image, waiting.get("message", reason)), False
+    if reason == "CreateContainerConfigError":
+        return "%s cannot start: %s" % (name, waiting.get("message", reason)), False
+    if status.get("restartCount", 0) >= MANY_RESTARTS and not status.get("ready"):
+        ended = status.get("lastState", {}).get("terminated") or {}
+        code = ended.get("exitCode", "unknown")
+        text = "%s: container %s ended %d times, last with code %s"
+        return text % (name, status["name"], status["restartCount"], code), True
+    return None
+
+
+def pod_faults(pods):
+    """Return (fault, pod, container or None) for each thing that waiting does not heal."""
+    found = []
+    for pod in pods:
+        status = pod.get("status", {})
+        if status.get("phase") == "Succeeded":
+            continue
+        statuses = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
+        for one in statuses:
+            fault = container_fault(pod, one)
+            if fault:
+                found.append((fault[0], pod["metadata"]["name"], one["name"] if fault[1] else None))
+        for condition in status.get("conditions", []):
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                message = condition.get("message", condition.get("reason", ""))
+                text = "pod %s has no node: %s" % (pod["metadata"]["name"], message)
+                found.append((text, pod["metadata"]["name"], None))
+    return found
+
+
+def claim_faults(claims, events):
+    """Return one sentence for each claim that is not bound, with the latest event about it."""
+    found = []
+    for claim in claims:
+        phase = claim.get("status", {}).get("phase")
+        if phase == "Bound":
+            continue
+        name = claim["metadata"]["name"]
+        about = [
+            event
+            for event in events
+            if event["involvedObject"].get("kind") == "PersistentVolumeClaim"
+            and event["involvedObject"].get("name") == name
+        ]
+        about.sort(key=lambda event: event.get("lastTimestamp") or "")
+        why = about[-1]["message"] if about else "no volume fits it"
+        found.append("claim %s is %s, not bound: %s" % (name, phase, why[:WORDS]))
+    return found
+
+
+def expiry(run, path):
+    """Return a callable that says whether the certificate has expired: a sentence, or None."""
+
+    def ask():
+        rc, out, err = run(["openssl", "x509", "-in", path, "-noout", "-enddate", "-checkend", "0"])
+        if "notAfter=" not in out:
+            return "the certificate %s cannot be read: %s" % (path, err.strip())
+        ends = out.partition("notAfter=")[2].splitlines()[0]
+        return "the certificate %s expired at %s" % (path, ends) if rc else None
+
+    return ask
+
+
+class Namespace:
+    """What is in one namespace, asked with kubectl."""
+
+    def __init__(self, kubectl, name):
+        self._kubectl = kubectl
+        self._name = name
+
+    def _list(self, kind):
+        return (self._kubectl.get(kind, "--namespace=" + self._name) or {}).get("items", [])
+
+    def workloads(self):
+        """Return what must become ready."""
+        return self._list("deployments,statefulsets,daemonsets,jobs")
+
+    def faults(self):
+        """Return what waiting does not heal."""
+        claims = claim_faults(self._list("persistentvolumeclaims"), self._list("events"))
+        pods = pod_faults(self._list("pods"))
+        return claims + [text + self._last_words(pod, name) for text, pod, name in pods]
+
+    def _last_words(self, pod, container):
+        if container is None:
+            return ""
+        argv = ["logs", "--namespace=" + self._name, pod, "--container=" + container, "--tail=3"]
+        for previous in (["--previous"], []):
+            try:
+                _, out = self._kubectl.call(argv + previous)
+            except KubectlError:
+                continue
+            if out.strip():
+                return ": %s" % " / ".join(out.split("\n")).strip(" /")[-WORDS:]
+        return ""
+
+
+def wait(namespace, expired, timeout_seconds, fault_seconds, clock=time):
+    """Return (workloads, faults): faults is empty when all are ready.
+
+    A fault is believed when it has been there for ``fault_seconds`` without a pause.
+    """
+    until, since = clock.monotonic() + timeout_seconds, {}
+    while True:
+        over = expired()
+        if over:
+            return [], [over]
+        workloads = namespace.workloads()
+        open_points = [text for text in map(unready, workloads) if text]
+        if workloads and not open_points:
+            return ["%s/%s" % (w["kind"].lower(), w["metadata"]["name"]) for w in workloads], []
+        faults, now = namespace.faults(), clock.monotonic()
+        # The beginning of a sentence says what it is about; its end may change with every look.
+        since = {subject: since.get(subject, now) for subject in map(_subject, faults)}
+        lasting = [fault for fault in faults if now - since[_subject(fault)] >= fault_seconds]
+        if lasting:
+            return [], lasting
+        if now >= until:
+            return [], faults + (open_points or ["nothing was started there"])
+        clock.sleep(1)
+
+
+def _subject(fault):
+    return fault.partition(":")[0]
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=dict(
+            ARGUMENTS,
+            namespace={"type": "str", "required": True},
+            certificate={"type": "path"},
+            timeout_seconds={"type": "int", "default": 600},
+            fault_seconds={"type": "int", "default": 60},
+        ),
+        supports_check_mode=True,
+    )
+    want, started = module.params, time.monotonic()
+    path = want["certificate"]
+    expired = expiry(module.run_command, path) if path else lambda: None
+    if module.check_mode:
+        module.exit_json(changed=False)
+    try:
+        ready, faults = wait(
+            Namespace(Kubectl.of(module), want["namespace"]),
+            expired,
+            want["timeout_seconds"],
+            want["fault_seconds"],
+        )
+    except KubectlError as error:
+        module.fail_json(msg=str(error))
+    if faults:
+        module.fail_json(msg="%s: %s" % (want["namespace"], "; ".join(faults)))
+    waited = round(time.monotonic() - started, 1)
+    module.exit_json(changed=False, workloads=ready, waited_seconds=waited)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+#!/usr/bin/python
+"""Ansible module: let the vendor's runai-adm write the values of the backend."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tarfile
+from pathlib import Path
+
+from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: runai_values
+short_description: Run runai-adm generate-values, and keep what it wrote
+description:
+  - Takes C(runai-adm) out of the vendor's archive (or as it is), and runs it as the unit
+    C(appliance-runai-adm.service) in a folder that only root can read.
+  - Runs it again only when the program, its arguments, or a file they name is another.
+  - The file is the vendor's - it is not read here.
+options:
+  program: {description: runai-adm itself or the archive it is in, type: path, required: true}
+  arguments:
+    description: Its arguments. Never a secret.
+    type: list
+    elements: str
+    required: true
+  environment: {description: Variables beside, type: dict, default: {}}
+  inputs: {description: Files that the arguments name, type: list, elements: path, default: []}
+  directory: {description: Where it runs, type: path, required: true}
+  output: {description: The file that it writes there, type: str, required: true}
+  deadline_seconds: {description: How long to wait for it, type: int, default: 120}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Write the values of the backend
+  runai_values:
+    program: /var/lib/appliance/runai/2.7.14/deploy/runai-admin-cli-2.7.14-linux-amd64.tar.gz
+    arguments: [generate-values, --domain, runai.rack.example, --airgapped]
+    directory: /etc/appliance/runai
+    output: runai-backend-values.yaml
+"""
+
+RETURN = r"""
+path: {description: The file, type: str, returned: always}
+digest: {description: sha256 of it, type: str, returned: when it is there}
+"""
+
+NAME = "runai-adm"
+
+
+class ValuesError(Exception):
+    """There is no runai-adm, or it did not write what it should."""
+
+
+def sha256(path):
+    """Return the sha256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        for part in iter(lambda: stream.read(1 << 20), b""):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def request_digest(program, arguments, inputs):
+    """Return the digest by which two requests are the same request."""
+    parts = [sha256(program), list(arguments), [sha256(path) for path in inputs]]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def take_program(source, target):
+    """Put runai-adm at ``target``.
+
+    Raises:
+        ValuesError: the archive has none.
+    """
+    new = target.with_name(target.name + ".new")
+    if tarfile.is_tarfile(str(source)):
+        with tarfile.open(str(source)) as archive:
+            member = next(
+                (m for m in archive if m.isfile() and Path(m.name).name == NAME),
+                None,
+            )
+            if member is None:
+                raise ValuesError("%s has no %s in it" % (source, NAME))
+            with new.open("wb") as stream:
+                shutil.copyfileobj(archive.extractfile(member), stream)
+    else:
+        shutil.copyfile(str(source), str(new))
+    new.chmod(0o700)
+    new.replace(target)
+
+
+def private(directory):
+    """Make the folder, for root alone."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+
+
+def generate(want, run):
+    """Write the values; return whether it was needed.
+
+    Raises:
+        ValuesError, JobError: it could not be done.
+    """
+    directory = Path(want["directory"])
+    output, stamp = directory / want["output"], directory / (want["output"] + ".request")
+    digest = request_digest(
+        Path(want["program"]),
+        [*want["arguments"], want["environment"]],
+        [Path(path) for path in want["inputs"]],
+    )
+    if output.is_file() and stamp.is_file() and stamp.read_text() == digest:
+        return False
+    private(directory)
+    if stamp.exists():
+        stamp.unlink()
+    take_program(Path(want["program"]), directory / NAME)
+    job = NodeJob(NAME, run, python=sys.executable)
+    command = [str(directory / NAME), *want["arguments"]]
+    result, _ = job.run(command, want["environment"], str(directory), want["deadline_seconds"])
+    if result["rc"] != 0:
+        raise ValuesError(explain(result))
+    if not output.is_file():
+        said = (result["stdout"] + result["stderr"]).strip()[-300:]
+        raise ValuesError("%s ended well and wrote no %s: %s" % (NAME, output.name, said))
+    output.chmod(0o600)
+    handle = os.open(str(stamp), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w") as stream:
+        stream.write(digest)
+    return True
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "program": {"type": "path", "required": True},
+            "arguments": {"type": "list", "elements": "str", "required": True},
+            "environment": {"type": "dict", "default": {}},
+            "inputs": {"type": "list", "elements": "path", "default": []},
+            "directory": {"type": "path", "required": True},
+            "output": {"type": "str", "required": True},
+            "deadline_seconds": {"type": "int", "default": 120},
+        },
+        supports_check_mode=True,
+    )
+    want = module.params
+    path = Path(want["directory"]) / want["output"]
+    if module.check_mode:
+        module.exit_json(changed=not path.exists(), path=str(path))
+    try:
+        changed = generate(want, module.run_command)
+    except (ValuesError, JobError, OSError, tarfile.TarError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=changed, path=str(path), digest=sha256(path))
+
+
+if __name__ == "__main__":
+    main()

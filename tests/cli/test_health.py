@@ -1,0 +1,188 @@
+"""``appliance health``: its words, its exit codes, its JSON. The real thing: tests/lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.ssh import SshNodes
+from appliance.cli import exits
+from appliance.cli.app import Application, Connected
+from appliance.model.cluster import ClusterState
+from appliance.model.desired import Desired
+from appliance.model.health.facts import Facts
+from appliance.model.observation import Fault, Look, PodView
+from appliance.model.photograph import Photograph
+from appliance.model.preflight import Finding
+from appliance.model.site import Node, Site
+from tests.unit.health import scene
+
+HEALTH = ["health", "--site", "/nowhere/rack"]
+
+
+@dataclass
+class FakeSite:
+    """A site that is looked at: nodes, cluster and pods of a case in one."""
+
+    facts: Facts
+    faults: tuple[Fault, ...] = ()
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def site(self) -> Site:
+        return self.facts.site
+
+    @property
+    def wish(self) -> Desired:
+        return self.facts.desired
+
+    @property
+    def nodes(self) -> FakeSite:
+        return self
+
+    @property
+    def cluster(self) -> FakeSite:
+        return self
+
+    def look(self, _nodes: Sequence[Node]) -> Look:
+        return Look(self.facts.observed.photographs, self.faults)
+
+    def read(self, _photographs: Mapping[str, Photograph]) -> ClusterState:
+        return self.facts.observed.cluster
+
+    def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
+        assert list(nodes) == ["cp1", "w1", "w2"]
+        self.asked.append((image, names[0]))
+        assert self.facts.pods is not None
+        return self.facts.pods
+
+
+Scene = Callable[..., FakeSite]
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """A site of a case, which the command line finds at any directory."""
+
+    def make(*, faults: tuple[Fault, ...] = (), **case: Any) -> FakeSite:
+        found = FakeSite(scene.facts(case), faults)
+        monkeypatch.setattr(Application, "connect", lambda _self, _directory: found)
+        answer = dict(found.facts.control_host or {})
+        monkeypatch.setattr("appliance.adapters.control_host.resolve", lambda _names: answer)
+        return found
+
+    for name in ("APPLIANCE_SITE", "APPLIANCE_OUTPUT"):
+        monkeypatch.delenv(name, raising=False)
+    return make
+
+
+def test_a_site_in_order_ends_with_0(given: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    rack = given()
+    assert exits.run(HEALTH) == 0
+    said = capsys.readouterr()
+    assert "cluster_version" in said.out
+    assert "Run:ai 2.8 takes 1.21 to 1.24" in said.out
+    assert said.err == ""
+    image, name = rack.asked[0]
+    assert image.startswith("registry.rack.test:5000/busybox@sha256:")
+    assert name == "runai.rack.test"
+
+
+def test_an_error_ends_with_5_and_one_sentence(
+    given: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}, surroundings={"gpus": {}})
+    assert exits.run(HEALTH) == 5
+    said = capsys.readouterr()
+    assert "error: site: system_nodes: found no system node" in said.out
+    assert "   hint: put workers into the group system_nodes" in said.out
+    assert said.err.startswith("error: not ready for runai: site: system_nodes: found no system")
+    assert "(and 1 more)" in said.err
+    assert len(said.err.splitlines()) <= 4
+
+
+def test_warnings_alone_end_with_0(given: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    given(control_host=[])
+    assert exits.run(HEALTH) == 0
+    assert "warning: control host: dns_control_host: found no answer" in capsys.readouterr().out
+
+
+def test_json_keeps_its_keys(given: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    given(surroundings={"ingress_classes": [{"name": "nginx"}], "gpus": {"w1": 2}})
+    assert exits.run([*HEALTH, "--output", "json"]) == 5
+    found = json.loads(capsys.readouterr().out)
+    keys = {"site", "stage", "healthy", "checks", "unreachable", "vendor_diagnostics"}
+    assert set(found) == keys
+    assert (found["site"], found["stage"], found["healthy"]) == ("rack", "runai", False)
+    check = next(one for one in found["checks"] if one["check"] == "ingress_class")
+    assert set(check) == {"check", "asks", "state", "seen", "findings"}
+    assert set(check["findings"][0]) == {
+        *("node", "check", "severity", "seen", "expected", "hint"),
+    }
+
+
+def test_pods_are_not_started_when_they_are_not_wanted(
+    given: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rack = given()
+    assert exits.run([*HEALTH, "--without-pods", "-o", "json"]) == 0
+    assert rack.asked == []
+    states = {c["check"]: c["state"] for c in json.loads(capsys.readouterr().out)["checks"]}
+    assert states["dns_pods"] == states["node_connectivity"] == "skipped"
+
+
+def test_a_node_that_does_not_answer_is_a_fault(
+    given: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(faults=(Fault("w2", "w2 (198.18.7.22): no SSH on port 22", "ping it"),), away=["w2"])
+    assert exits.run(HEALTH) == 5
+    assert "unreachable: w2 (198.18.7.22): no SSH" in capsys.readouterr().out
+
+
+def test_a_site_that_does_not_ask_for_runai_is_refused(
+    given: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(site={"runai": None})
+    assert exits.run(HEALTH) == 3
+    assert "has no section runai" in capsys.readouterr().err
+
+
+def test_the_vendors_tool_must_be_a_file(given: Scene, tmp_path: Path) -> None:
+    given()
+    assert exits.run([*HEALTH, "--run-vendor-diagnostics", str(tmp_path / "none")]) == 2
+
+
+def test_an_unknown_stage_is_a_typing_error(given: Scene) -> None:
+    given()
+    assert exits.run([*HEALTH, "--stage", "moon"]) == 2
+
+
+def test_a_plan_of_a_site_that_asks_for_runai_says_what_it_misses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("appliance.adapters.control_host.resolve", lambda _names: {})
+    seen = scene.facts({"groups": {"w1": ["gpu_workers"], "w2": ["cpu_workers"]}})
+    found = _preflight(seen)
+    assert {f.check: f.step for f in found}["system_nodes"] == "runai"
+    without = scene.facts({"site": {"runai": None}})
+    assert [finding for finding in _preflight(without) if finding.step] == []
+
+
+def _preflight(seen: Facts) -> Sequence[Finding]:
+    """What the command line's own preflight says of a case."""
+    nodes = SshNodes(seen.site)
+    connected = Connected(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
+    return connected.preflight(seen.desired, seen.observed.photographs, seen.observed)
+
+
+def test_help_says_what_it_starts_in_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exits.run(["health", "-h"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "in a namespace that is deleted at the end" in said
+    assert "Example: appliance health" in said

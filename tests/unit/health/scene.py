@@ -1,0 +1,128 @@
+"""What was seen in a case: a site that is in order, with what the case changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from appliance.model.backend_certificate import BackendCertificate, Link
+from appliance.model.cluster import Cluster, ClusterState, NoCluster
+from appliance.model.desired import Desired
+from appliance.model.health.facts import Facts
+from appliance.model.observation import PodView
+from appliance.model.photograph import Photograph
+from appliance.model.postconditions import Observed
+from appliance.model.site import Node
+from appliance.model.surroundings import Owned, Surroundings
+from tests import samples
+
+NOW = 1_800_000_000.0
+DOMAIN = "runai.rack.test"
+GROUPS = {
+    "cp1": ["control_plane", "services"],
+    "w1": ["gpu_workers", "system_nodes"],
+    "w2": ["cpu_workers", "system_nodes"],
+}
+
+
+def desired(case: dict[str, Any]) -> Desired:
+    """The wish of a case."""
+    settings = {
+        "runai": {"vendor_bundle": "/media/runai-2.8.12.tar.gz", **case.get("runai", {})},
+        "nfs": {"server": "198.18.7.11", "path": "/export"},
+        "gpu": {},
+        "system_nodes_shared": True,
+        **case.get("site", {}),
+    }
+    site = samples.site(1, 2, **settings)
+    groups = GROUPS | case.get("groups", {})
+    nodes = tuple(dataclasses.replace(n, groups=frozenset(groups[n.name])) for n in site.nodes)
+    return samples.desired(dataclasses.replace(site, nodes=nodes))
+
+
+def _document(node: Node, wish: Desired, changes: dict[str, Any]) -> dict[str, Any]:
+    document = samples.converged(node, wish)
+    document["resolver"]["resolves"] = {DOMAIN: ["198.18.7.21"]}
+    document["clock"] |= {"epoch": NOW, "offset_seconds": 0.0001}
+    ends = {"path": "/etc/kubernetes/pki/apiserver.crt", "not_after": "2028-01-10T00:00:00Z"}
+    document["kubernetes"]["pki"] = [ends] if node.name == "cp1" else []
+    if node.name == "w1":
+        document["gpus"] = [{"address": "0000:01:00.0"}, {"address": "0000:02:00.0"}]
+    for path, value in changes.items():
+        *parents, last = path.split("/")
+        part = document
+        for key in parents:
+            part = part[key]
+        part[last] = value
+    return document
+
+
+def _surroundings(changes: dict[str, Any]) -> Surroundings:
+    values: dict[str, Any] = {"gpus": {"w1": 2}, **changes}
+    for key in ("ingress_classes", "prometheuses"):
+        values[key] = tuple(Owned(**one) for one in values.get(key, ()))
+    for key in ("storage_classes", "default_storage_classes", "system_labelled"):
+        values[key] = tuple(values.get(key, ()))
+    return Surroundings(**values)
+
+
+def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
+    if case.get("cluster", "there") is None:
+        return NoCluster()
+    found = samples.cluster(wish)
+    nodes = {
+        name: dataclasses.replace(node, **case.get("members", {}).get(name, {}))
+        for name, node in found.nodes.items()
+    }
+    return Cluster(
+        nodes,
+        found.pods,
+        case.get("version", found.version),
+        found.pod_network,
+        surroundings=_surroundings(case.get("surroundings", {})),
+    )
+
+
+def _pods(case: dict[str, Any]) -> PodView | None:
+    given = case.get("pods", {})
+    if given is None:
+        return None
+    names = given.get("names", {name: ["198.18.7.21"] for name in GROUPS})
+    return PodView(
+        asked=tuple(given.get("asked", GROUPS)),
+        faults=tuple(given.get("faults", ())),
+        names={node: {DOMAIN: tuple(found)} for node, found in names.items()},
+    )
+
+
+def _certificate(case: dict[str, Any]) -> BackendCertificate | None:
+    if case.get("certificate") is None:
+        return None
+    good = {
+        "path": "/site/runai.pem",
+        "names": (DOMAIN,),
+        "links": (Link("CN=runai", "CN=Org CA", NOW - 86_400, NOW + 400 * 86_400),),
+        "authority": "CN=Org CA",
+        "trusted": True,
+    }
+    return BackendCertificate(**{**good, **case["certificate"]})
+
+
+def facts(case: dict[str, Any]) -> Facts:
+    """What was seen in a case."""
+    wish = desired(case)
+    seen = {
+        node.name: Photograph(
+            _document(node, wish, case.get("see", {}).get(node.name, {})), received_at=NOW
+        )
+        for node in wish.site.nodes
+        if node.name not in case.get("away", ())
+    }
+    return Facts(
+        wish,
+        Observed(seen, _cluster(case, wish)),
+        control_host={DOMAIN: tuple(case.get("control_host", ["198.18.7.21"]))},
+        pods=_pods(case),
+        certificate=_certificate(case),
+        clock=NOW,
+    )

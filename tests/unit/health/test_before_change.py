@@ -1,0 +1,88 @@
+"""What a plan of a site with ``runai:`` says and refuses before the first change."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from appliance.model.cluster import NoCluster
+from appliance.model.health import before_change
+from appliance.model.plan import Plan
+from appliance.model.planner import plan
+from appliance.model.postconditions import Observed
+from appliance.model.preflight import Finding
+from tests import samples
+from tests.unit.health import scene
+
+
+def _findings(**case: Any) -> tuple[Finding, ...]:
+    facts = scene.facts(case)
+    return before_change(
+        facts.desired,
+        facts.observed,
+        certificate=facts.certificate,
+        control_host=facts.control_host,
+        clock=facts.clock,
+    )
+
+
+def _errors(**case: Any) -> set[str]:
+    return {finding.check for finding in _findings(**case) if finding.severity == "error"}
+
+
+def _bare_plan(*findings: Finding) -> Plan:
+    wish = samples.desired()
+    seen = samples.photographs({node.name: samples.bare(node) for node in wish.site.nodes})
+    return plan(wish, Observed(seen, NoCluster()), findings)
+
+
+def test_what_the_issue_names_is_refused_before_any_change() -> None:
+    foreign = {"ingress_classes": [{"name": "nginx"}]}
+    elsewhere = {"w1": {"resolver/resolves": {scene.DOMAIN: ["203.0.113.9"]}}}
+    assert _errors(surroundings=foreign) == {"ingress_class"}
+    assert _errors(see=elsewhere) == {"dns_nodes"}
+    assert _errors(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}) == {"system_nodes"}
+    assert _errors(see={"w1": {"clock/epoch": scene.NOW + 90}}) == {"clock_spread"}
+    assert _errors(certificate={"trusted": False}) == {"certificate"}
+    assert _errors(runai={"vendor_bundle": "runai-2.17.1.tar"}) >= {"cluster_version"}
+    assert _errors() == set()
+
+
+def test_it_speaks_of_bare_nodes_as_well() -> None:
+    found = _errors(cluster=None, groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]})
+    assert found == {"system_nodes"}
+
+
+def test_what_only_a_cluster_or_pods_can_show_is_not_said_before() -> None:
+    late = {"nodes_ready", "gpu_nodes", "storage_class", "registry", "dns_pods"}
+    assert not late & {finding.check for finding in _findings(cluster=None, site={"nfs": None})}
+
+
+def test_an_installed_backend_can_be_healed_all_the_same() -> None:
+    there = {"releases": {"runai-backend/runai-backend": "deployed"}}
+    found = _findings(surroundings=there, certificate={"trusted": False})
+    assert [f.severity for f in found if f.check == "certificate"] == ["warning"]
+
+
+def test_a_site_without_runai_hears_nothing() -> None:
+    wish = samples.desired()
+    assert before_change(wish, Observed({}, NoCluster())) == ()
+
+
+def test_an_error_forbids_its_step_alone() -> None:
+    finding = Finding("w1", "clock_spread", "error", "90 s", "60 s", "date", "runai")
+    unplanned = _bare_plan(finding)
+    assert unplanned.refusals == ()
+    assert [warning.text for warning in unplanned.warnings] == [
+        "clock_spread: found 90 s, expected 60 s"
+    ]
+    planned = _bare_plan(dataclasses.replace(finding, step="host"))
+    assert [refusal.check for refusal in planned.refusals] == ["clock_spread"]
+    assert planned.warnings == ()
+    everywhere = _bare_plan(dataclasses.replace(finding, step=""))
+    assert [refusal.check for refusal in everywhere.refusals] == ["clock_spread"]
+
+
+def test_every_finding_before_the_change_is_of_step_runai() -> None:
+    found = _findings(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]})
+    assert {finding.step for finding in found} == {"runai"}

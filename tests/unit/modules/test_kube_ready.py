@@ -1,0 +1,189 @@
+"""Why a namespace is not ready: told as what it is, not as a timeout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+kube_ready = load("kube_ready")
+
+Objects = dict[str, Any]
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class FakeNamespace:
+    """Answers from data; after ``heals_after`` looks everything is ready."""
+
+    def __init__(self, workload: Objects, faults: list[str], heals_after: int = 10_000) -> None:
+        self.workload, self.found, self.looks, self.heals_after = workload, faults, 0, heals_after
+
+    def workloads(self) -> list[Objects]:
+        self.looks += 1
+        return [deployment(ready=1) if self.looks > self.heals_after else self.workload]
+
+    def faults(self) -> list[str]:
+        return self.found
+
+
+def never() -> str | None:
+    return None
+
+
+def deployment(ready: int, generation: int = 1) -> Objects:
+    return {
+        "kind": "Deployment",
+        "metadata": {"name": "web", "generation": generation},
+        "spec": {"replicas": 1},
+        "status": {"readyReplicas": ready, "observedGeneration": 1},
+    }
+
+
+def pod(**status: Any) -> Objects:
+    return {"metadata": {"name": "web-1"}, "status": {"phase": "Pending", **status}}
+
+
+def waiting(reason: str, message: str = "", **more: Any) -> Objects:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return pod(containerStatuses=[{"name": "web", "image": "r/web:1", "state": state, **more}])
+
+
+@pytest.mark.parametrize(
+    ("workload", "lacks"),
+    [
+        (deployment(ready=1), None),
+        (deployment(ready=0), "deployment web: 0 of 1 are ready"),
+        (deployment(ready=1, generation=2), "deployment web was not looked at yet"),
+        (
+            {"kind": "Job", "metadata": {"name": "seed"}, "status": {}},
+            "job seed has not completed",
+        ),
+        (
+            {
+                "kind": "Job",
+                "metadata": {"name": "seed"},
+                "status": {"conditions": [{"type": "Complete", "status": "True"}]},
+            },
+            None,
+        ),
+        (
+            {"kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {}, "status": {}},
+            "daemonset agent was not looked at yet",
+        ),
+    ],
+)
+def test_what_a_workload_lacks(workload: Objects, lacks: str | None) -> None:
+    assert kube_ready.unready(workload) == lacks
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (waiting("ContainerCreating"), []),
+        (
+            waiting("ImagePullBackOff", 'Back-off pulling image "r/web:1"'),
+            [('pod web-1 cannot pull r/web:1: Back-off pulling image "r/web:1"', None)],
+        ),
+        (
+            waiting("CrashLoopBackOff", restartCount=3, ready=False),
+            [("pod web-1: container web ended 3 times, last with code unknown", "web")],
+        ),
+        (waiting("CrashLoopBackOff", restartCount=1, ready=False), []),
+        (
+            waiting("CreateContainerConfigError", 'secret "runai-tls" not found'),
+            [('pod web-1 cannot start: secret "runai-tls" not found', None)],
+        ),
+        (
+            pod(
+                conditions=[
+                    {"type": "PodScheduled", "status": "False", "message": "0/3 nodes match"}
+                ]
+            ),
+            [("pod web-1 has no node: 0/3 nodes match", None)],
+        ),
+        (pod(phase="Succeeded", containerStatuses=[{"name": "x", "restartCount": 9}]), []),
+    ],
+)
+def test_what_waiting_does_not_heal(seen: Objects, told: list[tuple[str, str | None]]) -> None:
+    found = kube_ready.pod_faults([seen])
+    assert [(text, container) for text, _, container in found] == told
+
+
+def test_a_claim_is_told_with_its_latest_event() -> None:
+    claim = {"metadata": {"name": "pvc-postgresql"}, "status": {"phase": "Pending"}}
+    about = {"kind": "PersistentVolumeClaim", "name": "pvc-postgresql"}
+    events = [
+        {"involvedObject": about, "lastTimestamp": "2026-01-01T00:00:02Z", "message": "no class"},
+        {"involvedObject": about, "lastTimestamp": "2026-01-01T00:00:01Z", "message": "waiting"},
+        {"involvedObject": {"kind": "Pod", "name": "x"}, "message": "other"},
+    ]
+    assert kube_ready.claim_faults([claim], events) == [
+        "claim pvc-postgresql is Pending, not bound: no class"
+    ]
+    assert kube_ready.claim_faults([claim], []) == [
+        "claim pvc-postgresql is Pending, not bound: no volume fits it"
+    ]
+
+
+def test_a_fault_must_last_before_it_is_believed() -> None:
+    clock = Clock()
+    began = clock.now
+    namespace = FakeNamespace(deployment(ready=0), ["claim x is Pending, not bound: no class"])
+    ready, faults = kube_ready.wait(namespace, never, 600, 60, clock)
+    assert (ready, faults) == ([], ["claim x is Pending, not bound: no class"])
+    assert 60 <= clock.now - began < 70
+
+
+def test_a_fault_that_heals_is_no_fault() -> None:
+    clock = Clock()
+    namespace = FakeNamespace(deployment(ready=0), ["claim x is Pending: later"], heals_after=30)
+    assert kube_ready.wait(namespace, never, 600, 60, clock) == (["deployment/web"], [])
+
+
+def test_what_is_only_slow_is_told_at_the_end() -> None:
+    clock = Clock()
+    ready, faults = kube_ready.wait(FakeNamespace(deployment(ready=0), []), never, 90, 60, clock)
+    assert (ready, faults) == ([], ["deployment web: 0 of 1 are ready"])
+
+
+def test_a_certificate_that_expires_meanwhile_is_told_as_that() -> None:
+    clock = Clock()
+    ends = clock.now + 5
+
+    def expired() -> str | None:
+        return "the certificate expired at noon" if clock.now >= ends else None
+
+    namespace = FakeNamespace(deployment(ready=0), [])
+    assert kube_ready.wait(namespace, expired, 600, 60, clock)[1] == [
+        "the certificate expired at noon"
+    ]
+    assert clock.now - ends < 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((0, "notAfter=Jan  1 00:00:00 2030 GMT\nCertificate will not expire\n", ""), None),
+        (
+            (1, "notAfter=Jan  1 00:00:00 2020 GMT\nCertificate will expire\n", ""),
+            "the certificate /x.crt expired at Jan  1 00:00:00 2020 GMT",
+        ),
+        ((1, "", "no such file"), "the certificate /x.crt cannot be read: no such file"),
+    ],
+)
+def test_openssl_says_whether_it_has_expired(answer: tuple[int, str, str], told: str) -> None:
+    assert kube_ready.expiry(lambda _argv: answer, "/x.crt")() == told

@@ -1,0 +1,194 @@
+"""The cluster is made once in the backend, whatever ends in between."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+module = load("runai_cluster_values")
+
+WANT = {"username": "test@run.ai", "password": "right", "cluster": "rack"}
+TOKEN = "/auth/realms/runai/protocol/openid-connect/token"  # noqa: S105 - a path
+
+
+class Rack(http.server.BaseHTTPRequestHandler):
+    """A backend that answers as its ``answers`` say, and keeps what it was asked."""
+
+    answers: dict[str, tuple[int, Any]]
+    asked: list[str]
+
+    def _answer(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length).decode()
+        self.asked.append(f"{self.command} {self.path}")
+        code, document = self.answers[self.path.partition("?")[0]]
+        if self.path == TOKEN and "password=right" not in body:
+            code, document = 401, {}
+        elif self.path != TOKEN and self.headers["Authorization"] != "Bearer t0":
+            code, document = 403, {}
+        content = document.encode() if isinstance(document, str) else json.dumps(document).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = _answer  # noqa: N815 - the base class's names
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
+class FakeRecord:
+    """The ConfigMap, in memory."""
+
+    def __init__(self, data: dict[str, str] | None = None) -> None:
+        self.data = data or {}
+
+    def read(self) -> dict[str, str]:
+        return self.data
+
+    def write(self, cluster: str, uuid: str) -> None:
+        self.data = {"cluster": cluster, "uuid": uuid}
+
+
+Make = Callable[..., tuple[Any, list[str]]]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    servers = []
+
+    def start(**changed: tuple[int, Any]) -> tuple[Any, list[str]]:
+        answers = {
+            TOKEN: changed.get("token", (200, {"id_token": "t0"})),
+            "/v1/k8s/clusters": changed.get("create", (201, {"uuid": "u1"})),
+            "/v1/k8s/clusters/u1/installfile": changed.get("values", (200, "a: 1\n")),
+        }
+        asked: list[str] = []
+        handler = type("Handler", (Rack,), {"answers": answers, "asked": asked})
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        backend = module.Backend("runai.rack.test")
+        backend._url = f"http://127.0.0.1:{server.server_address[1]}"
+        return backend, asked
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_cluster_is_made_and_its_values_are_fetched(make: Make) -> None:
+    backend, asked = make()
+    record = FakeRecord()
+    assert module.fetch(backend, record, WANT) == ("u1", b"a: 1\n", True)
+    assert record.data == {"cluster": "rack", "uuid": "u1"}
+    assert [line.split("?")[0] for line in asked] == [
+        f"POST {TOKEN}",
+        "POST /v1/k8s/clusters",
+        "GET /v1/k8s/clusters/u1/installfile",
+    ]
+
+
+def test_the_one_that_was_made_is_asked_for_again(make: Make) -> None:
+    backend, asked = make()
+    record = FakeRecord({"cluster": "rack", "uuid": "u1"})
+    assert module.fetch(backend, record, WANT) == ("u1", b"a: 1\n", False)
+    assert "POST /v1/k8s/clusters" not in asked
+
+
+def test_another_name_is_another_cluster(make: Make) -> None:
+    backend, _ = make()
+    record = FakeRecord({"cluster": "old", "uuid": "u0"})
+    assert module.fetch(backend, record, WANT)[2] is True
+    assert record.data["cluster"] == "rack"
+
+
+@pytest.mark.parametrize(
+    ("changed", "want", "told"),
+    [
+        ({}, {"password": "wrong"}, "refuses the login of test@run.ai"),
+        ({"create": (404, {})}, {}, "download runai-rack.yaml"),
+        ({"create": (409, {})}, {}, "has a cluster rack already"),
+    ],
+)
+def test_what_waiting_does_not_heal_is_final(
+    make: Make, changed: dict[str, Any], want: dict[str, str], told: str
+) -> None:
+    backend, _ = make(**changed)
+    with pytest.raises(module.BackendError, match=told) as caught:
+        module.fetch(backend, FakeRecord(), {**WANT, **want})
+    assert caught.value.final
+    assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"token": (503, {})}, "token answers 503"),
+        ({"token": (200, {})}, "answers without a token"),
+        ({"token": (200, "<html>")}, "answers without a token"),
+        ({"create": (500, {})}, "clusters answers 500"),
+        ({"create": (200, {})}, "answers without a uuid"),
+        ({"values": (502, {})}, "installfile answers 502"),
+        ({"values": (404, {})}, "has no values for the cluster it has just made"),
+    ],
+)
+def test_what_may_heal_is_not_final(make: Make, changed: dict[str, Any], told: str) -> None:
+    backend, _ = make(**changed)
+    with pytest.raises(module.BackendError, match=told) as caught:
+        module.fetch(backend, FakeRecord(), WANT)
+    assert not caught.value.final
+
+
+def test_a_backend_that_is_not_there_is_named() -> None:
+    backend = module.Backend("backend.invalid")
+    with pytest.raises(module.BackendError, match=r"https://backend.invalid does not answer"):
+        backend.log_in("a", "b")
+
+
+def test_it_insists_until_it_is_late() -> None:
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+        def sleep(self, seconds: float) -> None:
+            self.now += seconds
+
+    tries: list[int] = []
+
+    def attempt() -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise module.BackendError("not yet")
+        return "done"
+
+    clock = Clock()
+    assert module.insist(attempt, 60, clock) == "done"
+    tries.clear()
+
+    def never() -> None:
+        tries.append(1)
+        raise module.BackendError("no")
+
+    with pytest.raises(module.BackendError):
+        module.insist(never, 10, clock)
+    assert len(tries) == 6
+
+
+def test_values_are_for_root_alone_and_written_once(tmp_path: Path) -> None:
+    path = tmp_path / "runai" / "values.yaml"
+    assert module.write(path, b"a: 1\n") is True
+    assert module.write(path, b"a: 1\n") is False
+    assert path.stat().st_mode & 0o077 == 0

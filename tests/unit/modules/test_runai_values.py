@@ -1,0 +1,119 @@
+"""runai-adm is run when something it depends on is another, and what it wrote is for root."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+runai_values = load("runai_values")
+
+
+class FakeJob:
+    """A runai-adm that writes a file, or does not."""
+
+    writes = True
+    code = 0
+    runs: list[list[str]]
+
+    def __init__(self, *_arguments: object, **_named: object) -> None: ...
+
+    def run(
+        self, command: list[str], environment: dict[str, str], directory: str, deadline_seconds: int
+    ) -> tuple[dict[str, Any], bool]:
+        assert deadline_seconds == 9
+        assert environment == {"REGISTRY_URL": "r:5000"}
+        self.runs.append(command)
+        if self.writes:
+            (Path(directory) / "values.yaml").write_text("a: 1\n")
+        told = {
+            "job": "runai-adm",
+            "rc": self.code,
+            "stdout": "said this\n",
+            "stderr": "",
+            "command": command,
+        }
+        return told, False
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> type[FakeJob]:
+    made = type("Job", (FakeJob,), {"runs": []})
+    monkeypatch.setattr(runai_values, "NodeJob", made)
+    return made
+
+
+@pytest.fixture
+def want(tmp_path: Path) -> dict[str, Any]:
+    content = b"#!/bin/sh\n"
+    archive = tmp_path / "cli.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        entry = tarfile.TarInfo("bin/runai-adm")
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    certificate = tmp_path / "tls.crt"
+    certificate.write_text("one")
+    return {
+        "program": str(archive),
+        "arguments": ["generate-values", "--domain", "x"],
+        "inputs": [str(certificate)],
+        "environment": {"REGISTRY_URL": "r:5000"},
+        "directory": str(tmp_path / "runai"),
+        "output": "values.yaml",
+        "deadline_seconds": 9,
+    }
+
+
+def test_it_is_run_once(job: type[FakeJob], want: dict[str, Any]) -> None:
+    assert runai_values.generate(want, None) is True
+    assert runai_values.generate(want, None) is False
+    (command,) = job.runs
+    directory = Path(want["directory"])
+    assert command == [str(directory / "runai-adm"), *want["arguments"]]
+    assert (directory / "runai-adm").read_bytes() == b"#!/bin/sh\n"
+    assert directory.stat().st_mode & 0o077 == 0
+    assert (directory / "values.yaml").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("what", ["arguments", "input", "program", "output gone"])
+def test_it_is_run_again_when_something_is_another(
+    job: type[FakeJob], want: dict[str, Any], what: str
+) -> None:
+    runai_values.generate(want, None)
+    if what == "arguments":
+        want["arguments"] = ["generate-values", "--domain", "y"]
+    elif what == "input":
+        Path(want["inputs"][0]).write_text("two")
+    elif what == "program":
+        Path(want["program"]).write_bytes(b"#!/bin/sh\n# newer, and no archive\n")
+    else:
+        (Path(want["directory"]) / "values.yaml").unlink()
+    assert runai_values.generate(want, None) is True
+    assert len(job.runs) == 2
+
+
+def test_one_that_failed_is_run_again(job: type[FakeJob], want: dict[str, Any]) -> None:
+    job.code = 3
+    with pytest.raises(runai_values.ValuesError, match="said this"):
+        runai_values.generate(want, None)
+    job.code = 0
+    assert runai_values.generate(want, None) is True
+
+
+def test_one_that_writes_nothing_is_told(job: type[FakeJob], want: dict[str, Any]) -> None:
+    job.writes = False
+    with pytest.raises(runai_values.ValuesError, match=r"wrote no values.yaml: said this"):
+        runai_values.generate(want, None)
+
+
+def test_an_archive_without_it_is_told(want: dict[str, Any], tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "empty.tar", "w"):
+        pass
+    want["program"] = str(tmp_path / "empty.tar")
+    with pytest.raises(runai_values.ValuesError, match="has no runai-adm in it"):
+        runai_values.generate(want, None)
