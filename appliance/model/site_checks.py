@@ -19,6 +19,7 @@ from appliance.model.site_draft import Draft, KnownContent
 from appliance.model.site_faults import SiteFault, did_you_mean
 from appliance.model.site_gpu import GPU_CHECKS
 from appliance.model.site_network import NETWORK_CHECKS, NETWORK_WARNINGS
+from appliance.model.site_storage import STORAGE_CHECKS
 
 Check = Callable[[Draft, KnownContent], Iterator[SiteFault]]
 
@@ -194,6 +195,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     role_overrides_fit,
     kubeadm_checks_are_named,
     *GPU_CHECKS,
+    *STORAGE_CHECKS,
     *NETWORK_CHECKS,
 )
 
