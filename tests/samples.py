@@ -9,7 +9,14 @@ from typing import Any
 
 from appliance.adapters.content import load_release
 from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import Cluster, ClusterNode, ClusterStorage, SystemPod, Volume
+from appliance.model.cluster import (
+    Cluster,
+    ClusterNode,
+    ClusterStorage,
+    HelmRelease,
+    SystemPod,
+    Volume,
+)
 from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
 from appliance.model.shared_storage import export_of
@@ -232,6 +239,24 @@ def photographs(documents: dict[str, dict[str, Any]]) -> dict[str, Photograph]:
     return {name: Photograph(document) for name, document in documents.items()}
 
 
+def _vendor(wish: Desired) -> dict[str, Any]:
+    """What Run:ai's releases leave in the API."""
+    if wish.site.settings.runai is None:
+        return {}
+    names = {"runai-backend": "runai-backend", "runai": "runai-cluster"}
+    return {
+        "releases": tuple(
+            HelmRelease(space, name, "deployed", chart_sha256="c" * 64, values_sha256="d" * 64)
+            for space, name in names.items()
+        ),
+        "vendor_pods": (
+            SystemPod("runai-backend", "runai-backend-backend-1", "w1", ready=True),
+            SystemPod("runai", "runai-agent-1", "w1", ready=True),
+            SystemPod("runai", "migration-1", "w1", ready=False, phase="Succeeded"),
+        ),
+    }
+
+
 def cluster(wish: Desired) -> Cluster:
     """A healthy cluster of every member of the site."""
     members = wish.site.cluster_members
@@ -261,5 +286,6 @@ def cluster(wish: Desired) -> Cluster:
         version=VERSION,
         pod_network="10.244.0.0/16",
         storage=storage(wish),
+        **_vendor(wish),
     )
     return samples_gpu.cluster_with_gpus(found, wish) if wish.site.settings.gpu else found

@@ -267,7 +267,9 @@ def main():
     if module.check_mode:
         module.exit_json(changed=not Path(want["path"]).exists())
     try:
-        want["password"] = Path(want["password_path"]).read_text().strip("\n")
+        # In a copy: what is in the module's own parameters is told to whoever logs events.
+        password = Path(want["password_path"]).read_text().strip("\n")
+        want = dict(want, password=password)
         context = ssl.create_default_context(cafile=want["authority"])
         backend, record = Backend(want["domain"], context), Record(Kubectl.of(module))
         uuid, values, created = insist(

@@ -21,6 +21,7 @@ from appliance.model.cluster import (
     GpuStack,
     HelmRelease,
     NoCluster,
+    SystemPod,
     Unreachable,
 )
 from appliance.model.desired import Desired
@@ -78,8 +79,19 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         pod_network=case.get("pod_network", found.pod_network),
         missing=tuple(case.get("missing", ())),
         releases=_releases(case, found),
+        vendor_pods=_vendor_pods(case, found),
         gpu_stack=_gpu_stack(case, found),
         storage=_storage(case, found.storage),
+    )
+
+
+def _vendor_pods(case: dict[str, Any], found: Cluster) -> tuple[SystemPod, ...]:
+    broken = case.get("vendor_pods", {})
+    return tuple(
+        dataclasses.replace(pod, ready=False, reason=broken[pod.name])
+        if pod.name in broken
+        else pod
+        for pod in found.vendor_pods
     )
 
 

@@ -1,0 +1,240 @@
+"""Run:ai end to end, on stand-ins: ``lab up --with runai`` to a connected cluster that runs jobs.
+
+A lab of its own. ``APPLIANCE_TEST_RUNAI_SITE=DIR`` uses the lab of that site, which is up already,
+and leaves it as it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import time
+import urllib.request
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.adapters.content import list_releases
+from appliance.cli.lab_parts import default_bundle
+from appliance.model.lab_site import ADMIN_PASSWORD
+from tests.commands import succeed
+from tests.lab.conftest import LabSite, wait_for
+from tests.lab.test_gpu import KUBECTL, busybox, kubectl
+
+pytestmark = pytest.mark.lab
+
+NAME = "raie2e"
+GANG = "pod-group.scheduling.sigs.k8s.io"
+REALM = "/auth/realms/runai"
+
+
+@pytest.fixture(scope="module")
+def runai_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
+    """One control plane and two workers with two GPUs each, by the command that a person types."""
+    bundle = default_bundle(list_releases()[-1], standins=True)
+    if given := os.environ.get("APPLIANCE_TEST_RUNAI_SITE"):
+        (control_plane,) = Path(given).glob("host_vars/*-cp1.yml")
+        yield LabSite(control_plane.stem.removesuffix("-cp1"), Path(given), bundle)
+        return
+    succeed("lab", "down", "--name", NAME, "--yes")
+    site = tmp_path_factory.mktemp("runai") / NAME
+    words = ("--name", NAME, "--site", str(site), "--with", "runai", "--yes")
+    succeed("lab", "up", *words, timeout=2400)
+    yield LabSite(NAME, site, bundle)
+    succeed("lab", "down", "--name", NAME, "--yes")
+
+
+def domain(lab: LabSite) -> str:
+    return f"runai.{lab.name}.test"
+
+
+def from_host(lab: LabSite, path: str) -> bytes:
+    """Ask the backend at its name, over TLS; the host is told the address, it has no DNS."""
+    text = lab.shell("cp1", "cat /etc/appliance/ca.crt")
+    context = ssl.create_default_context(cadata=text)
+    connection = http_to(lab.address("w1"), domain(lab), context)
+    with connection.open(f"https://{domain(lab)}{path}", timeout=20) as answer:
+        content: bytes = answer.read()
+        return content
+
+
+def http_to(address: str, name: str, context: ssl.SSLContext) -> urllib.request.OpenerDirector:
+    import http.client
+    import socket
+
+    class Connection(http.client.HTTPSConnection):
+        def connect(self) -> None:
+            raw = socket.create_connection((address, 443), 20)
+            self.sock = context.wrap_socket(raw, server_hostname=name)
+
+    class Handler(urllib.request.HTTPSHandler):
+        def https_open(self, req: urllib.request.Request) -> Any:
+            return self.do_open(Connection, req)
+
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), Handler(context=context))
+
+
+def job(name: str, image: str, *, gpus: int, pods: int = 1, apart: bool = False) -> str:
+    """A Job of so many pods that start together; ``apart`` puts each on a node of its own."""
+    labels = {"job": name} | ({f"{GANG}": name} if pods > 1 else {})
+    container = {
+        "name": "main",
+        "image": image,
+        "command": ["sh", "-c", "nvidia-smi -L"],
+        "resources": {"limits": {"nvidia.com/gpu": gpus}},
+    }
+    spec: dict[str, Any] = {
+        "schedulerName": "runai-scheduler",
+        "restartPolicy": "Never",
+        "containers": [container],
+    }
+    if apart:
+        term = {"labelSelector": {"matchLabels": {"job": name}}}
+        term["topologyKey"] = "kubernetes.io/hostname"  # type: ignore[assignment]
+        spec["affinity"] = {
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        }
+    documents: list[dict[str, Any]] = [
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {
+                "parallelism": pods,
+                "completions": pods,
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+    ]
+    if pods > 1:
+        group = {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup"}
+        documents.insert(0, group | {"metadata": {"name": name}, "spec": {"minMember": pods}})
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+
+
+def run_job(lab: LabSite, name: str, document: str) -> list[tuple[str, str]]:
+    """Run it to completion; (node, what it printed) of each pod."""
+    kubectl(lab, f"delete job {name} --ignore-not-found")
+    lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
+
+    def completed() -> bool:
+        status = json.loads(kubectl(lab, f"get job {name} -o json"))["status"]
+        conditions = {c["type"]: c["status"] for c in status.get("conditions", [])}
+        return conditions.get("Complete") == "True"
+
+    wait_for(f"job {name}", completed, 120)
+    pods = json.loads(kubectl(lab, f"get pods -l job={name} -o json"))["items"]
+    return [
+        (pod["spec"]["nodeName"], kubectl(lab, f"logs {pod['metadata']['name']}").strip())
+        for pod in pods
+    ]
+
+
+def test_a_second_run_has_nothing_to_do(runai_lab: LabSite) -> None:
+    records = len(runai_lab.records())
+    began = time.monotonic()
+    done = runai_lab.install()
+    print(f"second run: {time.monotonic() - began:.1f} s")  # noqa: T201 - a figure for the log
+    assert done.returncode == 0, done.stderr
+    assert "nothing to do" in done.stdout
+    assert len(runai_lab.records()) == records
+
+
+def test_the_login_page_answers_over_tls_by_its_name_from_the_host(runai_lab: LabSite) -> None:
+    assert b"STANDIN" in from_host(runai_lab, "/")
+    said = json.loads(from_host(runai_lab, f"{REALM}/.well-known/openid-configuration"))
+    assert said["issuer"] == f"https://{domain(runai_lab)}{REALM}"
+
+
+def test_the_login_page_answers_over_tls_by_its_name_from_a_pod(runai_lab: LabSite) -> None:
+    program = (
+        "import ssl, urllib.request as u; "
+        "c = ssl.create_default_context(cafile='/etc/runai-ca/runai-ca.pem'); "
+        f"print(u.urlopen('https://{domain(runai_lab)}/', context=c, timeout=20).status)"
+    )
+    agent = "-n runai exec deployment/runai-agent -- python3 -c"
+    assert kubectl(runai_lab, f'{agent} "{program}"').strip() == "200"
+
+
+def test_what_carries_the_backend_was_labelled_before(runai_lab: LabSite) -> None:
+    nodes = kubectl(runai_lab, "get nodes -l node-role.kubernetes.io/runai-system -o name")
+    assert nodes.split() == [f"node/{runai_lab.node('w1')}"]
+    where = "get pods -n runai-backend -o jsonpath='{.items[*].spec.nodeName}'"
+    assert set(kubectl(runai_lab, where).split()) == {runai_lab.node("w1")}
+
+
+def test_a_whole_gpu_job_runs_to_completion(runai_lab: LabSite) -> None:
+    document = job("whole", busybox(runai_lab), gpus=1)
+    ((node, said),) = run_job(runai_lab, "whole", document)
+    print(node, said)  # noqa: T201 - what it saw, for the log
+    assert said.startswith("GPU 0: STANDIN")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_gang_of_two_nodes_runs_to_completion(runai_lab: LabSite) -> None:
+    document = job("gang", busybox(runai_lab), gpus=2, pods=2, apart=True)
+    found = run_job(runai_lab, "gang", document)
+    print(found)  # noqa: T201
+    assert {node for node, _ in found} == {runai_lab.node("w1"), runai_lab.node("w2")}
+    listed = [line for _, said in found for line in said.splitlines()]
+    assert len(set(listed)) == len(listed) == 4
+
+
+def test_a_gang_that_does_not_fit_whole_does_not_start_in_part(runai_lab: LabSite) -> None:
+    document = job("large", busybox(runai_lab), gpus=2, pods=3)
+    kubectl(runai_lab, "delete job large --ignore-not-found")
+    runai_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
+    query = "get pods -l job=large -o jsonpath='{.items[*].status.phase}'"
+    wait_for("three pods", lambda: len(kubectl(runai_lab, query).split()) == 3, 30)
+    time.sleep(10)
+    assert kubectl(runai_lab, query).split() == ["Pending"] * 3
+    kubectl(runai_lab, "delete job/large podgroup/large --wait=false")
+
+
+def _told(lab: LabSite, secret: str) -> list[str]:
+    """Where a secret stands that must be nowhere: logs, journal, photographs, process lists."""
+    state = lab.directory / ".appliance"
+    here = [
+        str(path.relative_to(state))
+        for path in state.rglob("*")
+        if path.is_file()
+        and path.suffix != ".tar"
+        and path.name != "vault-password"
+        and secret.encode() in path.read_bytes()
+    ]
+    look = (
+        f"grep -rlF '{secret}' /var/lib/appliance/jobs /var/log /run/appliance 2>/dev/null; "
+        f"journalctl --quiet --no-pager --grep='{secret}' | head -3; "
+        f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -F '{secret}' "
+        "| grep -v journalctl; true"
+    )
+    there = lab.shell("cp1", f"echo {b64encode(look.encode()).decode()} | base64 -d | sh", check=False)
+    return here + [line for line in there.splitlines() if line.strip()]
+
+
+def test_the_password_is_told_nowhere(runai_lab: LabSite) -> None:
+    assert _told(runai_lab, ADMIN_PASSWORD) == []
+
+
+@pytest.mark.parametrize("where", ["here", "log", "journal", "process"])
+def test_a_secret_that_is_told_would_be_found(runai_lab: LabSite, where: str) -> None:
+    canary = f"canary-of-{where}"
+    planted = runai_lab.directory / ".appliance" / "canary.txt"
+    plant = {
+        "log": f"echo {canary} > /var/log/appliance-canary",
+        "journal": f"logger {canary}; journalctl --sync",
+        "process": f"systemd-run --quiet sh -c 'sleep 30; true {canary}'",
+    }
+    if where == "here":
+        planted.write_text(canary)
+    else:
+        runai_lab.shell("cp1", plant[where])
+    try:
+        assert _told(runai_lab, canary) != []
+    finally:
+        planted.unlink(missing_ok=True)
+        runai_lab.shell("cp1", "rm -f /var/log/appliance-canary")
