@@ -11,6 +11,8 @@ from appliance.adapters.content import load_release
 from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import Cluster, ClusterNode, ClusterStorage, SystemPod, Volume
 from appliance.model.desired import Desired
+from appliance.model.inventory_roles import inventory_roles
+from appliance.model.node_roles import LABELS, RolesView
 from appliance.model.photograph import Photograph
 from appliance.model.shared_storage import export_of
 from appliance.model.site import Node, Site, SiteSettings
@@ -232,6 +234,12 @@ def photographs(documents: dict[str, dict[str, Any]]) -> dict[str, Photograph]:
     return {name: Photograph(document) for name, document in documents.items()}
 
 
+def roles(wish: Desired) -> RolesView:
+    """Run:ai's labels as the inventory has them, and no RunaiConfig."""
+    found = inventory_roles(wish.site).items()
+    return RolesView({name: {LABELS[role]: "" for role in given} for name, given in found})
+
+
 def cluster(wish: Desired) -> Cluster:
     """A healthy cluster of every member of the site."""
     members = wish.site.cluster_members
@@ -261,5 +269,6 @@ def cluster(wish: Desired) -> Cluster:
         version=VERSION,
         pod_network="10.244.0.0/16",
         storage=storage(wish),
+        roles=roles(wish) if wish.site.settings.runai else None,
     )
     return samples_gpu.cluster_with_gpus(found, wish) if wish.site.settings.gpu else found
