@@ -11,6 +11,7 @@ from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.journal import Record
+from appliance.model.node_roles import NodeAffinity, RolesPlan, RolesView
 from appliance.model.observation import Fault, GpuProof, Look, Play
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Plan
@@ -34,6 +35,7 @@ class FakeRack:
         self.proof_faults: tuple[str, ...] = ()
         self.gpu_proofs: list[tuple[str, ...]] = []
         self.gpu_proof = GpuProof({"w1": ("GPU 0: x",)})
+        self.role_plans: list[RolesPlan] = []
         self.fail: dict[str, BaseException] = {}
         self.without_effect: set[str] = set()
 
@@ -70,6 +72,33 @@ class FakeRack:
         assert isinstance(self.cluster, Cluster)
         marked = {name: replace(self.cluster.nodes[name], network_proven=proven) for name in nodes}
         self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, **marked})
+
+    def roles(self) -> RolesView:
+        assert isinstance(self.cluster, Cluster)
+        assert self.cluster.roles is not None
+        return self.cluster.roles
+
+    def write_roles(self, plan: RolesPlan) -> None:
+        self.role_plans.append(plan)
+        if "node_roles" in self.fail:
+            raise self.fail["node_roles"]
+        if "node_roles" in self.without_effect:
+            return
+        view = self.roles()
+        labels = {node: dict(found) for node, found in view.labels.items()}
+        for change in plan.changes:
+            labels[change.node].pop(change.key, None)
+            labels[change.node] |= {change.key: ""} if change.present else {}
+        affinity = view.affinity
+        if plan.patch is not None:
+            assert affinity is not None
+            said = plan.patch["spec"]["global"]["nodeAffinity"]
+            affinity = NodeAffinity(
+                said.get("restrictScheduling", affinity.restrict_scheduling),
+                said.get("restrictRunaiSystem", affinity.restrict_system),
+            )
+        assert isinstance(self.cluster, Cluster)
+        self.cluster = replace(self.cluster, roles=RolesView(labels, affinity, view.anchored))
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)

@@ -18,6 +18,8 @@ from appliance.model.cluster import (
     Volume,
 )
 from appliance.model.desired import Desired
+from appliance.model.inventory_roles import inventory_roles
+from appliance.model.node_roles import LABELS, RolesView
 from appliance.model.photograph import Photograph
 from appliance.model.shared_storage import export_of
 from appliance.model.site import Node, Site, SiteSettings
@@ -257,6 +259,12 @@ def _vendor(wish: Desired) -> dict[str, Any]:
     }
 
 
+def roles(wish: Desired) -> RolesView:
+    """Run:ai's labels as the inventory has them, and no RunaiConfig."""
+    found = inventory_roles(wish.site).items()
+    return RolesView({name: {LABELS[role]: "" for role in given} for name, given in found})
+
+
 def cluster(wish: Desired) -> Cluster:
     """A healthy cluster of every member of the site."""
     members = wish.site.cluster_members
@@ -287,5 +295,6 @@ def cluster(wish: Desired) -> Cluster:
         pod_network="10.244.0.0/16",
         storage=storage(wish),
         **_vendor(wish),
+        roles=roles(wish) if wish.site.settings.runai else None,
     )
     return samples_gpu.cluster_with_gpus(found, wish) if wish.site.settings.gpu else found

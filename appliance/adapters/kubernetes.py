@@ -35,6 +35,7 @@ from appliance.model.traces import cluster_traces
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
+    from appliance.model.node_roles import RolesPlan, RolesView
     from appliance.model.observation import GpuProof, PodView
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node, Site
@@ -81,6 +82,8 @@ class KubernetesApi:
 
     def _with_parts(self, client: Any, cluster: Cluster) -> Cluster:
         """The cluster with what the site's optional parts say of themselves."""
+        from appliance.adapters.kubernetes_roles import read_roles
+
         settings = self._site.settings
         if settings.nfs is not None:
             cluster = replace(cluster, storage=read_storage(client, _call))
@@ -92,6 +95,7 @@ class KubernetesApi:
             gpu_stack=read_gpu_stack(client, _call, _pod) if settings.gpu else None,
             surroundings=read_surroundings(client, _call) if settings.runai else None,
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
+            roles=read_roles(client, _call) if settings.runai else None,
         )
 
     def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
@@ -132,6 +136,39 @@ class KubernetesApi:
         from appliance.adapters.network_proof import look_from_pods
 
         return look_from_pods(self, nodes, image, names=names)
+
+    def roles(self) -> RolesView:
+        """Run:ai's labels, its RunaiConfig, and what is bound to nodes.
+
+        Raises:
+            ApplianceError: no API server answers, or it refused.
+        """
+        from appliance.adapters.kubernetes_roles import read_roles
+
+        with self.any_client() as client:
+            try:
+                return read_roles(client, _call)
+            except _NotReadable as error:
+                raise ApplianceError(
+                    f"the roles could not be read: {error}", hint="appliance status"
+                ) from error
+
+    def write_roles(self, plan: RolesPlan) -> None:
+        """Write labels and the RunaiConfig's patch, and nothing else, in the plan's order.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+        from appliance.adapters.kubernetes_roles import write_roles
+
+        with self.any_client() as client:
+            try:
+                write_roles(client, _call, plan)
+            except _NotReadable as error:
+                raise ClusterError(
+                    f"the roles could not be written: {error}",
+                    hint="the same command goes on from here",
+                ) from error
 
     def _annotate(self, nodes: Sequence[str], key: str, value: str | None) -> None:
         from kubernetes.client import CoreV1Api
@@ -226,9 +263,12 @@ def _call(function: Callable[..., Any], *arguments: object) -> Any:
 def _read(client: Any) -> Cluster:
     from kubernetes.client import AppsV1Api, CoreV1Api, VersionApi
 
+    from appliance.adapters.kubernetes_roles import api_flags
+
     core, apps = CoreV1Api(client), AppsV1Api(client)
     version = _call(VersionApi(client).get_code).git_version
     nodes = _call(core.list_node).items
+    pods = _listed(client, SYSTEM_NAMESPACES)
     maps = {
         (item.metadata.namespace, item.metadata.name): item.data or {}
         for namespace in SYSTEM_NAMESPACES
@@ -251,22 +291,25 @@ def _read(client: Any) -> Cluster:
     ]
     return Cluster(
         nodes={node.metadata.name: _node(node) for node in nodes},
-        pods=_pods(client, SYSTEM_NAMESPACES),
+        pods=tuple(_pod(pod) for pod in pods),
         version=version,
         pod_network=_pod_network(maps.get(("kube-flannel", "kube-flannel-cfg"))),
         missing=tuple(missing),
+        api_flags=api_flags(pods, maps.get(("kube-system", "kubeadm-config"))),
     )
 
 
 def _pods(client: Any, namespaces: Iterable[str]) -> tuple[SystemPod, ...]:
+    return tuple(_pod(pod) for pod in _listed(client, namespaces))
+
+
+def _listed(client: Any, namespaces: Iterable[str]) -> list[Any]:
     from kubernetes.client import CoreV1Api
 
     core = CoreV1Api(client)
-    return tuple(
-        _pod(pod)
-        for namespace in namespaces
-        for pod in _call(core.list_namespaced_pod, namespace).items
-    )
+    return [
+        pod for namespace in namespaces for pod in _call(core.list_namespaced_pod, namespace).items
+    ]
 
 
 def _pod_network(config: Mapping[str, str] | None) -> str | None:

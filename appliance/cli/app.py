@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from appliance.adapters.kubernetes import KubernetesApi
     from appliance.adapters.ssh import SshNodes
     from appliance.model.desired import Desired
+    from appliance.model.node_roles import RoleRequest, RolesPlan
     from appliance.model.observation import Look
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from appliance.model.preflight import Finding
     from appliance.model.site import Site
     from appliance.model.vendor_bundle import VendorBundle
-    from appliance.workflows.install import Installed
+    from appliance.workflows.install import Installed, InstallPorts, InstallRequest
+    from appliance.workflows.node_role import RolesChanged
     from appliance.workflows.ports import Observer
     from appliance.workflows.survey import Survey
 
@@ -41,6 +43,7 @@ COMMANDS: Mapping[str, str] = {
     "history": "appliance.cli.history",
     "install": "appliance.cli.install",
     "lab": "appliance.cli.lab",
+    "node": "appliance.cli.node",
     "plan": "appliance.cli.plan",
     "runai": "appliance.cli.runai",
     "site": "appliance.cli.site",
@@ -132,16 +135,39 @@ class Connected:
         dry_run: bool = False,
     ) -> Installed:
         """Run the install workflow; one at a time per site."""
+        from appliance.workflows.install import install
+
+        return self._run(install, "install", scope, progress, confirm, dry_run=dry_run)
+
+    def enable_access(
+        self, progress: Observer, confirm: Callable[[Plan], bool], *, dry_run: bool = False
+    ) -> Installed:
+        """Run the workflow that lets researchers log in; one at a time per site."""
+        from appliance.model.planner import EVERYTHING
+        from appliance.workflows.runai_access import COMMAND, enable
+
+        return self._run(enable, COMMAND, EVERYTHING, progress, confirm, dry_run=dry_run)
+
+    def _run(
+        self,
+        workflow: Callable[[InstallRequest, InstallPorts], Installed],
+        what: str,
+        scope: Scope,
+        progress: Observer,
+        confirm: Callable[[Plan], bool],
+        *,
+        dry_run: bool,
+    ) -> Installed:
         from appliance.adapters.ansible import AnsiblePlaybooks
         from appliance.adapters.journal import new_run_id
         from appliance.adapters.site_lock import site_lock
         from appliance.adapters.vault import password_file
-        from appliance.workflows.install import InstallPorts, InstallRequest, install
+        from appliance.workflows.install import InstallPorts, InstallRequest
 
         request = InstallRequest(
             desired=self.wish,
             run=new_run_id(),
-            operator=os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown",
+            operator=_operator(),
             tool_version=__version__,
             scope=scope,
             dry_run=dry_run,
@@ -157,19 +183,63 @@ class Connected:
             bundle=self.bundle,
             confirm=confirm,
         )
-        with site_lock(self.site.state_directory, f"install {request.run}"):
-            return install(request, ports)
+        with site_lock(self.site.state_directory, f"{what} {request.run}"):
+            return workflow(request, ports)
+
+    def node_role(
+        self, wish: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False
+    ) -> RolesChanged:
+        """Change Run:ai's roles of nodes; one changing command at a time per site."""
+        from appliance.adapters.journal import new_run_id
+        from appliance.adapters.site_lock import site_lock
+        from appliance.workflows.node_role import NodeRolePorts, NodeRoleRequest, node_role
+
+        request = NodeRoleRequest(
+            self.site, wish, new_run_id(), _operator(), __version__, dry_run=dry_run
+        )
+        ports = NodeRolePorts(self.cluster, _journal(self.site.directory), SystemClock(), confirm)
+        with site_lock(self.site.state_directory, f"node role {request.run}"):
+            return node_role(request, ports)
+
+    def researcher_kubeconfig(self, user: str, project: str | None) -> str:
+        """The kubeconfig of one researcher, as YAML."""
+        from appliance.adapters.runai_access import researcher_kubeconfig
+
+        return researcher_kubeconfig(self.site, self.nodes, user, project)
+
+    def certificate_request(self, folder: Path, *, signed: bool) -> dict[str, Path]:
+        """Make the backend's key and certificate request; sign it by the site's CA, if asked."""
+        from appliance.adapters.runai_access import certificate_request
+
+        return certificate_request(self.site, folder, signed=signed)
 
 
 class Application:
     """What commands get as their context object: how to reach a site."""
 
+    def asks_for_access(self, directory: Path) -> bool:
+        """Whether the site's own files ask for researchers' access."""
+        from appliance.adapters.site_files import load_site
+        from appliance.model.access import is_enabled
+
+        return is_enabled(load_site(directory))
+
     def journal(self, directory: Path) -> FileJournal:
         """The journal of a site; it can be read even when the site's files are broken."""
         return _journal(directory)
 
-    def connect(self, directory: Path, bundle: Path | None = None) -> Connected:
+    def connect(
+        self,
+        directory: Path,
+        bundle: Path | None = None,
+        changed: Callable[[Site], Site] = lambda site: site,
+    ) -> Connected:
         """Load a site, its release and its bundle, and prepare the adapters; connects lazily.
+
+        Args:
+            directory: the site's.
+            bundle: the bundle's directory, or None.
+            changed: what a command asks for beyond what the site's files say.
 
         Raises:
             ConfigError: the site or the release is wrong; every fault at once.
@@ -178,13 +248,14 @@ class Application:
         from appliance.adapters.bundle_directory import BundleDirectory
         from appliance.adapters.content import load_release
         from appliance.adapters.kubernetes import KubernetesApi
+        from appliance.adapters.runai_files import issuer_ca
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
         from appliance.adapters.vendor_bundle_file import vendor_bundle_path
         from appliance.model.desired import Desired
         from appliance.model.preflight import probe_arguments
 
-        site = load_site(directory)
+        site = changed(load_site(directory))
         found = BundleDirectory(bundle) if bundle else None
         signers = site.settings.bundle_signers
         desired = Desired(
@@ -195,6 +266,7 @@ class Application:
             signature=found.signature(Path(signers)) if found and signers else None,
             vendor_bundle=_vendor_bundle(site),
             vendor_bundle_file=str(vendor_bundle_path(site) or ""),
+            issuer_ca=issuer_ca(site),
         )
         nodes = SshNodes(site, probe_arguments(desired))
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
@@ -214,6 +286,10 @@ def _vendor_bundle(site: Site) -> VendorBundle | None:
         if size > 1:
             click.echo(f"reading {path} once ({size:.1f} GB)", err=True)
     return find_vendor_bundle(site)
+
+
+def _operator() -> str:
+    return os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown"
 
 
 def _journal(directory: Path) -> FileJournal:

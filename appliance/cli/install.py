@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.confirm import confirmed
 from appliance.cli.options import (
     dry_run_option,
     nodes_option,
@@ -20,7 +20,6 @@ from appliance.cli.progress import progress
 from appliance.cli.render import print_json
 from appliance.cli.scope import scope_of, step_options
 from appliance.cli.status_view import show_status
-from appliance.errors import Refused
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -66,6 +65,7 @@ def install(
     - artifacts: the bundle goes to the services node, which serves it
     - runtime, registry: Docker, and a registry with every image
     - control_plane, network, workers: kubeadm, flannel, joins
+    - node_roles, access: Run:ai's labels, researchers' logins, where the site has Run:ai
 
     Run it again whenever it was interrupted: it goes on from what it finds.
 
@@ -90,11 +90,4 @@ def install(
 
 
 def _confirm(plan: Plan, yes: bool) -> bool:
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        raise Refused(
-            "nobody is there to confirm: nothing was changed", hint="pass --yes, or run it by hand"
-        )
-    show_plan(plan, err=True)
-    return click.confirm("Go on?", err=True)
+    return confirmed(yes, lambda: show_plan(plan, err=True))

@@ -9,6 +9,7 @@ import click
 
 from appliance.cli.options import output_option
 from appliance.cli.render import print_json, print_table
+from appliance.cli.runai_access import access, csr
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
@@ -119,3 +120,7 @@ def _show(told: dict[str, Any]) -> None:
         click.echo(f"missing: {what}")
     for remark in told["remarks"]:
         click.echo(f"remark: {remark}")
+
+
+runai.add_command(access)
+runai.add_command(csr)

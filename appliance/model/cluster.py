@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from appliance.model.api_flags import ApiFlags
 from appliance.model.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from appliance.model.node_roles import RolesView
 
 SERIAL_ANNOTATION = "appliance.dev/dmi-serial"
 NETWORK_ANNOTATION = "appliance.dev/network-proven"
@@ -157,6 +162,8 @@ class Cluster:
         gpu_stack: None when the site does not ask for it.
         surroundings: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
+        api_flags: the OIDC flags, configured and running.
+        roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
     """
 
     nodes: Mapping[str, ClusterNode]
@@ -167,6 +174,8 @@ class Cluster:
     storage: ClusterStorage = ClusterStorage()
     releases: tuple[HelmRelease, ...] = ()
     gpu_stack: GpuStack | None = None
+    api_flags: ApiFlags = field(default_factory=ApiFlags)
+    roles: RolesView | None = None
 
     def release(self, namespace: str, name: str) -> HelmRelease | None:
         """The release of that name, or None."""

@@ -33,6 +33,7 @@ class Desired:
             the site names none, or there is no bundle at hand.
         vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
         vendor_bundle_file: where the site says that it is, or an empty string.
+        issuer_ca: PEM of the organisation's CA, which vouches for the backend; None: the site's.
     """
 
     site: Site
@@ -42,6 +43,7 @@ class Desired:
     signature: Signature | None = None
     vendor_bundle: VendorBundle | None = None
     vendor_bundle_file: str = ""
+    issuer_ca: str | None = None
 
     @property
     def kubernetes_version(self) -> str:

@@ -111,6 +111,7 @@ STABILITY: Mapping[str, Stability] = {
     "cni.leftovers": _volatile("filled and emptied with pods"),
     "certificates": _stable("identity"),
     "trust": _stable("who is believed"),
+    "issuer": _volatile("an answer of this moment, of another machine"),
     "artifacts": _stable("which bundle is in custody"),
     "artifacts.serving": _volatile("an answer of this moment, of the services host"),
     "storage": _stable("where shared data goes, and whether this node has proved it"),

@@ -77,6 +77,7 @@ def plan(
         elif step.unmet is not None:
             satisfied.append(step.name)
     steps = _with_preflight(scope, desired, steps)
+    refusals = (*refusals, *_forbidden(scope, steps, desired, observed))
     forbidding = [f for f in findings if f.severity == "error" and _forbids(f, steps)]
     errors = [Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint) for f in forbidding]
     warnings = [
@@ -116,6 +117,19 @@ def unmet(
 def _forbids(finding: Finding, steps: Sequence[PlannedStep]) -> bool:
     """Whether an error is one of what is planned."""
     return not finding.step or any(step.name == finding.step for step in steps)
+
+
+def _forbidden(
+    scope: Scope, steps: Sequence[PlannedStep], desired: Desired, observed: Observed
+) -> tuple[Refusal, ...]:
+    """What forbids a planned step, as far as it can be known before the steps that it needs."""
+    planned = {step.name for step in steps}
+    return tuple(
+        refusal
+        for step in scope.steps()
+        if step.forbids and step.name in planned and not planned & set(step.needs)
+        for refusal in step.forbids(desired, observed)
+    )
 
 
 def _words(finding: Finding) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.errors import BundleRefused
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.role_vars_access import access_vars
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from appliance.model.role_vars_storage import server_group, storage_vars
@@ -73,6 +74,7 @@ def run_inventory(
         **gpu_variables(desired, manifest),
         **runai_vars(desired, observed),
         **dns_vars(desired, manifest),
+        **access_vars(desired),
     }
     hosts = {
         node.name: {

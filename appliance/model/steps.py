@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.model import (
+    access,
+    inventory_roles,
     postconditions,
     postconditions_gpu,
     postconditions_runai,
@@ -17,10 +19,12 @@ from appliance.model.gpu import gpu_nodes
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
+    from appliance.model.plan import Refusal
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node, Site
 
 Unmet = Callable[["Node", "Desired", "Observed"], Iterator[str]]
+Forbids = Callable[["Desired", "Observed"], Iterator["Refusal"]]
 
 
 def _every(site: Site) -> tuple[Node, ...]:
@@ -56,6 +60,14 @@ def _runai(site: Site) -> tuple[Node, ...]:
     return (site.vendor_node,) if wanted and wanted.vendor_bundle else ()
 
 
+def _with_roles(site: Site) -> tuple[Node, ...]:
+    return site.cluster_members if site.settings.runai else ()
+
+
+def _with_access(site: Site) -> tuple[Node, ...]:
+    return site.control_plane if access.is_enabled(site) else ()
+
+
 @dataclass(frozen=True)
 class Step:
     """A named unit of a plan.
@@ -71,6 +83,11 @@ class Step:
         disturbs: what users of a running appliance notice when it runs on a member.
         command: the command whose plan it belongs to.
         proof: what a plan asks besides; the workflow brings it about after the post-condition.
+        forbids: what forbids the step although it is needed; asked when it is planned and again
+            just before it begins.
+        needs: steps whose outcome ``forbids`` looks at: a plan that has yet to run one of them asks
+            later.
+        by_port: the workflow writes to the cluster itself; there is no playbook.
     """
 
     name: str
@@ -82,6 +99,9 @@ class Step:
     disturbs: str = ""
     command: str = "install"
     proof: Unmet | None = None
+    forbids: Forbids | None = None
+    needs: tuple[str, ...] = ()
+    by_port: bool = False
 
 
 STEPS: tuple[Step, ...] = (
@@ -154,6 +174,25 @@ STEPS: tuple[Step, ...] = (
         _runai,
         postconditions_runai.runai,
         patience_seconds=120,
+    ),
+    Step(
+        "node_roles",
+        "nodes carry Run:ai's roles, as the inventory's groups say",
+        _with_roles,
+        inventory_roles.unmet,
+        forbids=inventory_roles.forbids,
+        by_port=True,
+    ),
+    Step(
+        "access",
+        "the API server trusts researchers' logins",
+        _with_access,
+        access.unmet,
+        patience_seconds=180,
+        together=True,
+        disturbs="each API server restarts in turn, and is away for up to a minute",
+        forbids=access.forbids,
+        needs=("control_plane", "network", "workers", "runai"),
     ),
 )
 

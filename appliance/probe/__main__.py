@@ -29,6 +29,8 @@ def main(arguments: Optional[List[str]] = None) -> None:
     parser.add_argument("--artifacts", help="NAME:PORT of the artifact server")
     parser.add_argument("--nfs", help="SERVER:PATH of the shared storage")
     parser.add_argument("--nfs-folders", type=_names, default=[], help="folders in it")
+    parser.add_argument("--issuer", help="address of the OIDC issuer, for control-plane nodes")
+    parser.add_argument("--issuer-ca", help="PEM of the CA that vouches for it; the site's if not")
     options = parser.parse_args(arguments)
     request = Request(
         peers=options.peers,
@@ -37,6 +39,8 @@ def main(arguments: Optional[List[str]] = None) -> None:
         artifacts=options.artifacts,
         nfs=options.nfs,
         nfs_folders=options.nfs_folders,
+        issuer=options.issuer,
+        issuer_ca=options.issuer_ca,
     )
     source = Source(Machine(options.root, options.outputs, request), "probe")
     document = collect(source, facts=options.facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from functools import partial
 from typing import Any, Dict, List, Optional
@@ -94,8 +95,6 @@ def digest_of_file(source: Source, path: str) -> Optional[str]:
     match = PEM_BODY.search(source.text(path) or "")
     if not match:
         return None
-    import hashlib
-
     try:
         return hashlib.sha256(base64.b64decode(match.group(1))).hexdigest()
     except ValueError:

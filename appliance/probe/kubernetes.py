@@ -8,7 +8,7 @@ import re
 from functools import partial
 from typing import Any, Dict, List, Optional
 
-from .certificates import describe, describe_pem
+from .certificates import describe, describe_pem, digest_of_file
 from .source import Source
 from .wire import https_status
 
@@ -18,6 +18,9 @@ ETCD_DATA = "/var/lib/etcd"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBECONFIGS = ("admin", "kubelet", "controller-manager", "scheduler", "bootstrap-kubelet")
 HEALTH_URL = "https://127.0.0.1:6443/healthz"
+# The role api_oidc keeps these: the CA of the issuer, and a mark while flags are being changed.
+OIDC_CA = PKI + "/appliance-oidc-ca.crt"
+CHANGE_MARK = "/etc/kubernetes/appliance/api-server/change.json"
 SUBNET_FILE = "/run/flannel/subnet.env"
 KUBELET_KEYS = (
     "cgroupDriver", "clusterDNS", "clusterDomain", "failSwapOn", "staticPodPath",
@@ -172,7 +175,11 @@ def _apiserver(source: Source) -> Optional[Dict[str, Any]]:
     text = source.text(MANIFESTS + "/kube-apiserver.yaml")
     if text is None:
         return None
-    found: Dict[str, Any] = {}
+    found: Dict[str, Any] = {
+        "oidc": dict(re.findall(r"^\s*- \"?--(oidc-[a-z-]+)=([^\s\"]+)\"?$", text, re.MULTILINE)),
+        "oidc_ca_sha256": digest_of_file(source, OIDC_CA),
+        "change_unfinished": source.exists(CHANGE_MARK),
+    }
     for key, flag in (
         ("advertise_address", "advertise-address"),
         ("service_cidr", "service-cluster-ip-range"),

@@ -34,6 +34,8 @@ class Request(NamedTuple):
     artifacts: Optional[str] = None
     nfs: Optional[str] = None
     nfs_folders: Sequence[str] = ()
+    issuer: Optional[str] = None
+    issuer_ca: Optional[str] = None
 
 
 class Machine:

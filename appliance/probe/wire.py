@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 from urllib.parse import urlsplit
 
 from .source import Source
 
 ANSWER_SECONDS = 2.5
+DOCUMENT_SECONDS = 4.0
 
 
 def https_status(
@@ -27,6 +28,41 @@ def https_status(
     # In a thread, because looking up the name knows no time limit of its own.
     answers = source.together([lambda: _ask(source, url, ca, name)], seconds=ANSWER_SECONDS)
     return answers[0] or _answer(url, error="no answer within %.0f s" % ANSWER_SECONDS)
+
+
+def https_document(
+    source: Source, key: str, url: str, ca: str
+) -> Tuple[Optional[Dict[str, Any]], Optional[str]]:
+    """GET a JSON object over a connection that the CA (PEM) vouches for; it, or why not."""
+    if not source.live:
+        recorded = source.recorded(key)
+        return (json.loads(recorded), None) if recorded else (None, "connection refused")
+    answers = source.together([lambda: _fetch(url, ca)], seconds=DOCUMENT_SECONDS)
+    return answers[0] or (None, "no answer within %.0f s" % DOCUMENT_SECONDS)
+
+
+def _fetch(url: str, ca: str) -> Tuple[Optional[Dict[str, Any]], Optional[str]]:
+    import ssl
+    from http.client import HTTPException
+    from urllib.error import HTTPError
+    from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+
+    if not url.startswith("https://"):
+        return None, "%s is no https address" % url
+    try:
+        context = ssl.create_default_context(cadata=ca)
+        opener = build_opener(HTTPSHandler(context=context), ProxyHandler({}))
+        with opener.open(url, timeout=DOCUMENT_SECONDS) as answer:
+            document = json.loads(answer.read(1 << 20))
+    except HTTPError as error:
+        error.close()
+        return None, str(error)
+    except (OSError, ValueError, HTTPException) as error:
+        reason = getattr(error, "reason", None)
+        return None, str(getattr(reason, "verify_message", None) or reason or error)
+    if not isinstance(document, dict):
+        return None, "its answer is no JSON object"
+    return document, None
 
 
 def _answer(url: str, *, code: Optional[int] = None, error: Optional[str] = None) -> Dict[str, Any]:

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 from appliance.errors import (
     ApplianceError,
     BundleRefused,
+    ClusterError,
     Interrupted,
     PreflightFailed,
     Refused,
     StepNotProven,
 )
 from appliance.model.cluster import Cluster
+from appliance.model.inventory_roles import inventory_roles
 from appliance.model.journal import Outcome, Record
+from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
 from appliance.model.planner import Scope, choose, unmet
@@ -31,6 +34,7 @@ from appliance.workflows.survey import Preflight, Survey, survey
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
+    from appliance.model.node_roles import RolesPlan
     from appliance.model.plan import Plan, PlannedStep
     from appliance.model.postconditions import Observed
     from appliance.workflows.ports import (
@@ -61,6 +65,7 @@ class InstallRequest:
     tool_version: str
     scope: Scope = field(default_factory=Scope)
     dry_run: bool = False
+    command: str = "install"
 
 
 @dataclass(frozen=True)
@@ -192,6 +197,7 @@ class _Run:
         ports.observer.step_started(planned.name, planned.nodes)
         error: ApplianceError | None = None
         try:
+            self._forbid(planned)
             self._converge(planned)
             self._verify(planned)
         except ApplianceError as caught:
@@ -210,7 +216,7 @@ class _Run:
                 Record(
                     run=self._request.run,
                     sequence=self._sequence,
-                    command="install",
+                    command=self._request.command,
                     step=planned.name,
                     nodes=planned.nodes,
                     why=why,
@@ -227,7 +233,25 @@ class _Run:
             )
             ports.observer.step_ended(planned.name, took, error)
 
+    def _forbid(self, planned: PlannedStep) -> None:
+        """Ask again what forbids the step: steps before it may have brought the evidence."""
+        step, desired = BY_NAME[planned.name], self._request.desired
+        if step.forbids is None:
+            return
+        if planned.name != self._plan.steps[0].name:
+            self._look(planned)
+        refusals = tuple(step.forbids(desired, self._observed))
+        if refusals:
+            raise StepNotProven(
+                f"{step.name} was not begun: {refusals[0].sentence()}",
+                hint=refusals[0].hint,
+                details=[refusal.sentence() for refusal in refusals[1:]],
+            )
+
     def _converge(self, planned: PlannedStep) -> None:
+        if BY_NAME[planned.name].by_port:
+            self._ports.cluster.write_roles(self._roles())
+            return
         choice, _ = choose(self._request.desired, self._observed)
         inventory = run_inventory(
             self._request.desired,
@@ -244,6 +268,15 @@ class _Run:
             self._ports.observer.task(planned.name, node, task, changed=changed)
 
         self._ports.playbooks.play(play, on_task)
+
+    def _roles(self) -> RolesPlan:
+        cluster = self._observed.cluster
+        if not isinstance(cluster, Cluster) or cluster.roles is None:
+            raise ClusterError(
+                "the API does not answer, so no role was written",
+                hint="see what is wrong: appliance status",
+            )
+        return plan_inventory(cluster.roles, inventory_roles(self._request.desired.site))
 
     def _verify(self, planned: PlannedStep) -> None:
         """Look until the post-condition is observed on the step's nodes, or patience ends."""

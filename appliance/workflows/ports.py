@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterState
     from appliance.model.journal import Record
+    from appliance.model.node_roles import RolesPlan, RolesView
     from appliance.model.observation import GpuProof, Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
@@ -43,6 +44,20 @@ class ClusterApi(Protocol):
         """Let a pod of ``image`` on each node list the GPUs that it was given, all that are free.
 
         Writes on the Node objects which of them passed; removes what it made.
+        """
+
+    def roles(self) -> RolesView:
+        """Run:ai's labels, its RunaiConfig, and what is bound to nodes.
+
+        Raises:
+            NodeUnreachable: no API server answers.
+        """
+
+    def write_roles(self, plan: RolesPlan) -> None:
+        """Write labels and the RunaiConfig's patch, and nothing else, in the plan's order.
+
+        Raises:
+            ClusterError: the API refused.
         """
 
 

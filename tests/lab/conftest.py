@@ -26,6 +26,8 @@ from tests.commands import appliance, succeed
 STORY = (
     *("test_refusals", "test_install", "test_drift", "test_rejoin", "test_health"),
     "test_storage",
+    "test_node_roles",
+    "test_access",
     "test_vendor_bundle",
 )
 

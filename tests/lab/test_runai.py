@@ -212,7 +212,8 @@ def _told(lab: LabSite, secret: str) -> list[str]:
         f"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -F '{secret}' "
         "| grep -v journalctl; true"
     )
-    there = lab.shell("cp1", f"echo {b64encode(look.encode()).decode()} | base64 -d | sh", check=False)
+    coded = b64encode(look.encode()).decode()
+    there = lab.shell("cp1", f"echo {coded} | base64 -d | sh", check=False)
     return here + [line for line in there.splitlines() if line.strip()]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from appliance.model import access
 from appliance.model.shared_storage import export_of
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
     names = [desired.site.registry_name, desired.site.artifacts_name, endpoint.name]
     if settings.runai is not None:
         names.append(desired.site.runai_domain)
+    asked: tuple[str, ...] = ()
+    if access.is_enabled(desired.site):
+        asked = ("--issuer", access.issuer_url(desired.site))
+        if desired.issuer_ca is not None:
+            asked += ("--issuer-ca", desired.issuer_ca)
     return (
         *("--facts", FACTS),
         *("--registry", settings.registry),
@@ -30,6 +36,7 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
         *("--peers", ",".join(peers)),
         *("--resolve", ",".join(dict.fromkeys(names))),
         *_storage(desired),
+        *asked,
     )
 
 

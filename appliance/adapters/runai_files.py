@@ -1,0 +1,53 @@
+"""Files about Run:ai on the control host: the organisation's CA, and files made for people."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from appliance.errors import ConfigError, Refused
+
+if TYPE_CHECKING:
+    from appliance.model.site import Site
+
+
+def issuer_ca(site: Site) -> str | None:
+    """The PEM of the organisation's CA when it vouches for the backend; None: the site's CA does.
+
+    Raises:
+        ConfigError: the file that the site names is not readable.
+    """
+    runai, brought = site.settings.runai, site.settings.certificates.organisation_ca
+    if runai is None or runai.certificate is None or brought is None:
+        return None
+    try:
+        return Path(brought).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"the organisation's CA {brought} is not readable: {error}",
+            hint="put it there, or correct certificates.organisation_ca in site.yml",
+        ) from error
+
+
+def write_new(path: Path, text: str, *, mode: int = 0o600) -> None:
+    """Write a file that must not be there yet.
+
+    Raises:
+        Refused: it is there, or cannot be written.
+    """
+    if path.exists():
+        raise Refused(
+            f"{path} is there already, and was left as it is",
+            hint="name another file, or move that one away",
+        )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except OSError as error:
+        raise Refused(
+            f"{path} cannot be written: {error.strerror}", hint="name another file"
+        ) from error
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        os.fchmod(stream.fileno(), mode)
+        stream.write(text)

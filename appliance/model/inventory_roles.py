@@ -1,0 +1,61 @@
+"""The step ``node_roles``: the roles that the inventory's groups mean, and when they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from appliance.model import groups
+from appliance.model.cluster import Cluster
+from appliance.model.node_roles import GROUP_ROLES, Role, plan_inventory
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.plan import Refusal
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+
+
+def inventory_roles(site: Site) -> dict[str, frozenset[Role]]:
+    """Member -> the roles that the inventory's groups give it."""
+    runai = site.settings.runai
+    # A site without system nodes that allows it has none but its control plane for that.
+    allowed = bool(runai and runai.system_on_control_plane)
+    on_masters = allowed and not site.in_group(groups.SYSTEM_NODES)
+    found: dict[str, frozenset[Role]] = {}
+    for node in site.cluster_members:
+        roles = {role for group, role in GROUP_ROLES.items() if group in node.groups}
+        if on_masters and groups.CONTROL_PLANE in node.groups:
+            roles.add("system")
+        found[node.name] = frozenset(roles)
+    return found
+
+
+def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The node's labels are those of its groups, and the RunaiConfig says what they mean."""
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster) or cluster.roles is None:
+        yield "there is no cluster yet"
+        return
+    if node.name not in cluster.roles.labels:
+        yield "is not a member of the cluster"
+        return
+    plan = plan_inventory(cluster.roles, inventory_roles(desired.site), allow_move=True)
+    for change in plan.changes:
+        if change.node == node.name:
+            yield (
+                f"has no label {change.key}"
+                if change.present
+                else f"has the label {change.key}, and is in no such group"
+            )
+    if plan.patch and node.name == desired.site.control_plane[0].name:
+        wanted = plan.patch["spec"]["global"]["nodeAffinity"]
+        for key, value in wanted.items():
+            yield f"the RunaiConfig's {key} is not {str(value).lower()}"
+
+
+def forbids(desired: Desired, observed: Observed) -> Iterator[Refusal]:
+    """Stateful services that the inventory's roles would move."""
+    cluster = observed.cluster
+    if isinstance(cluster, Cluster) and cluster.roles is not None:
+        yield from plan_inventory(cluster.roles, inventory_roles(desired.site)).refusals

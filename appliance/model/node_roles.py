@@ -1,0 +1,352 @@
+"""Run:ai's roles of nodes: which labels and which RunaiConfig a wish means, and what forbids it.
+
+``runai-adm`` writes the same labels and the same patch, and besides scales the operator, deletes
+Jobs, and may delete a claim and every StatefulSet. Nothing of that is here: where a label would
+move a stateful service, the plan refuses. What must not be here: talking to the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+from appliance.model import groups
+from appliance.model.plan import Notice, Refusal
+
+Role = Literal["system", "gpu", "cpu"]
+Verb = Literal["set", "remove"]
+ROLES: Final[tuple[Role, ...]] = get_args(Role)
+PREFIX: Final = "node-role.kubernetes.io/"
+LABELS: Final[Mapping[Role, str]] = {
+    "system": PREFIX + "runai-system",
+    "gpu": PREFIX + "runai-gpu-worker",
+    "cpu": PREFIX + "runai-cpu-worker",
+}
+GROUP_ROLES: Final[Mapping[str, Role]] = {
+    groups.SYSTEM_NODES: "system",
+    groups.GPU_WORKERS: "gpu",
+    groups.CPU_WORKERS: "cpu",
+}
+WORDS: Final[Mapping[Role, str]] = {
+    "system": "a system node",
+    "gpu": "a GPU worker",
+    "cpu": "a CPU worker",
+}
+CONTROL_PLANE_LABELS: Final = (PREFIX + "control-plane", PREFIX + "master")
+ONE_ANSWER: Final = {"gpu": "cpu", "cpu": "gpu"}
+
+
+@dataclass(frozen=True)
+class NodeAffinity:
+    """``spec.global.nodeAffinity`` of the RunaiConfig.
+
+    Attributes:
+        restrict_scheduling: jobs run on nodes with a worker's label only.
+        restrict_system: Run:ai's own pods run on system nodes only.
+    """
+
+    restrict_scheduling: bool
+    restrict_system: bool
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """Something with data that is bound to a node.
+
+    Attributes:
+        kind: ``StatefulSet`` (its pod runs there) or ``claim`` (its volume is pinned there).
+    """
+
+    kind: Literal["StatefulSet", "claim"]
+    namespace: str
+    name: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class RolesView:
+    """What the cluster says of roles.
+
+    Attributes:
+        labels: node -> all of its labels.
+        affinity: the RunaiConfig's; None while there is none.
+        anchored: stateful services of Run:ai, and where they are.
+    """
+
+    labels: Mapping[str, Mapping[str, str]]
+    affinity: NodeAffinity | None = None
+    anchored: tuple[Anchored, ...] = ()
+
+    def roles(self, node: str) -> frozenset[Role]:
+        """The roles of a node: the key decides, whatever its value."""
+        return frozenset(role for role in ROLES if LABELS[role] in self.labels.get(node, {}))
+
+    def having(self, role: Role) -> frozenset[str]:
+        """The nodes with a role."""
+        return frozenset(node for node in self.labels if role in self.roles(node))
+
+    def is_control_plane(self, node: str) -> bool:
+        """Whether a node is a control-plane node."""
+        return any(label in self.labels.get(node, {}) for label in CONTROL_PLANE_LABELS)
+
+
+@dataclass(frozen=True)
+class RoleRequest:
+    """What an operator asks for.
+
+    Attributes:
+        every: all nodes that may have the role, instead of ``nodes``.
+        allow_move: stateful services may move, or wait for their data, afterwards.
+        allow_control_plane: the site says that control-plane nodes may be system nodes.
+    """
+
+    verb: Verb
+    role: Role
+    nodes: tuple[str, ...] = ()
+    every: bool = False
+    allow_move: bool = False
+    allow_control_plane: bool = False
+
+
+@dataclass(frozen=True)
+class LabelChange:
+    """One label that a node gets (``present``) or loses."""
+
+    node: str
+    role: Role
+    present: bool
+
+    @property
+    def key(self) -> str:
+        """The label's key; its value is the empty string."""
+        return LABELS[self.role]
+
+
+@dataclass(frozen=True)
+class RolesPlan:
+    """What is to be written, in which order, and what forbids it.
+
+    Attributes:
+        patch: of the RunaiConfig, or None when it is as it should be or is not there.
+        patch_first: the patch loosens a restriction, so it comes before the labels go.
+        moves: the stateful services that would have to move.
+    """
+
+    changes: tuple[LabelChange, ...] = ()
+    patch: Mapping[str, Any] | None = None
+    patch_first: bool = False
+    moves: tuple[Anchored, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    notices: tuple[Notice, ...] = field(default=())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.changes and self.patch is None
+
+
+def plan_roles(
+    request: RoleRequest, view: RolesView, inventory: Mapping[str, frozenset[Role]]
+) -> RolesPlan:
+    """What a request means for this cluster.
+
+    Args:
+        request: as typed.
+        view: as the cluster has it.
+        inventory: node -> its roles by the inventory, to say where the two would differ.
+    """
+    names, notices = (_every(request, view), []) if request.every else (request.nodes, [])
+    if request.every:
+        notices = list(_left_out(request, view, names))
+    refusals = list(_refusals(request, view, names))
+    if refusals:
+        return RolesPlan(refusals=tuple(refusals), notices=tuple(notices))
+    present = request.verb == "set"
+    changes = tuple(
+        LabelChange(name, request.role, present)
+        for name in names
+        if (request.role in view.roles(name)) != present
+    )
+    for change in changes:
+        if (change.role in inventory.get(change.node, frozenset())) != present:
+            notices.append(_against_inventory(change))
+    return _with_patch(changes, {request.role}, view, notices, allow_move=request.allow_move)
+
+
+def plan_inventory(
+    view: RolesView, inventory: Mapping[str, frozenset[Role]], *, allow_move: bool = False
+) -> RolesPlan:
+    """What makes the cluster's labels those of the inventory; other nodes are left alone."""
+    changes = tuple(
+        LabelChange(name, role, role in roles)
+        for name, roles in inventory.items()
+        if name in view.labels
+        for role in ROLES
+        if (role in roles) != (role in view.roles(name))
+    )
+    return _with_patch(changes, set(ROLES), view, [], allow_move=allow_move)
+
+
+def _every(request: RoleRequest, view: RolesView) -> tuple[str, ...]:
+    """The nodes that ``--all`` means: no control plane, no system node, no worker of the other."""
+    other = ONE_ANSWER.get(request.role)
+    return tuple(
+        sorted(
+            node
+            for node in view.labels
+            if not view.is_control_plane(node)
+            and "system" not in view.roles(node)
+            and not (request.verb == "set" and other in view.roles(node))
+        )
+    )
+
+
+def _left_out(request: RoleRequest, view: RolesView, names: Sequence[str]) -> Iterator[Notice]:
+    for node in sorted(set(view.labels) - set(names)):
+        if view.is_control_plane(node):
+            why = "a control-plane node"
+        elif "system" in view.roles(node):
+            why = "a system node"
+        else:
+            other: Role = "cpu" if request.role == "gpu" else "gpu"
+            why = f"{WORDS[other]} already"
+        yield Notice(node, f"left out of --all: it is {why}")
+
+
+def _refusals(request: RoleRequest, view: RolesView, names: Sequence[str]) -> Iterator[Refusal]:
+    if request.every and request.role == "system":
+        yield Refusal(
+            "cluster",
+            "role",
+            "--all with --role system",
+            "system nodes named one by one: --all never touches them",
+            f"name them: appliance node role {request.verb} NODE... --role system",
+        )
+        return
+    for name in names:
+        if name not in view.labels:
+            known = ", ".join(sorted(view.labels))
+            yield Refusal(
+                name, "role", "no such member", f"a node of the cluster: {known}",
+                "appliance node role list",
+            )  # fmt: skip
+        elif request.verb == "set":
+            yield from _may_not_have(request, view, name)
+
+
+def _may_not_have(request: RoleRequest, view: RolesView, name: str) -> Iterator[Refusal]:
+    if view.is_control_plane(name) and not (
+        request.role == "system" and request.allow_control_plane
+    ):
+        hint = "name a worker"
+        if request.role == "system":
+            hint += ", or set runai.system_on_control_plane: true in site.yml, knowing the risk"
+        yield Refusal(
+            name,
+            "role",
+            f"a control-plane node asked to be {WORDS[request.role]}",
+            "a worker: jobs and Run:ai's own pods take the API server's CPU, memory and port 443",
+            hint,
+        )
+    other = ONE_ANSWER.get(request.role)
+    if other in view.roles(name):
+        yield Refusal(
+            name,
+            "role",
+            f"{WORDS[other]} asked to be {WORDS[request.role]} too",
+            "one of the two: the scheduler needs one answer",
+            f"appliance node role remove {name} --role {other}",
+        )
+
+
+def _against_inventory(change: LabelChange) -> Notice:
+    group = next(name for name, role in GROUP_ROLES.items() if role == change.role)
+    if change.present:
+        text = f"the inventory does not have it in {group}: appliance install would take it back"
+    else:
+        text = f"the inventory has it in {group}: appliance install would set it again"
+    return Notice(change.node, text)
+
+
+def _after(view: RolesView, changes: Sequence[LabelChange]) -> RolesView:
+    labels = {node: dict(found) for node, found in view.labels.items()}
+    for change in changes:
+        if change.present:
+            labels[change.node][change.key] = ""
+        else:
+            labels[change.node].pop(change.key, None)
+    return RolesView(labels, view.affinity, view.anchored)
+
+
+def wanted_affinity(view: RolesView) -> NodeAffinity:
+    """What the labels of a cluster mean for the RunaiConfig."""
+    return NodeAffinity(
+        restrict_scheduling=bool(view.having("gpu") | view.having("cpu")),
+        restrict_system=bool(view.having("system")),
+    )
+
+
+def _with_patch(
+    changes: tuple[LabelChange, ...],
+    asked: set[Role],
+    view: RolesView,
+    notices: list[Notice],
+    *,
+    allow_move: bool,
+) -> RolesPlan:
+    after = _after(view, changes)
+    wanted, patch, loosens = wanted_affinity(after), {}, False
+    if view.affinity is None:
+        if changes:
+            notices.append(Notice("cluster", "there is no RunaiConfig yet: labels only"))
+    else:
+        if (
+            asked & {"gpu", "cpu"}
+            and wanted.restrict_scheduling != view.affinity.restrict_scheduling
+        ):
+            patch["restrictScheduling"] = wanted.restrict_scheduling
+        if "system" in asked and wanted.restrict_system != view.affinity.restrict_system:
+            patch["restrictRunaiSystem"] = wanted.restrict_system
+        loosens = bool(patch) and not any(patch.values())
+    moves = _moves(view, after)
+    refusals = () if allow_move else tuple(_would_move(moves, view))
+    return RolesPlan(
+        changes=changes,
+        patch={"spec": {"global": {"nodeAffinity": patch}}} if patch else None,
+        patch_first=loosens,
+        moves=moves,
+        refusals=refusals,
+        notices=tuple(notices),
+    )
+
+
+def _moves(view: RolesView, after: RolesView) -> tuple[Anchored, ...]:
+    """What may stay where it is now, and may not afterwards."""
+    before, then = view.having("system"), after.having("system")
+    restricted = view.affinity.restrict_system if view.affinity else bool(before)
+    if not then:
+        return ()
+    return tuple(
+        thing
+        for thing in view.anchored
+        if thing.node not in then and (not restricted or thing.node in before)
+    )
+
+
+def _would_move(moves: Sequence[Anchored], view: RolesView) -> Iterator[Refusal]:
+    for node in sorted({thing.node for thing in moves}):
+        here = [str(thing) for thing in moves if thing.node == node]
+        loses = "system" in view.roles(node)
+        yield Refusal(
+            node,
+            "stateful service",
+            f"{', '.join(here)} bound to this node, which "
+            + ("would no longer be a system node" if loses else "is not to be a system node"),
+            "its data to stay where they are",
+            "make this node a system node as well, or move the service by hand first; "
+            "--allow-move goes on without",
+        )

@@ -1,0 +1,215 @@
+"""Researchers' access: which flags, when they hold, what forbids them, and the kubeconfig."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.model import access
+from appliance.model.api_flags import ApiFlags
+from appliance.model.cluster import Cluster, NoCluster
+from appliance.model.desired import Desired
+from appliance.model.kubeconfig import researcher_kubeconfig
+from appliance.model.planner import Scope, plan
+from appliance.model.postconditions import Observed
+from appliance.model.preflight import probe_arguments
+from appliance.model.role_vars_access import access_vars
+from tests import samples
+
+ISSUER = "https://runai.rack.test/auth/realms/runai"
+
+
+def _wish(**changes: Any) -> Desired:
+    enabled = {"enabled": True, **changes.pop("access", {})}
+    return samples.desired(samples.site(workers=1, runai={"access": enabled}, **changes))
+
+
+def _cluster(wish: Desired, configured: dict[str, str]) -> Cluster:
+    running = {"cp1": access.wanted_flags(wish)}
+    return replace(samples.cluster(wish), api_flags=ApiFlags(configured, running))
+
+
+def _observed(wish: Desired, *, flags: dict[str, str] | None = None, **api: Any) -> Observed:
+    wanted = access.wanted_flags(wish)
+    documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    document = documents["cp1"]
+    document["kubernetes"]["apiserver"] = {
+        "oidc": wanted if flags is None else flags,
+        "oidc_ca_sha256": samples.CA,
+        "change_unfinished": False,
+        **api,
+    }
+    document["issuer"] = {"url": ISSUER, "ok": True, "issuer": ISSUER, "keys": 1, "error": None}
+    return Observed(samples.photographs(documents), _cluster(wish, wanted))
+
+
+def _unmet(wish: Desired, observed: Observed) -> list[str]:
+    return list(access.unmet(wish.site.node("cp1"), wish, observed))
+
+
+def test_local_users_have_the_vendors_flags_and_the_ca() -> None:
+    assert access.wanted_flags(_wish()) == {
+        "oidc-ca-file": "/etc/kubernetes/pki/appliance-oidc-ca.crt",
+        "oidc-client-id": "runai",
+        "oidc-issuer-url": ISSUER,
+        "oidc-username-prefix": "-",
+    }
+
+
+def test_sso_has_another_client_and_knows_users_by_their_mail() -> None:
+    found = access.wanted_flags(_wish(access={"mode": "sso"}))
+    assert found["oidc-client-id"] == "runai-cli-sso"
+    assert found["oidc-username-claim"] == "email"
+
+
+def test_a_sites_exceptions_are_flags_like_any_other() -> None:
+    more = {"api_oidc": {"api_oidc_more_flags": {"oidc-groups-claim": "groups"}}}
+    assert access.wanted_flags(_wish(role_overrides=more))["oidc-groups-claim"] == "groups"
+
+
+def test_access_that_holds_everywhere_needs_nothing() -> None:
+    wish = _wish()
+    assert _unmet(wish, _observed(wish)) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "api", "sentence"),
+    [
+        ({}, {}, "the manifest of its API server has no --oidc-issuer-url"),
+        (None, {"change_unfinished": True}, "a change of its API server's flags was not finished"),
+        (None, {"oidc_ca_sha256": None}, "appliance-oidc-ca.crt is not the CA of the issuer"),
+    ],
+)
+def test_whatever_differs_on_the_node_is_named(
+    flags: dict[str, str] | None, api: dict[str, Any], sentence: str
+) -> None:
+    wish = _wish()
+    assert sentence in "\n".join(_unmet(wish, _observed(wish, flags=flags, **api)))
+
+
+def test_flags_that_run_and_are_not_configured_would_be_lost_and_are_named() -> None:
+    wish = _wish()
+    observed = replace(_observed(wish), cluster=_cluster(wish, {}))
+    assert "ClusterConfiguration has no --oidc-ca-file" in _unmet(wish, observed)
+
+
+def test_a_flag_that_nobody_asks_for_is_named() -> None:
+    wish = _wish()
+    flags = {**access.wanted_flags(wish), "oidc-groups-claim": "g"}
+    (said,) = _unmet(wish, _observed(wish, flags=flags))
+    assert said == "the manifest of its API server has --oidc-groups-claim, which is not asked for"
+
+
+def test_what_restarts_with_the_api_server_is_waited_for() -> None:
+    wish = _wish()
+    observed = _observed(wish)
+    assert isinstance(observed.cluster, Cluster)
+    pods = tuple(
+        replace(pod, ready=pod.app != "kube-scheduler", reason="kube-scheduler: CrashLoopBackOff")
+        for pod in observed.cluster.pods
+    )
+    observed = replace(observed, cluster=replace(observed.cluster, pods=pods))
+    (said,) = _unmet(wish, observed)
+    assert said == "pod kube-scheduler-cp1 is not ready: kube-scheduler: CrashLoopBackOff"
+
+
+def test_without_an_api_the_step_is_due() -> None:
+    wish = _wish()
+    assert "the API does not answer" in _unmet(wish, replace(_observed(wish), cluster=NoCluster()))
+
+
+def _with_issuer(observed: Observed, **issuer: Any) -> Observed:
+    document = {**observed.photographs["cp1"].document, "issuer": issuer or None}
+    return replace(
+        observed, photographs={**observed.photographs, **samples.photographs({"cp1": document})}
+    )
+
+
+@pytest.mark.parametrize(
+    ("issuer", "sentence"),
+    [
+        ({}, f"{ISSUER}: nobody asked"),
+        ({"ok": False, "error": "unable to get local issuer certificate"}, "local issuer certifi"),
+        ({"ok": False, "issuer": "https://a.test", "error": "x"}, "calls itself https://a.test"),
+    ],
+)
+def test_an_issuer_that_is_not_believed_forbids_the_step(
+    issuer: dict[str, Any], sentence: str
+) -> None:
+    wish = _wish()
+    observed = _with_issuer(_observed(wish, flags={}), **issuer)
+    found = plan(wish, observed, (), Scope(only="access"))
+    assert [step.name for step in found.steps] == ["access"]
+    (refusal,) = found.refusals
+    assert sentence in refusal.sentence()
+    assert "/etc/appliance/ca.crt" in refusal.hint
+
+
+def test_the_issuer_is_judged_later_when_the_control_plane_is_yet_to_come() -> None:
+    wish = _wish()
+    documents = {node.name: samples.bare(node) for node in wish.site.nodes}
+    found = plan(wish, Observed(samples.photographs(documents), NoCluster()))
+    assert "access" in [step.name for step in found.steps]
+    assert found.refusals == ()
+
+
+def test_a_site_that_does_not_ask_has_no_such_step_and_asks_nobody() -> None:
+    wish = samples.desired()
+    assert "--issuer" not in probe_arguments(wish)
+    assert access_vars(wish) == {}
+    assert plan(wish, Observed({}, NoCluster()), (), Scope(only="access")).steps == ()
+    assert access.is_enabled(access.with_access(wish.site))
+
+
+def test_the_probe_and_the_role_are_told_the_organisations_ca() -> None:
+    wish = replace(_wish(), issuer_ca="PEM")
+    assert probe_arguments(wish)[-4:] == ("--issuer", ISSUER, "--issuer-ca", "PEM")
+    found = access_vars(wish)
+    assert found["api_oidc_ca_certificate"] == "PEM"
+    assert found["kubeadm_control_plane_pki_files"] == {access.CA_FILE: "PEM"}
+    assert access_vars(_wish())["api_oidc_ca_certificate"] == "{{ vault_site_ca_certificate }}"
+
+
+def test_a_researchers_kubeconfig_has_the_vendors_shape_and_no_credential() -> None:
+    site = _wish().site
+    found = researcher_kubeconfig(site, "ada", cluster_ca="CA", issuer_ca="I", project="team-a")
+    (user,) = found["users"]
+    assert user["name"] == "runai-authenticated-user"
+    assert user["user"] == {
+        "auth-provider": {
+            "name": "oidc",
+            "config": {
+                "airgapped": "true",
+                "auth-flow": "cli",
+                "realm": "runai",
+                "client-id": "runai",
+                "idp-issuer-url": ISSUER,
+                "idp-certificate-authority-data": base64.b64encode(b"I\n").decode(),
+            },
+        }
+    }
+    assert found["clusters"][0]["cluster"]["server"] == "https://api.rack.test:6443"
+    assert found["contexts"][0]["context"] == {
+        "cluster": "rack",
+        "user": "runai-authenticated-user",
+        "namespace": "runai-team-a",
+    }
+    assert found["current-context"] == found["contexts"][0]["name"] == "ada@rack"
+
+
+def test_a_researchers_kubeconfig_for_sso_opens_a_browser() -> None:
+    site = _wish(access={"mode": "sso"}).site
+    found = researcher_kubeconfig(site, "ada", cluster_ca="CA")
+    assert found["users"][0]["user"]["auth-provider"]["config"] == {
+        "airgapped": "true",
+        "auth-flow": "remote-browser",
+        "realm": "runai",
+        "client-id": "runai-cli-sso",
+        "idp-issuer-url": ISSUER,
+        "subject-claim-field": "email",
+        "redirect-uri": "https://runai.rack.test/oauth-code",
+    }
+    assert "namespace" not in found["contexts"][0]["context"]

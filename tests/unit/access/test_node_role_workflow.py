@@ -1,0 +1,111 @@
+"""A change of roles: looked at, planned, written, and looked at again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from appliance.errors import ClusterError, PreflightFailed, Refused, StepNotProven
+from appliance.model.node_roles import LABELS, Anchored, NodeAffinity, RoleRequest, RolesView
+from appliance.workflows.node_role import (
+    NodeRolePorts,
+    NodeRoleRequest,
+    RolesChanged,
+    describe,
+    node_role,
+)
+from tests import samples
+from tests.fakes import FakeClock, FakeJournal, FakeRack
+
+GPU = LABELS["gpu"]
+SET = RoleRequest("set", "gpu", ("w1",))
+
+
+class Scene:
+    """A cluster with a control plane and two workers, none with a role."""
+
+    def __init__(self, *anchored: Anchored) -> None:
+        self.wish = samples.desired(samples.site(runai={}))
+        self.rack = FakeRack(self.wish)
+        labels: dict[str, dict[str, str]] = {"cp1": {}, "w1": {}, "w2": {}}
+        labels["cp1"] = {"node-role.kubernetes.io/control-plane": ""}
+        self.rack.cluster = replace(
+            samples.cluster(self.wish),
+            roles=RolesView(labels, NodeAffinity(False, False), anchored),
+        )
+        self.journal = FakeJournal()
+        self.asked = 0
+        self.answer = True
+
+    def run(self, wish: RoleRequest, *, dry_run: bool = False) -> RolesChanged:
+        request = NodeRoleRequest(self.wish.site, wish, "run", "ada", "1", dry_run=dry_run)
+        return node_role(
+            request, NodeRolePorts(self.rack, self.journal, FakeClock(), lambda _: self.confirm())
+        )
+
+    def confirm(self) -> bool:
+        self.asked += 1
+        return self.answer
+
+
+def test_a_role_is_written_seen_again_and_recorded() -> None:
+    scene = Scene()
+    done = scene.run(SET)
+    assert done.view.roles("w1") == frozenset({"gpu"})
+    (record,) = scene.journal.records
+    assert (record.command, record.outcome, record.nodes) == ("node role set", "proven", ("w1",))
+    assert record.why == (
+        f"w1: label {GPU} is set",
+        "RunaiConfig: restrictScheduling becomes true",
+    )
+
+
+def test_a_second_run_writes_nothing_asks_nobody_and_records_nothing() -> None:
+    scene = Scene()
+    scene.run(SET)
+    done = scene.run(SET)
+    assert done.plan.is_empty
+    assert (scene.asked, len(scene.journal.records), len(scene.rack.role_plans)) == (1, 1, 1)
+
+
+def test_a_dry_run_writes_nothing() -> None:
+    scene = Scene()
+    assert describe(scene.run(SET, dry_run=True).plan)
+    assert scene.rack.role_plans == []
+    assert scene.journal.records == []
+
+
+def test_what_is_not_confirmed_is_not_written() -> None:
+    scene = Scene()
+    scene.answer = False
+    with pytest.raises(Refused, match="not confirmed"):
+        scene.run(SET)
+    assert scene.rack.role_plans == []
+
+
+def test_what_would_move_a_service_is_refused_before_anything_is_written() -> None:
+    scene = Scene(Anchored("StatefulSet", "runai-backend", "thanos", "w2"))
+    with pytest.raises(PreflightFailed) as caught:
+        scene.run(RoleRequest("set", "system", ("w1",)))
+    assert caught.value.exit_code == 3
+    assert "StatefulSet runai-backend/thanos" in caught.value.message
+    assert "--allow-move" in (caught.value.hint or "")
+    assert scene.rack.role_plans == []
+
+
+def test_a_write_that_fails_is_recorded_as_that() -> None:
+    scene = Scene()
+    scene.rack.fail["node_roles"] = ClusterError("the API answered 500")
+    with pytest.raises(ClusterError):
+        scene.run(SET)
+    assert [record.outcome for record in scene.journal.records] == ["failed"]
+
+
+def test_what_is_not_seen_afterwards_is_not_proven() -> None:
+    scene = Scene()
+    scene.rack.without_effect.add("node_roles")
+    with pytest.raises(StepNotProven) as caught:
+        scene.run(SET)
+    assert f"w1: label {GPU} is set" in caught.value.details
+    assert [record.outcome for record in scene.journal.records] == ["not proven"]
