@@ -1,0 +1,67 @@
+"""What the roles of step ``runai`` are told: paths and names, secrets by reference only."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from appliance.model.desired import Desired
+from appliance.model.postconditions import Observed
+from appliance.model.role_vars_runai import dns_vars, runai_vars
+from tests import samples
+from tests.vendor_bundles import judged
+
+
+def told(version: str, **runai: Any) -> dict[str, Any]:
+    wish = wished(version, **runai)
+    return runai_vars(wish, Observed({}, samples.cluster(wish)))
+
+
+def wished(version: str, **runai: Any) -> Desired:
+    settings = {"runai": {"vendor_bundle": "runai.tar", **runai}}
+    wish = samples.desired(samples.site(1, 2, **settings))
+    return dataclasses.replace(wish, vendor_bundle=judged(version=version))
+
+
+def test_the_backend_is_told_where_everything_is() -> None:
+    found = told("2.7.1")
+    assert found["runai_backend_domain"] == "runai.rack.test"
+    assert found["runai_backend_bundle_dir"].startswith("/var/lib/appliance/runai/")
+    assert found["runai_backend_chart"].endswith("runai-backend-2.7.1.tgz")
+    assert "--airgapped" in found["runai_backend_arguments"]
+    assert found["runai_cluster_chart"].endswith("runai-cluster-2.7.1.tgz")
+
+
+def test_secrets_are_references_to_the_vault() -> None:
+    found = told("2.7.1", certificate="/etc/backend.crt")
+    assert found["runai_cluster_password"] == "{{ vault_runai_admin_password }}"  # noqa: S105 - a reference
+    assert found["runai_backend_certificate_key"] == "{{ vault_runai_tls_key }}"
+    assert "/etc/backend.crt" in found["runai_backend_certificate"]
+    assert "PRIVATE KEY" not in json.dumps(found)
+
+
+def test_without_a_certificate_the_sites_authority_signs_one() -> None:
+    found = told("2.7.1")
+    assert found["runai_backend_certificate"] == ""
+    assert found["runai_backend_certificate_key"] == ""
+
+
+def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:
+    assert told("2.7.1")["runai_backend_dns_server"] == ""
+    wish = wished("2.7.1", own_dns=True)
+    found = runai_vars(wish, Observed({}, samples.cluster(wish)))
+    services = wish.site.services_node.ip
+    assert found["runai_backend_dns_server"] == services
+    assert wish.manifest is not None
+    served = dns_vars(wish, wish.manifest)
+    assert served["site_dns_enabled"] is True
+    names = [name for known in served["site_dns_hosts"].values() for name in known]
+    assert "runai.rack.test" in names
+
+
+def test_a_site_without_runai_tells_the_roles_nothing() -> None:
+    wish = samples.desired(samples.site(1, 2))
+    assert runai_vars(wish, Observed({}, samples.cluster(wish))) == {}
+    assert wish.manifest is not None
+    assert dns_vars(wish, wish.manifest) == {}
