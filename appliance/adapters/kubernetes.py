@@ -89,11 +89,12 @@ class KubernetesApi:
             cluster = replace(cluster, storage=read_storage(client, _call))
         if settings.gpu is None and settings.runai is None:
             return cluster
+        releases = read_releases(client, _call)
         return replace(
             cluster,
-            releases=read_releases(client, _call),
+            releases=releases,
             gpu_stack=read_gpu_stack(client, _call, _pod) if settings.gpu else None,
-            surroundings=read_surroundings(client, _call) if settings.runai else None,
+            surroundings=read_surroundings(client, _call, releases) if settings.runai else None,
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
             roles=read_roles(client, _call) if settings.runai else None,
         )

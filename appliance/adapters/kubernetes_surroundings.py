@@ -1,15 +1,11 @@
-"""Read what Run:ai meets in a cluster: classes, collectors, GPUs, helm releases.
-
-Helm keeps a release in Secrets; only their labels are asked for, so that no value of anybody's
-chart leaves the cluster.
-"""
+"""Read what Run:ai meets in a cluster: classes, collectors, GPUs, labels."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from appliance.model.cluster import HelmRelease
 from appliance.model.health.nodes import SYSTEM_LABEL
 from appliance.model.surroundings import Owned, Surroundings
 
@@ -17,17 +13,17 @@ DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 RELEASE_NAME: Final = "meta.helm.sh/release-name"
 GPU: Final = "nvidia.com/gpu"
 PROMETHEUS: Final = ("monitoring.coreos.com", "v1", "prometheuses")
-LABELS_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 Call = Callable[..., Any]
 
 
-def read_surroundings(client: Any, call: Call) -> Surroundings:
+def read_surroundings(client: Any, call: Call, releases: Iterable[HelmRelease]) -> Surroundings:
     """Ask the API.
 
     Args:
         client: an API client.
         call: calls a function of the client and translates its errors.
+        releases: every helm release of the cluster.
     """
     from kubernetes.client import ApisApi, CoreV1Api, NetworkingV1Api, StorageV1Api
 
@@ -51,22 +47,11 @@ def read_surroundings(client: Any, call: Call) -> Surroundings:
             for node in nodes
             if GPU in (node.status.allocatable or {})
         },
-        releases=newest(_secrets(client, call)),
+        releases={f"{item.namespace}/{item.name}": item.status for item in releases},
         system_labelled=tuple(
             node.metadata.name for node in nodes if SYSTEM_LABEL in (node.metadata.labels or {})
         ),
     )
-
-
-def newest(secrets: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """``namespace/name`` of each release -> the status of its newest revision."""
-    found: dict[str, tuple[int, str]] = {}
-    for secret in secrets:
-        labels = secret["metadata"].get("labels") or {}
-        name = f"{secret['metadata']['namespace']}/{labels.get('name')}"
-        revision = (int(labels.get("version", 0)), str(labels.get("status")))
-        found[name] = max(found.get(name, revision), revision)
-    return {name: status for name, (_, status) in found.items()}
 
 
 def _prometheuses(client: Any, call: Call) -> Iterable[Owned]:
@@ -74,27 +59,6 @@ def _prometheuses(client: Any, call: Call) -> Iterable[Owned]:
 
     listed = call(CustomObjectsApi(client).list_cluster_custom_object, *PROMETHEUS)
     return [_owned(item["metadata"]) for item in listed["items"]]
-
-
-def _secrets(client: Any, call: Call) -> list[Mapping[str, Any]]:
-    """Every release's Secrets without what is in them; no generated call can leave that out."""
-
-    def ask(_request_timeout: tuple[float, float]) -> Any:
-        from kubernetes.client import ApiException
-        from urllib3 import Timeout
-
-        answer = client.rest_client.pool_manager.request(
-            "GET",
-            client.configuration.host + "/api/v1/secrets?labelSelector=owner%3Dhelm",
-            headers={"Accept": LABELS_ONLY},
-            timeout=Timeout(*_request_timeout),
-        )
-        if answer.status != 200:
-            raise ApiException(status=answer.status, reason=answer.reason)
-        return json.loads(answer.data)
-
-    found: list[Mapping[str, Any]] = call(ask)["items"] or []
-    return found
 
 
 def _owned(metadata: Mapping[str, Any]) -> Owned:

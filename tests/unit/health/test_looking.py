@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.adapters.control_host import resolve
-from appliance.adapters.kubernetes_surroundings import newest
+from appliance.adapters.kubernetes_releases import newest
 from appliance.adapters.network_proof import read_messages
 from appliance.model.runai_versions import version_of_bundle
 from appliance.model.surroundings import Surroundings
@@ -25,7 +25,7 @@ def test_messages_of_pods_are_faults_and_names() -> None:
 
 def _secret(name: str, version: str, status: str) -> dict[str, object]:
     labels = {"name": name, "owner": "helm", "version": version, "status": status}
-    return {"metadata": {"namespace": name, "labels": labels}}
+    return {"namespace": name, "labels": labels}
 
 
 def test_the_newest_revision_of_a_release_counts() -> None:
@@ -36,11 +36,15 @@ def test_the_newest_revision_of_a_release_counts() -> None:
             _secret("gpu-operator", "1", "deployed"),
         ]
     )
-    assert found == {
+    assert {f"{item.namespace}/{item.name}": item.status for item in found} == {
         "runai-backend/runai-backend": "failed",
         "gpu-operator/gpu-operator": "deployed",
     }
-    assert Surroundings(releases=found).has_backend
+
+
+def test_a_backend_that_is_there_is_known_by_its_release() -> None:
+    assert Surroundings(releases={"runai-backend/runai-backend": "failed"}).has_backend
+    assert not Surroundings(releases={"gpu-operator/gpu-operator": "deployed"}).has_backend
 
 
 def test_a_name_that_nobody_knows_has_no_address() -> None:
