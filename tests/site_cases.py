@@ -1,4 +1,4 @@
-"""Broken sites as data: the example site, one change, and the faults that must be found."""
+"""Broken sites as data: a good site, one change, and the faults that must be found."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from appliance.model.site_draft import KnownContent
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "inventories" / "example"
+# A good site that the cases break; the example may say more than it.
+GOOD = ROOT / "tests" / "data" / "site"
 CASES = Path(__file__).parent / "data" / "broken_sites"
 
 # The choices are fixed here, so that a new release or role changes no expectation.
@@ -41,16 +43,16 @@ def case_names() -> list[str]:
     return sorted(path.stem for path in CASES.glob("*.yml"))
 
 
-def copy_of_example(directory: Path) -> Path:
-    """Copy the example site, without any state of it."""
-    shutil.copytree(EXAMPLE, directory, ignore=shutil.ignore_patterns(".appliance"))
+def copy_of_good(directory: Path) -> Path:
+    """Copy the good site."""
+    shutil.copytree(GOOD, directory)
     return directory
 
 
 def break_site(name: str, directory: Path) -> list[Expected]:
     """Make the site of a case and return the faults it must have."""
     case = yaml.safe_load((CASES / f"{name}.yml").read_text(encoding="utf-8"))
-    copy_of_example(directory)
+    copy_of_good(directory)
     _change(case, directory)
     return [_expected(directory, fault) for fault in case["faults"]]
 
@@ -59,7 +61,7 @@ def _change(case: dict[str, Any], directory: Path) -> None:
     for edit in case.get("edit", ()):
         path = directory / edit["file"]
         text = path.read_text(encoding="utf-8")
-        assert edit["old"] in text, f"the example has no {edit['old']!r} any more"
+        assert edit["old"] in text, f"the good site has no {edit['old']!r} any more"
         path.write_text(text.replace(edit["old"], edit["new"], 1), encoding="utf-8")
     for file in case.get("delete", ()):
         (directory / file).unlink()

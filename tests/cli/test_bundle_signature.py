@@ -12,7 +12,7 @@ from appliance.adapters.cache import Cache
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.errors import ConfigError
-from tests.site_cases import copy_of_example
+from tests.site_cases import copy_of_good
 from tests.unit.bundle.signing import allow, make_key
 from tests.unit.bundle.test_bundle_directory import Maker
 
@@ -111,7 +111,7 @@ def test_what_is_typed_wrong_is_said_before_anything_is_read(desk: Desk, capsys:
 
 
 def _site(tmp_path: Path, desk: Desk) -> Path:
-    directory = copy_of_example(tmp_path / "rack7")
+    directory = copy_of_good(tmp_path / "rack7")
     path = directory / "group_vars/all/site.yml"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace("# bundle_signers: null", f"bundle_signers: {desk.allowed}"))
@@ -130,7 +130,7 @@ def test_a_site_that_names_signers_checks_the_bundle_at_hand(desk: Desk, tmp_pat
 
 
 def test_a_site_that_names_none_takes_any_bundle(desk: Desk, tmp_path: Path) -> None:
-    site = copy_of_example(tmp_path / "rack7")
+    site = copy_of_good(tmp_path / "rack7")
     assert Application().connect(site, Path(desk.bundle)).desired.signature is None
 
 

@@ -12,7 +12,7 @@ from cryptography import x509
 from appliance.adapters.certificates import SiteAuthorities
 from appliance.adapters.vault import AnsibleVault, new_password
 from appliance.cli.exits import run
-from tests.site_cases import copy_of_example
+from tests.site_cases import copy_of_good
 
 Capture = pytest.CaptureFixture[str]
 
@@ -21,7 +21,7 @@ Capture = pytest.CaptureFixture[str]
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("APPLIANCE_SITE", "APPLIANCE_OUTPUT", "ANSIBLE_VAULT_PASSWORD_FILE"):
         monkeypatch.delenv(name, raising=False)
-    return copy_of_example(tmp_path / "rack7")
+    return copy_of_good(tmp_path / "rack7")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from appliance.cli import exits
-from tests.site_cases import ROOT, break_site, copy_of_example
+from tests.site_cases import ROOT, break_site, copy_of_good
 
 NEW = [
     "--domain=rack7.example",
@@ -29,7 +29,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
-    return copy_of_example(tmp_path / "rack7")
+    return copy_of_good(tmp_path / "rack7")
 
 
 @pytest.mark.parametrize("option", ["--site", "-s"])

@@ -6,7 +6,7 @@ import pytest
 
 from appliance.adapters.site_files import check_site, load_site
 from appliance.errors import ConfigError
-from tests.site_cases import KNOWN, break_site, case_names, copy_of_example
+from tests.site_cases import KNOWN, break_site, case_names, copy_of_good
 
 
 @pytest.mark.parametrize("name", case_names())
@@ -40,6 +40,6 @@ def test_there_are_enough_cases() -> None:
 
 
 def test_the_site_that_the_cases_break_is_whole(tmp_path: Path) -> None:
-    check = check_site(copy_of_example(tmp_path / "rack7"), known=KNOWN)
+    check = check_site(copy_of_good(tmp_path / "rack7"), known=KNOWN)
     assert check.faults == ()
     assert check.warnings == ()

@@ -8,7 +8,7 @@ import pytest
 from appliance.adapters.site_files import check_site, load_site
 from appliance.errors import ConfigError
 from appliance.model.groups import GROUPS, OVERLAPS
-from tests.site_cases import EXAMPLE, KNOWN, copy_of_example
+from tests.site_cases import EXAMPLE, KNOWN, copy_of_good
 
 
 def test_the_example_is_the_guides_two_server_appliance() -> None:
@@ -25,6 +25,9 @@ def test_the_example_is_the_guides_two_server_appliance() -> None:
     assert (site.registry_name, site.registry_port) == ("registry.appliance.example", 5000)
     assert (site.artifacts_name, site.artifacts_port) == ("artifacts.appliance.example", 9443)
     assert site.endpoint_address == IPv4Address("198.51.100.11")
+    # The only legal system node of two servers is the GPU worker.
+    assert site.in_group("system_nodes") == (site.node("gpu1"),)
+    assert (site.runai_domain, site.runai_address) == ("runai.appliance.example", "198.51.100.21")
     with pytest.raises(KeyError):
         site.node("gpu9")
 
@@ -42,7 +45,7 @@ def test_every_pair_of_groups_has_a_rule_with_a_reason() -> None:
 
 
 def test_anchors_and_merged_keys_are_read_as_ansible_reads_them(tmp_path: Path) -> None:
-    directory = copy_of_example(tmp_path / "rack7")
+    directory = copy_of_good(tmp_path / "rack7")
     path = directory / "group_vars/all/site.yml"
     text = path.read_text(encoding="utf-8").replace("dns_servers: [198", "dns_servers: &all [198")
     text = text.replace("ntp_servers: [198.51.100.3]", "ntp_servers: *all")
@@ -57,7 +60,7 @@ def test_anchors_and_merged_keys_are_read_as_ansible_reads_them(tmp_path: Path) 
 
 
 def test_a_bomb_of_anchors_is_refused_quickly(tmp_path: Path) -> None:
-    directory = copy_of_example(tmp_path / "rack7")
+    directory = copy_of_good(tmp_path / "rack7")
     path = directory / "group_vars/all/site.yml"
     bomb = ["kubernetes:", "  kubelet:", "    a: &a [x, x, x, x, x, x, x, x, x, x]"]
     for one, other in zip("abcdefg", "bcdefgh", strict=True):
@@ -70,7 +73,7 @@ def test_a_bomb_of_anchors_is_refused_quickly(tmp_path: Path) -> None:
 def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = copy_of_example(tmp_path / "rack7")
+    directory = copy_of_good(tmp_path / "rack7")
     (directory / "ca.crt").write_text("a certificate", encoding="utf-8")
     (directory / "allowed_signers").write_text("ada ssh-ed25519 AAAA", encoding="utf-8")
     path = directory / "group_vars/all/site.yml"
@@ -89,7 +92,7 @@ def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
 
 
 def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
-    directory = copy_of_example(tmp_path / "rack7")
+    directory = copy_of_good(tmp_path / "rack7")
     path = directory / "group_vars/all/site.yml"
     text = path.read_text(encoding="utf-8").replace("[198.51.100.3]", "[]")
     text = text.replace("# private_key: null", "private_key: /nowhere/key")
@@ -102,7 +105,7 @@ def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
 
 
 def test_the_files_of_ssh_are_no_fault(tmp_path: Path) -> None:
-    directory = copy_of_example(tmp_path / "rack7")
+    directory = copy_of_good(tmp_path / "rack7")
     for name in ("known_hosts", "known_hosts.old", "allowed_signers"):
         (directory / name).write_text("198.51.100.11 ssh-ed25519 AAAA\n", encoding="utf-8")
     assert check_site(directory, known=KNOWN).faults == ()
@@ -111,7 +114,7 @@ def test_the_files_of_ssh_are_no_fault(tmp_path: Path) -> None:
 def test_a_lan_in_the_range_of_dockers_bridge_and_a_lone_master_are_warned_of(
     tmp_path: Path,
 ) -> None:
-    directory = copy_of_example(tmp_path / "rack7")
+    directory = copy_of_good(tmp_path / "rack7")
     hosts = directory / "hosts.yml"
     hosts.write_text(hosts.read_text().replace("      hosts:\n        gpu1: {}", "      hosts: {}"))
     (directory / "host_vars/gpu1.yml").unlink()
