@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.model.lab import HARDWARE, NODE_USER, POD_CIDR, SERVICE_CIDR, Lab
+from appliance.model.lab_gpus import sliced
 
 REGISTRY_PORT, ARTIFACTS_PORT = 5000, 9443
 STATE = Path(".appliance")
@@ -20,6 +21,8 @@ PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
 VIRTUAL_ADDRESS_OFFSET = 10
 # The vendor's first password from 2.7 on, as its documentation prints it.
 ADMIN_PASSWORD = "Abcd!234"  # noqa: S105 - no secret: it is in a public page
+# Each GPU is offered whole and, for fractions, in so many slices.
+SLICES = 4
 VENDOR_VERSION = "2.7.14"
 # Below the site's state directory.
 VENDOR_BUNDLE = Path("vendor", f"runai-{VENDOR_VERSION}.tar")
@@ -105,6 +108,7 @@ def lab_site(
     secrets = {}
     if extras.vendor_bundle and workers:
         groups["system_nodes"] = workers[:1]
+        settings["gpu"] = settings.get("gpu", {}) | {"values": sliced(SLICES)}
         settings |= _runai(lab, private_key.parents[1] / VENDOR_BUNDLE)
         secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
     if extras.storage or extras.vendor_bundle:

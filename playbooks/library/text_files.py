@@ -46,6 +46,9 @@ paths: {description: The files that differed, type: list, returned: always}
 """
 
 
+PRIVATE = "(its owner alone may read it)\n"
+
+
 def identity(name, ask, check_mode):
     """Return the id of a user or group; in check mode one that is not made yet is None."""
     try:
@@ -94,13 +97,19 @@ def write(path, data, attributes):
     new.replace(path)
 
 
-def difference(path, before, data):
-    """Return the entry that --diff shows."""
+def difference(path, before, data, modes):
+    """Return the entry that --diff shows; what its owner alone may read is not shown."""
+    private = any(mode is not None and not mode & 0o077 for mode in modes)
+
+    def shown(content):
+        text = (content or b"").decode("utf-8", "replace")
+        return PRIVATE if private and text else text
+
     return {
         "before_header": str(path),
         "after_header": str(path),
-        "before": (before or b"").decode("utf-8", "replace"),
-        "after": (data or b"").decode("utf-8", "replace"),
+        "before": shown(before),
+        "after": shown(data),
     }
 
 
@@ -115,7 +124,8 @@ def converge(entries, check_mode):
         if not check_mode:
             write(path, data, attributes)
         paths.append(str(path))
-        differences.append(difference(path, before, data))
+        modes = (state[0] if state else None, None if data is None else attributes[0])
+        differences.append(difference(path, before, data, modes))
     return paths, differences
 
 

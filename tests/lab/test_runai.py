@@ -78,15 +78,24 @@ def http_to(address: str, name: str, context: ssl.SSLContext) -> urllib.request.
     return urllib.request.build_opener(urllib.request.ProxyHandler({}), Handler(context=context))
 
 
-def job(name: str, image: str, *, gpus: int, pods: int = 1, apart: bool = False) -> str:
+def job(
+    name: str,
+    image: str,
+    *,
+    gpus: int = 0,
+    fraction: str = "",
+    pods: int = 1,
+    apart: bool = False,
+) -> str:
     """A Job of so many pods that start together; ``apart`` puts each on a node of its own."""
     labels = {"job": name} | ({f"{GANG}": name} if pods > 1 else {})
     container = {
         "name": "main",
         "image": image,
         "command": ["sh", "-c", "nvidia-smi -L"],
-        "resources": {"limits": {"nvidia.com/gpu": gpus}},
+        "resources": {"limits": {"nvidia.com/gpu": gpus}} if gpus else {},
     }
+    metadata = {"labels": labels, "annotations": {"gpu-fraction": fraction} if fraction else {}}
     spec: dict[str, Any] = {
         "schedulerName": "runai-scheduler",
         "restartPolicy": "Never",
@@ -106,7 +115,7 @@ def job(name: str, image: str, *, gpus: int, pods: int = 1, apart: bool = False)
             "spec": {
                 "parallelism": pods,
                 "completions": pods,
-                "template": {"metadata": {"labels": labels}, "spec": spec},
+                "template": {"metadata": metadata, "spec": spec},
             },
         }
     ]
@@ -171,6 +180,14 @@ def test_a_whole_gpu_job_runs_to_completion(runai_lab: LabSite) -> None:
     document = job("whole", busybox(runai_lab), gpus=1)
     ((node, said),) = run_job(runai_lab, "whole", document)
     print(node, said)  # noqa: T201 - what it saw, for the log
+    assert said.startswith("GPU 0: STANDIN")
+    assert len(said.splitlines()) == 1
+
+
+def test_a_fractional_job_runs_to_completion(runai_lab: LabSite) -> None:
+    document = job("fraction", busybox(runai_lab), fraction="0.5")
+    ((node, said),) = run_job(runai_lab, "fraction", document)
+    print(node, said)  # noqa: T201
     assert said.startswith("GPU 0: STANDIN")
     assert len(said.splitlines()) == 1
 

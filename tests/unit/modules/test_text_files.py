@@ -37,6 +37,17 @@ def test_a_file_is_written_once_with_its_folders_mode_and_last_newline(tmp_path:
     assert text_files.converge([entry(path)], check_mode=False) == ([], [])
 
 
+def test_what_its_owner_alone_may_read_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    secret = entry(path, "secret", mode="0600")
+    told = []
+    for wanted in (secret, secret | {"mode": "0644"}, secret, secret | {"absent": True}):
+        paths, differences = text_files.converge([wanted], check_mode=False)
+        assert paths == [str(path)]
+        told.append(str(differences))
+    assert not [text for text in told if "secret" in text]
+
+
 @pytest.mark.parametrize("drift", ["content", "mode", "link"])
 def test_drift_is_seen_and_mended(drift: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
