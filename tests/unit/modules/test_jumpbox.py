@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 import pwd
 from pathlib import Path
 from types import SimpleNamespace
@@ -168,6 +169,19 @@ def test_a_missing_user_is_refused_even_when_replacing(home: Path) -> None:
     assert kubeconfigs.refusals(states, True) == ["there is no user nobody-here"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take another's rights")
+def test_a_user_gets_a_file_with_their_own_rights_alone(tmp_path: Path) -> None:
+    nobody = pwd.getpwnam("nobody")
+    private = tmp_path / "roots"
+    private.mkdir(mode=0o700)
+    with jumpbox.as_user(nobody):
+        assert (os.geteuid(), os.getegid()) == (nobody.pw_uid, nobody.pw_gid)
+        with pytest.raises(PermissionError):
+            jumpbox.write_config(private / "config", OURS)
+    assert os.geteuid() == 0
+    assert list(private.iterdir()) == []
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "runai"
@@ -193,7 +207,7 @@ def test_a_program_that_is_not_there_is_a_change_in_check_mode_and_else_a_fault(
 ) -> None:
     gone, target = str(tmp_path / "gone"), str(tmp_path / "runai")
     assert completions.keep(gone, target, True)
-    with pytest.raises(jumpbox.Unusable, match="does not run here"):
+    with pytest.raises(completions.Unusable, match="does not run here"):
         completions.completion(gone)
 
 
