@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from appliance.model.planner import Scope
     from appliance.model.postconditions import Observed
     from appliance.model.preflight import Finding
+    from appliance.model.runai_cli import CliPlan
     from appliance.model.site import Site
     from appliance.model.vendor_bundle import VendorBundle
     from appliance.workflows.install import Installed, InstallPorts, InstallRequest
     from appliance.workflows.node_role import RolesChanged
     from appliance.workflows.ports import Observer
+    from appliance.workflows.runai_cli import RunaiCliInstalled
     from appliance.workflows.survey import Survey
 
 # Name -> module of each command; loaded only when it is named, or listed by --help.
@@ -200,6 +202,48 @@ class Connected:
         ports = NodeRolePorts(self.cluster, _journal(self.site.directory), SystemClock(), confirm)
         with site_lock(self.site.state_directory, f"node role {request.run}"):
             return node_role(request, ports)
+
+    def install_runai_cli(
+        self,
+        who: tuple[Sequence[str], tuple[str, ...]],
+        program: Path | None,
+        progress: Observer,
+        confirm: Callable[[CliPlan], bool],
+        *,
+        replace: bool = False,
+        dry_run: bool = False,
+    ) -> RunaiCliInstalled:
+        """Bring Run:ai's CLI to nodes, for users; one changing command at a time per site."""
+        from appliance.adapters.ansible import AnsiblePlaybooks
+        from appliance.adapters.journal import new_run_id
+        from appliance.adapters.jumpboxes import SshJumpboxes, find_program, researchers
+        from appliance.adapters.site_lock import site_lock
+        from appliance.adapters.vault import password_file
+        from appliance.model.runai_cli import CliWish, choose_nodes, kubectl_digest
+        from appliance.workflows.runai_cli import RunaiCliPorts, RunaiCliRequest, runai_cli
+
+        nodes, users = who
+        site = self.site
+        wish = CliWish(
+            nodes=choose_nodes(site, nodes),
+            program=find_program(site, program),
+            researchers=researchers(site, self.nodes, users),
+            kubectl_sha256=kubectl_digest(self.wish),
+            replace=replace,
+        )
+        request = RunaiCliRequest(
+            self.wish, wish, new_run_id(), _operator(), __version__, dry_run=dry_run
+        )
+        ports = RunaiCliPorts(
+            SshJumpboxes(site, self.nodes),
+            AnsiblePlaybooks(site.directory, password_file(site)),
+            _journal(site.directory),
+            SystemClock(),
+            progress,
+            confirm,
+        )
+        with site_lock(site.state_directory, f"runai cli install {request.run}"):
+            return runai_cli(request, ports)
 
     def researcher_kubeconfig(self, user: str, project: str | None) -> str:
         """The kubeconfig of one researcher, as YAML."""

@@ -10,6 +10,7 @@ import click
 from appliance.cli.options import output_option
 from appliance.cli.render import print_json, print_table
 from appliance.cli.runai_access import access, csr
+from appliance.cli.runai_cli import runai_cli
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
@@ -124,3 +125,4 @@ def _show(told: dict[str, Any]) -> None:
 
 runai.add_command(access)
 runai.add_command(csr)
+runai.add_command(runai_cli)

@@ -60,7 +60,7 @@ def run_inventory(
         )
     site = desired.site
     everyone: Vars = {
-        **_connection(site),
+        **connection_vars(site),
         **_preflight(desired),
         **_host(desired),
         **_certificates(),
@@ -103,7 +103,8 @@ def run_inventory(
     }
 
 
-def _connection(site: Site) -> Vars:
+def connection_vars(site: Site) -> Vars:
+    """How Ansible reaches the nodes, as the probe does."""
     connection = site.settings.ssh
     options = [f"-o UserKnownHostsFile={site.known_hosts}", "-o StrictHostKeyChecking=yes"]
     if connection.jump_host:

@@ -16,6 +16,7 @@ from appliance.model import (
     shared_storage,
 )
 from appliance.model.gpu import gpu_nodes
+from appliance.model.groups import JUMPBOXES
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -66,6 +67,10 @@ def _with_roles(site: Site) -> tuple[Node, ...]:
 
 def _with_access(site: Site) -> tuple[Node, ...]:
     return site.control_plane if access.is_enabled(site) else ()
+
+
+def _jumpboxes(site: Site) -> tuple[Node, ...]:
+    return site.in_group(JUMPBOXES)
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,14 @@ STEPS: tuple[Step, ...] = (
         disturbs="each API server restarts in turn, and is away for up to a minute",
         forbids=access.forbids,
         needs=("control_plane", "network", "workers", "runai"),
+    ),
+    # What it asks is not in a photograph: its workflow looks at the jumpboxes itself.
+    Step(
+        "runai_cli",
+        "researchers work with Run:ai's CLI on the jumpboxes",
+        _jumpboxes,
+        None,
+        command="runai_cli",
     ),
 )
 

@@ -18,6 +18,8 @@ FILE_NAMES = (
     "runai-air-gapped-*.tar",
     "runai-air-gapped-*.tar.gz",
 )
+# The name that the backend's download has, and those that people give it.
+RESEARCHER_CLI = ("runai", "runai-linux", "runai-linux-amd64", "runai-cli-linux-amd64")
 SCRIPT = "prepare_installation.sh"
 GIGABYTE = 1_000_000_000
 _VERSION = r"v?\d+\.\d+[\w.+-]*?"
@@ -128,6 +130,11 @@ class VendorBundle:
     def cli(self) -> str | None:
         """Path of the admin CLI: an archive, or the program itself."""
         return self._file(lambda name: bool(_CLI.match(name)) or name == "runai-adm")
+
+    @property
+    def researcher_cli(self) -> str | None:
+        """Path of the researchers' CLI, the program itself; most bundles have none."""
+        return self._file(lambda name: name in RESEARCHER_CLI)
 
     @property
     def helm(self) -> str | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from appliance.model.observation import GpuProof, Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
+    from appliance.model.runai_cli import CliWish, Jumpbox
     from appliance.model.site import Node
 
 
@@ -58,6 +59,17 @@ class ClusterApi(Protocol):
 
         Raises:
             ClusterError: the API refused.
+        """
+
+
+class Jumpboxes(Protocol):
+    """Hosts on which researchers work."""
+
+    def look(self, wish: CliWish) -> Mapping[str, Jumpbox]:
+        """What is on each node of the wish; nothing of a kubeconfig leaves it.
+
+        Raises:
+            NodeUnreachable: a node does not answer.
         """
 
 

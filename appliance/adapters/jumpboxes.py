@@ -1,0 +1,175 @@
+"""Looks at jumpboxes, and finds Run:ai's CLI on the control host.
+
+The look is the role's own file of judgement, sent to the node with one call below it, so that no
+kubeconfig with somebody's tokens comes here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from appliance.adapters.content import find_content_root
+from appliance.adapters.runai_access import researcher_kubeconfig
+from appliance.adapters.vendor_bundle_file import find_vendor_bundle, vendor_bundle_path
+from appliance.errors import NodeUnreachable, Refused
+from appliance.model.runai_cli import (
+    COMPLETION,
+    PROGRAM,
+    SOURCE,
+    Jumpbox,
+    Program,
+    Researcher,
+    expected_keys,
+)
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh import SshNodes
+    from appliance.model.runai_cli import CliWish
+    from appliance.model.site import Node, Site
+
+JUDGEMENT = "playbooks/module_utils/appliance_jumpbox.py"
+LOOK_SECONDS = 60
+_CHUNK = 1 << 20
+_BEGINNINGS = (b"\x7fELF", b"#!")
+_RUN = """
+if [ "$(id -u)" = 0 ]; then s=; elif sudo -n true 2>/dev/null; then s='sudo -n'; else s=; fi
+exec $s {python} -
+"""
+
+
+class SshJumpboxes:
+    """The jumpboxes of one site, by SSH."""
+
+    def __init__(self, site: Site, nodes: SshNodes) -> None:
+        self._site = site
+        self._nodes = nodes
+
+    def look(self, wish: CliWish) -> dict[str, Jumpbox]:
+        """Look at each, all at the same time.
+
+        Raises:
+            NodeUnreachable: one does not answer, or says what is not understood.
+        """
+        script = look_script(self._site, wish)
+        with ThreadPoolExecutor(len(wish.nodes)) as pool:
+            seen = list(pool.map(lambda node: self._one(node, script), wish.nodes))
+        return {node.name: found for node, found in zip(wish.nodes, seen, strict=True)}
+
+    def _one(self, node: Node, script: bytes) -> Jumpbox:
+        python = shlex.quote(self._site.settings.ssh.python)
+        command = f"sh -c {shlex.quote(_RUN.format(python=python))}"
+        answer = self._nodes.run(node, command, stdin=script, timeout=LOOK_SECONDS)
+        try:
+            return Jumpbox.parse(json.loads(answer.output))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            said = (answer.errors or answer.output).strip().splitlines()
+            raise NodeUnreachable(
+                f"{node.name}: the look ended with code {answer.code} and said: "
+                f"{said[-1] if said else 'nothing'}",
+                hint=f"has {node.name} a {python} of 3.8 or later, and may "
+                f"{self._site.settings.ssh.user} sudo there?",
+            ) from error
+
+
+def look_script(site: Site, wish: CliWish) -> bytes:
+    """The program that looks, for the standard input of Python on a node."""
+    want: dict[str, Any] = {
+        "program": PROGRAM,
+        "completion": COMPLETION,
+        "name": site.settings.control_plane_endpoint.name,
+        "users": {person.name: dict(person.expected) for person in wish.researchers},
+    }
+    source = (find_content_root() / JUDGEMENT).read_text(encoding="utf-8")
+    call = f"import json\nprint(json.dumps(look(json.loads({json.dumps(want)!r}))))\n"
+    return f"{source}\n\n{call}".encode()
+
+
+def researchers(site: Site, nodes: SshNodes, names: tuple[str, ...]) -> tuple[Researcher, ...]:
+    """Each with the kubeconfig that ``runai access kubeconfig`` would print.
+
+    Raises:
+        Refused: a name that cannot be in a kubeconfig, or a cluster that is not there yet.
+        NodeUnreachable: no control-plane node answers.
+    """
+    found = []
+    for name in names:
+        text = researcher_kubeconfig(site, nodes, name, None)
+        found.append(Researcher(name, text, expected_keys(yaml.safe_load(text))))
+    return tuple(found)
+
+
+def find_program(site: Site, given: Path | None) -> Program | None:
+    """The file that was given, else the one in the vendor bundle, else None.
+
+    Raises:
+        Refused: it is not readable, or no program for Linux.
+    """
+    if given is None:
+        taken = _from_vendor_bundle(site)
+        return _program(taken, replaces=False) if taken else None
+    return _program(given.absolute(), replaces=True)
+
+
+def _program(path: Path, *, replaces: bool) -> Program:
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            beginning = stream.read(4)
+            digest.update(beginning)
+            while block := stream.read(_CHUNK):
+                digest.update(block)
+    except OSError as error:
+        raise Refused(
+            f"the Run:ai CLI {path} cannot be read: {error.strerror}", hint=SOURCE
+        ) from error
+    if not beginning.startswith(_BEGINNINGS):
+        raise Refused(
+            f"{path} is no program for Linux: it begins with {beginning!r}",
+            hint=f"perhaps it is a login page that was saved in its place. Take it {SOURCE}",
+        )
+    return Program(str(path), digest.hexdigest(), replaces)
+
+
+def _from_vendor_bundle(site: Site) -> Path | None:
+    """Take the CLI out of the site's vendor bundle, once."""
+    bundle, tar = find_vendor_bundle(site), vendor_bundle_path(site)
+    if bundle is None or tar is None or bundle.researcher_cli is None:
+        return None
+    folder = site.state_directory.absolute() / "runai-cli" / bundle.sha256[:16]
+    kept = folder / "runai"
+    if not kept.is_file():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _extract(tar, bundle.researcher_cli, kept)
+    return kept
+
+
+def _extract(tar: Path, wanted: str, target: Path) -> None:
+    """Stream one member into a file, which appears whole or not at all."""
+    handle, new = tempfile.mkstemp(prefix=".runai.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as out, tarfile.open(tar, "r|*") as archive:
+            for member in archive:
+                path = "/".join(part for part in member.name.split("/") if part not in ("", "."))
+                stream = archive.extractfile(member) if path == wanted else None
+                if stream is not None:
+                    while block := stream.read(_CHUNK):
+                        out.write(block)
+                    break
+        Path(new).replace(target)
+    except (OSError, tarfile.TarError) as error:
+        raise Refused(
+            f"{wanted} cannot be taken from the vendor bundle {tar}: {error}",
+            hint=f"see what is wrong: appliance runai inspect {tar}; or take the CLI {SOURCE}",
+        ) from error
+    finally:
+        Path(new).unlink(missing_ok=True)

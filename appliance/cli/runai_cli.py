@@ -1,0 +1,108 @@
+"""``appliance runai cli``: the researchers' own command line, on the jumpboxes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.confirm import confirmed
+from appliance.cli.options import (
+    dry_run_option,
+    nodes_option,
+    output_option,
+    site_option,
+    yes_option,
+)
+from appliance.cli.progress import progress
+from appliance.cli.render import print_json
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.runai_cli import CliPlan
+    from appliance.model.site import Site
+
+
+@click.group("cli")
+def runai_cli() -> None:
+    """Let researchers work with the vendor's command line."""
+
+
+@runai_cli.command("install")
+@click.option(
+    "-u", "--user", "users", multiple=True, required=True, metavar="USER",
+    help="A researcher, by the name on the jumpbox; can be repeated.",
+)  # fmt: skip
+@click.option(
+    "--cli", "file", type=click.Path(path_type=Path, dir_okay=False),
+    help="The program runai for Linux. Default: the vendor bundle's, or what is there.",
+)  # fmt: skip
+@click.option(
+    "--replace", is_flag=True, help="Put a kubeconfig aside that is not from this tool."
+)  # fmt: skip
+@nodes_option
+@site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def install_cli(
+    app: Application,
+    users: tuple[str, ...],
+    file: Path | None,
+    nodes: tuple[str, ...],
+    site: Path,
+    output: str,
+    *,
+    replace: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Bring runai, its completion, kubectl and kubeconfigs to the jumpboxes.
+
+    What will happen on the inventory's jumpboxes, or on the nodes named:
+
+    \b
+    - the program becomes /usr/local/bin/runai, and writes its own completion for bash
+    - kubectl comes from the site's bundle where there is none
+    - each user gets ~/.kube/config, 0600, without any credential: runai login brings it
+    - refused, before any change, for a user who does not exist, or a kubeconfig of another kind
+
+    Example: appliance runai cli install --cli runai --user ada --user grace
+    """
+    connected = app.connect(site, changed=_enabled)
+    with progress(plain=output == "json") as display:
+        done = connected.install_runai_cli(
+            (nodes, tuple(dict.fromkeys(users))),
+            file,
+            display,
+            lambda plan: confirmed(yes, lambda: click.echo("\n".join(_lines(plan)), err=True)),
+            replace=replace,
+            dry_run=dry_run,
+        )
+    for notice in done.plan.notices:
+        click.echo(f"note: {notice.node}: {notice.text}", err=True)
+    if not app.asks_for_access(site):
+        click.echo(
+            "note: no login works before: appliance runai access enable "
+            "(and runai.access.enabled: true in site.yml)",
+            err=True,
+        )
+    if output == "json":
+        changes = [{"node": one.node, "text": one.text} for one in done.plan.changes]
+        print_json({"changes": changes, "done": done.done})
+        return
+    for line in _lines(done.plan) or ["nothing to do: the jumpboxes are so already"]:
+        click.echo(line)
+
+
+def _lines(plan: CliPlan) -> list[str]:
+    return [f"{change.node}: {change.text}" for change in plan.changes]
+
+
+def _enabled(site: Site) -> Site:
+    """The site as if it asked for access: a kubeconfig names the login."""
+    from appliance.model.access import with_access
+
+    return with_access(site)

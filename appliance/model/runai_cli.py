@@ -1,0 +1,253 @@
+"""Run:ai's CLI on jumpboxes: what is wanted there, what was seen, what is done or refused.
+
+What must not be here: reading a node, or writing to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from appliance.errors import Refused
+from appliance.model.groups import JUMPBOXES
+from appliance.model.plan import Notice, Reason, Refusal
+from appliance.model.role_vars import CA_CERTIFICATE, connection_vars
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.site import Node, Site
+
+PROGRAM: Final = "/usr/local/bin/runai"
+COMPLETION: Final = "/etc/bash_completion.d/runai"
+# Where the vendor's documents say that it is to be had.
+SOURCE: Final = (
+    "in the backend's web pages: Researcher Command Line Interface; or kubectl port-forward "
+    "-n runai svc/researcher-service 4180 and http://localhost:4180/cli/linux; "
+    "then give it with --cli FILE"
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The CLI on the control host.
+
+    Attributes:
+        path: of the file.
+        sha256: its digest.
+        replaces: whether it goes over one that is there; one found in the vendor bundle does not.
+    """
+
+    path: str
+    sha256: str
+    replaces: bool = True
+
+
+@dataclass(frozen=True)
+class Researcher:
+    """A user of the jumpboxes.
+
+    Attributes:
+        name: on the jumpbox.
+        kubeconfig: the whole file.
+        expected: the keys that a file must have to be current.
+    """
+
+    name: str
+    kubeconfig: str
+    expected: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class CliWish:
+    """What is asked for."""
+
+    nodes: tuple[Node, ...]
+    researchers: tuple[Researcher, ...]
+    program: Program | None = None
+    kubectl_sha256: str = ""
+    replace: bool = False
+
+
+@dataclass(frozen=True)
+class Home:
+    """A user's kubeconfig as it was seen: a state of ``appliance_jumpbox``, and a sentence."""
+
+    state: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Jumpbox:
+    """What one look at a jumpbox brought; it holds nothing of what is in a kubeconfig."""
+
+    program_sha256: str | None = None
+    program_fault: str = ""
+    completion_current: bool = False
+    kubectl: str | None = None
+    resolves: bool = True
+    users: Mapping[str, Home] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> Jumpbox:
+        """What the node said; raises KeyError or TypeError on a foreign document."""
+        users = {name: Home(**seen) for name, seen in data["users"].items()}
+        return cls(**{**data, "users": users})
+
+
+@dataclass(frozen=True)
+class CliPlan:
+    """What is done, or why nothing is."""
+
+    changes: tuple[Reason, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes on which something changes."""
+        return tuple(dict.fromkeys(change.node for change in self.changes))
+
+
+def choose_nodes(site: Site, names: Sequence[str]) -> tuple[Node, ...]:
+    """The jumpboxes of the site, or the nodes that were named.
+
+    Raises:
+        Refused: there is none, or a name is no node.
+    """
+    if not names:
+        found = site.in_group(JUMPBOXES)
+        if not found:
+            raise Refused(
+                f"{site.name}: the inventory's group {JUMPBOXES} is empty, and no node was named",
+                hint=f"put a host into {JUMPBOXES} of hosts.yml, or name one: --nodes NAME",
+            )
+        return found
+    known = {node.name: node for node in site.nodes}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Refused(
+            f"{unknown[0]} is no node of {site.name}",
+            hint=f"the inventory has: {', '.join(known)}",
+            details=[f"{name} is no node of {site.name}" for name in unknown[1:]],
+        )
+    return tuple(known[name] for name in names)
+
+
+def kubectl_digest(desired: Desired) -> str:
+    """The sha256 of the bundle's kubectl; empty when no bundle is known."""
+    held = desired.manifest.artifacts if desired.manifest else ()
+    wanted = ("binary", "kubectl")
+    return next((one.sha256 for one in held if (one.kind, one.name) == wanted), "")
+
+
+def expected_keys(kubeconfig: Mapping[str, Any]) -> dict[str, str]:
+    """What must be in a file that was written for this site, whatever a login added to it."""
+    (cluster,) = kubeconfig["clusters"]
+    (user,) = kubeconfig["users"]
+    return {**cluster["cluster"], **user["user"]["auth-provider"]["config"]}
+
+
+def plan_cli(wish: CliWish, site: Site, seen: Mapping[str, Jumpbox]) -> CliPlan:
+    """Compare what is wanted with what was seen."""
+    changes: list[Reason] = []
+    refusals: list[Refusal] = []
+    notices: list[Notice] = []
+    endpoint = site.settings.control_plane_endpoint.name
+    for node in wish.nodes:
+        found = seen[node.name]
+        refusals += _refused(wish, site, node, found)
+        changes += (Reason(node.name, text) for text in _changed(wish, found))
+        if not found.resolves:
+            text = f"it does not resolve {endpoint}, which every kubeconfig names: ask its DNS"
+            notices.append(Notice(node.name, text))
+    return CliPlan(tuple(changes), tuple(refusals), tuple(notices))
+
+
+def brings(wish: CliWish, found: Jumpbox) -> Program | None:
+    """The program that this node gets, or None when its own stays."""
+    program = wish.program
+    if program is None or program.sha256 == found.program_sha256:
+        return None
+    return program if program.replaces or found.program_sha256 is None else None
+
+
+def _changed(wish: CliWish, found: Jumpbox) -> Iterator[str]:
+    program = brings(wish, found)
+    if program is not None:
+        yield f"{PROGRAM} is {'replaced' if found.program_sha256 else 'brought'}"
+    if program is not None or not found.completion_current:
+        yield f"{COMPLETION} is written by the program itself"
+    if found.kubectl is None:
+        yield "kubectl is brought from the site's bundle"
+    for person in wish.researchers:
+        home = found.users[person.name]
+        if home.state == "foreign":
+            yield f"{home.text}: it is put aside, and a researcher's is written"
+        elif home.state == "loose":
+            yield f"{home.text}: it becomes 0600"
+        elif home.state != "current":
+            yield f"{home.text}: a researcher's is written"
+
+
+def _refused(wish: CliWish, site: Site, node: Node, found: Jumpbox) -> Iterator[Refusal]:
+    login = f"ssh {site.settings.ssh.user}@{node.ip}"
+    program = brings(wish, found)
+    if program is None and found.program_sha256 is None:
+        yield Refusal(
+            node.name, "Run:ai CLI", f"no {PROGRAM} and none in the vendor bundle",
+            "the file runai of your backend's version for Linux", SOURCE,
+        )  # fmt: skip
+    elif program is None and found.program_fault:
+        yield Refusal(
+            node.name, "Run:ai CLI", found.program_fault, "a program that runs here", SOURCE
+        )
+    if found.kubectl is None and not wish.kubectl_sha256:
+        yield Refusal(
+            node.name, "kubectl", "none, and no bundle in custody at the site",
+            "kubectl, or a bundle that holds it", "appliance install --bundle DIR",
+        )  # fmt: skip
+    for person in wish.researchers:
+        home = found.users[person.name]
+        if home.state == "no user":
+            yield Refusal(
+                node.name, f"user {person.name}", "no such user", "the user to exist",
+                f"{login} sudo adduser {person.name}",
+            )  # fmt: skip
+        elif home.state == "no home":
+            yield Refusal(
+                node.name, f"user {person.name}", home.text, "a home directory",
+                f"{login} sudo mkhomedir_helper {person.name}",
+            )  # fmt: skip
+        elif home.state == "foreign" and not wish.replace:
+            yield Refusal(
+                node.name, f"kubeconfig of {person.name}", home.text,
+                "none, or one that this tool wrote",
+                "have it moved away, or pass --replace: it is kept beside the new one",
+            )  # fmt: skip
+
+
+def play_inventory(desired: Desired, wish: CliWish, seen: Mapping[str, Jumpbox]) -> dict[str, Any]:
+    """The run's inventory: connection, and the variables of role ``runai_cli`` alone."""
+    site = desired.site
+    overrides = site.settings.role_overrides.get("runai_cli", {})
+    common = {
+        **connection_vars(site),
+        "runai_cli_artifacts_url": f"https://{site.services_node.ip}:{site.artifacts_port}",
+        "runai_cli_ca_certificate": CA_CERTIFICATE,
+        "runai_cli_replace": wish.replace,
+        "runai_cli_users": [
+            {"name": one.name, "content": one.kubeconfig, "expected": dict(one.expected)}
+            for one in wish.researchers
+        ],
+        **overrides,
+    }
+    hosts = {}
+    for node in wish.nodes:
+        program = brings(wish, seen[node.name])
+        hosts[node.name] = {
+            "ansible_host": node.ip,
+            "runai_cli_program_file": program.path if program else "",
+            "runai_cli_kubectl_sha256": "" if seen[node.name].kubectl else wish.kubectl_sha256,
+        }
+    return {"all": {"vars": common, "hosts": hosts}}
