@@ -77,6 +77,19 @@ class BundleManifest:
     package_roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     files: tuple[BundledFile, ...] = ()
 
+    def binary_sha256(self, name: str) -> str:
+        """Digest of a program in it; empty when it has none of that name."""
+        digests = (a.sha256 for a in self.artifacts if (a.kind, a.name) == ("binary", name))
+        return next(digests, None) or ""
+
+    def packages_of(self, *groups: str) -> dict[str, str]:
+        """The roots of some groups of packages, with their exact versions."""
+        return {
+            name: self.packages[name]
+            for group in groups
+            for name in self.package_roots.get(group, ())
+        }
+
     @property
     def standins(self) -> tuple[str, ...]:
         """What only plays a part: ``kind name`` of each, sorted."""

@@ -157,11 +157,7 @@ def _packages(manifest: BundleManifest, *groups: str) -> dict[str, str]:
     A role may bring the packages of the next one with its own: every run of apt costs seconds, and
     the next one then finds them there.
     """
-    return {
-        name: manifest.packages[name]
-        for group in groups
-        for name in manifest.package_roots.get(group, ())
-    }
+    return manifest.packages_of(*groups)
 
 
 def _artifacts(desired: Desired, manifest: BundleManifest, directory: str | None) -> Vars:

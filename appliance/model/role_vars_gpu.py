@@ -36,9 +36,7 @@ def gpu_variables(desired: Desired, manifest: BundleManifest) -> Vars:
     address = f"https://{site.services_node.ip}:{site.artifacts_port}"
     return {
         "gpu_operator_artifacts_url": f"https://{site.settings.artifacts}",
-        "gpu_operator_helm_sha256": next(
-            (a.sha256 for a in manifest.artifacts if (a.kind, a.name) == ("binary", "helm")), ""
-        ),
+        "gpu_operator_helm_sha256": manifest.binary_sha256("helm"),
         "gpu_operator_chart_sha256": chart.sha256,
         "gpu_operator_values": operator_values(desired, manifest),
         "gpu_operator_node_labels": [

@@ -52,9 +52,7 @@ def dns_vars(desired: Desired, manifest: BundleManifest) -> dict[str, Any]:
         "site_dns_domain": site.settings.domain,
         "site_dns_hosts": {a: list(names) for a, names in desired.host_names().items()},
         "site_dns_upstream": [str(server) for server in site.settings.dns_servers],
-        "site_dns_packages": {
-            name: manifest.packages[name] for name in manifest.package_roots.get("dns", ())
-        },
+        "site_dns_packages": manifest.packages_of("dns"),
     }
 
 
@@ -78,9 +76,7 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_addresses": [site.runai_address],
         "runai_backend_registry": site.settings.registry,
         "runai_backend_artifacts_url": f"https://{site.settings.artifacts}",
-        "runai_backend_helm_sha256": next(
-            (a.sha256 for a in manifest.artifacts if (a.kind, a.name) == ("binary", "helm")), ""
-        ),
+        "runai_backend_helm_sha256": manifest.binary_sha256("helm"),
         "runai_backend_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_backend_chart": found.backend.path,
         "runai_backend_program": found.cli or "",
