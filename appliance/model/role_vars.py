@@ -15,6 +15,7 @@ from appliance.model.role_vars_access import access_vars
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from appliance.model.role_vars_storage import server_group, storage_vars
+from appliance.model.steps import INSTALL
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -98,8 +99,21 @@ def run_inventory(
                 "appliance_leader": {"hosts": leader},
                 "appliance_nfs_server": server_group(desired),
                 "appliance_vendor": {"hosts": {site.vendor_node.name: None}},
+                **_of_steps(site),
             },
         }
+    }
+
+
+def _of_steps(site: Site) -> Vars:
+    """Group -> the nodes that a step concerns: none, where the site has no such part.
+
+    With them the plain ``install.yml`` runs for a site without storage, GPUs or Run:ai too.
+    """
+    return {
+        f"appliance_{step.name}": {"hosts": dict.fromkeys(node.name for node in step.nodes(site))}
+        for step in INSTALL
+        if not step.by_port
     }
 
 

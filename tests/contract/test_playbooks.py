@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.steps import STEPS
+from appliance.model.steps import INSTALL, STEPS
 from tests.contract import tree
 from tests.contract.test_roles import GROUPS, LEAVES
 
@@ -100,7 +100,10 @@ def test_tags_are_never_inside_roles() -> None:
 
 
 # Groups that the inventory of a run brings along.
-OF_A_RUN = ("appliance_leader", "appliance_nfs_server", "appliance_vendor")
+OF_A_RUN = (
+    *("appliance_leader", "appliance_nfs_server", "appliance_vendor"),
+    *(f"appliance_{step.name}" for step in INSTALL if not step.by_port),
+)
 
 
 @every_playbook
@@ -109,6 +112,15 @@ def test_hosts_are_groups_of_a_site(path: Path) -> None:
     for play in tree.plays(path):
         words = str(play.keys.get("hosts", "all")).replace("!", "").replace("&", "").split(":")
         assert set(words) <= known, f"{path}: {play.keys.get('hosts')}"
+
+
+# What a site may go without; site_dns asks its own variable, for its service is also taken away.
+@pytest.mark.parametrize("step", ["storage", "gpu", "runai", "access"])
+def test_a_site_without_the_part_skips_its_plays(step: str) -> None:
+    own = {f"appliance_{step}", "appliance_nfs_server"}
+    for play in tree.plays(tree.ROOT / "playbooks" / f"{step}.yml"):
+        words = set(str(play.keys["hosts"]).replace("&", "").split(":"))
+        assert words & own or [r["role"] for r in play.roles] == ["site_dns"], play.keys["name"]
 
 
 def test_filters_are_shims_over_the_model() -> None:
