@@ -10,13 +10,18 @@ from appliance.errors import ApplianceError
 from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
-from appliance.model.journal import Record
+from appliance.model.journal import Record, Run
 from appliance.model.node_roles import NodeAffinity, RolesPlan, RolesView
 from appliance.model.observation import Fault, GpuProof, Look, Play
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Plan
 from appliance.model.site import Node
 from tests import samples
+
+
+def run(command: str = "install") -> Run:
+    """Who does what, in a test."""
+    return Run("run-1", command, "ada", "1", "laptop", samples.BUNDLE_DIGEST)
 
 
 class FakeRack:

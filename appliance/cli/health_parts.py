@@ -9,7 +9,7 @@ from appliance.errors import Refused
 from appliance.model.health import Facts, before_change
 
 if TYPE_CHECKING:
-    from appliance.cli.app import Connected
+    from appliance.cli.connected import Connected
     from appliance.model.desired import Desired
     from appliance.model.observation import Look, PodView
     from appliance.model.postconditions import Observed
