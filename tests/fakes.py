@@ -157,6 +157,31 @@ class FakeJournal:
         return {}
 
 
+class FakeArchive:
+    """Keeps documents; ``away`` makes every call fail as nodes that are away do."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, str] = {}
+        self.away: ApplianceError | None = None
+
+    def put(self, name: str, text: str) -> tuple[str, ...]:
+        self._require()
+        self.documents[name] = text
+        return ()
+
+    def get(self, name: str) -> str | None:
+        self._require()
+        return self.documents.get(name)
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        self._require()
+        return tuple(sorted(name for name in self.documents if name.startswith(f"{folder}/")))
+
+    def _require(self) -> None:
+        if self.away:
+            raise self.away
+
+
 class FakeClock:
     """Time that only passes when somebody sleeps."""
 

@@ -17,6 +17,7 @@ from appliance.model.journal import Run
 
 if TYPE_CHECKING:
     from appliance.adapters.ansible import AnsiblePlaybooks
+    from appliance.adapters.archive import ControlPlaneArchive
     from appliance.adapters.bundle_directory import BundleDirectory
     from appliance.adapters.journal import FileJournal
     from appliance.adapters.kubernetes import KubernetesApi
@@ -139,6 +140,13 @@ class Connected:
         from appliance.adapters.journal import journal_of
 
         return journal_of(self.site.directory)
+
+    @cached_property
+    def archive(self) -> ControlPlaneArchive:
+        """Documents on the control-plane nodes."""
+        from appliance.adapters.archive import ControlPlaneArchive
+
+        return ControlPlaneArchive(self.site, self.nodes)
 
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:
