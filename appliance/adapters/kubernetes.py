@@ -327,6 +327,7 @@ def _node(node: Any) -> ClusterNode:
         name=node.metadata.name,
         ready=ready is not None and ready.status == "True",
         not_ready_reason="" if ready is None else f"{ready.reason}: {ready.message}",
+        ready_since=_iso(ready.last_transition_time) if ready else None,
         version=node.status.node_info.kubelet_version,
         internal_ip=next(
             (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
@@ -340,9 +341,14 @@ def _node(node: Any) -> ClusterNode:
         pod_cidr=node.spec.pod_cidr,
         network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
         labels=labels,
+        annotations=node.metadata.annotations or {},
         allocatable_gpus=whole_gpus(node.status.allocatable),
         gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
     )
+
+
+def _iso(moment: Any) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None
 
 
 def _pod(pod: Any) -> SystemPod:
