@@ -134,8 +134,10 @@ def in_file(name: str) -> Plant:
         path = world.lab.directory / ".appliance" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'{{"stdout": "{canary}\\n"}}')
-        yield
-        path.unlink()
+        try:
+            yield
+        finally:
+            path.unlink()
 
     return plant
 
@@ -147,10 +149,12 @@ def in_record(world: World, canary: str) -> Iterator[None]:
     started = "2022-08-01T00:00:00+00:00"
     record = Record(run, 1, "canary", "canary", (), (), started, 0.0, "failed", "x", "0")
     FileJournal(folder).append(Record(**{**vars(record), "error": canary}))
-    yield
-    (folder / f"{run}-001.json").unlink()
-    # It is made anew from the records.
-    (folder / "index.sqlite").unlink()
+    try:
+        yield
+    finally:
+        (folder / f"{run}-001.json").unlink()
+        # It is made anew from the records.
+        (folder / "index.sqlite").unlink()
 
 
 def in_words(code: int, *words: str) -> Plant:
@@ -161,8 +165,10 @@ def in_words(code: int, *words: str) -> Plant:
         given = [word.replace("CANARY", canary) for word in words]
         done = world.commands.run(*given, "--site", str(world.lab.directory))
         assert done.returncode == code, done.stdout + done.stderr
-        yield
-        world.commands.said.pop()
+        try:
+            yield
+        finally:
+            world.commands.said.pop()
 
     return plant
 
@@ -182,8 +188,10 @@ def on_node(short: str, script: str, undo: str = "") -> Plant:
     @contextmanager
     def plant(world: World, canary: str) -> Iterator[None]:
         _sh(world.lab, short, f"canary={canary}\n{script}")
-        yield
-        _sh(world.lab, short, undo)
+        try:
+            yield
+        finally:
+            _sh(world.lab, short, undo)
 
     return plant
 
@@ -197,8 +205,10 @@ def in_config_map(world: World, canary: str) -> Iterator[None]:
     }  # fmt: skip
     put(world.lab, "cp1", json.dumps(document), "/root/canary.json")
     world.lab.shell("cp1", f"{KUBECTL} apply -f /root/canary.json; rm /root/canary.json")
-    yield
-    world.lab.shell("cp1", f"{KUBECTL} delete configmap canary --wait=false")
+    try:
+        yield
+    finally:
+        world.lab.shell("cp1", f"{KUBECTL} delete configmap canary --wait=false")
 
 
 def _sh(lab: LabSite, short: str, script: str) -> None:

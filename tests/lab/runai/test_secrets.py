@@ -75,7 +75,8 @@ def world(
     """Every command has run, with everything that it can be given."""
     found = World(runai_lab, watch, commands)
     folder = tmp_path_factory.mktemp("certificate")
-    with own_certificate(found, folder), faults_that_make_it_log_in(found):
+    with own_certificate(found, folder):
+        make_it_log_in(found)
         site = ("--site", str(runai_lab.directory))
         words = ("install", *site, "--bundle", str(runai_lab.bundle), "--yes")
         assert "proven" in commands.succeed(*words, timeout=1200).stdout
@@ -99,19 +100,19 @@ def own_certificate(world: World, folder: Path) -> Iterator[None]:
     file.write_text(vault.encrypt(yaml.safe_dump({**vault.read(file), **more})))
     settings = yaml.safe_load(settings_file(lab).read_text())
     runai = {**settings["runai"], "certificate": str(folder / f"{name}.crt")}
-    with site_with(lab, runai=runai):
-        yield
-    file.write_text(before)
+    try:
+        with site_with(lab, runai=runai):
+            yield
+    finally:
+        file.write_text(before)
 
 
-@contextmanager
-def faults_that_make_it_log_in(world: World) -> Iterator[None]:
+def make_it_log_in(world: World) -> None:
     """The cluster's values are gone and the script is to run again; a worker has to join again."""
     lab = world.lab
-    lab.shell("cp1", f"rm {CLUSTER_VALUES.format(lab.name)} /var/lib/appliance/runai/*/prepared")
+    lab.shell("cp1", f"rm -f {CLUSTER_VALUES.format(lab.name)} /var/lib/appliance/runai/*/prepared")
     if not world.watch.seen.tokens:
         faults.wipe(lab.directory, lab.node("w2"))
-    yield
 
 
 def run(world: World, line: str) -> None:
