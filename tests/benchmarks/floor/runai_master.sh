@@ -18,7 +18,10 @@ storage() { # the server's name
   for number in 1 2 3 4; do sed "s/@SERVER@/$1/; s/@NUMBER@/$number/" $f/runai_storage.yaml; done | kubectl apply -f - >/dev/null
 }
 gpu() { # how many each node offers, nodes
-  $helm upgrade --install gpu-operator /var/lib/appliance/bundle/charts/gpu-operator*.tgz -n gpu-operator --create-namespace -f $f/gpu.json >/dev/null
+  kubectl create namespace gpu-operator >/dev/null
+  kubectl -n gpu-operator create configmap appliance-driver-authority --from-file=appliance.crt=$f/ca.crt >/dev/null
+  kubectl -n gpu-operator create configmap appliance-driver-packages --from-file=custom-repo.list=/etc/apt/sources.list.d/appliance.list >/dev/null
+  $helm upgrade --install gpu-operator /var/lib/appliance/bundle/charts/gpu-operator*.tgz -n gpu-operator -f $f/gpu.json >/dev/null
   read -ra nodes <<<"$2"
   for node in "${nodes[@]}"; do
     until [ "$(kubectl get node "$node" -o 'jsonpath={.status.allocatable.nvidia\.com/gpu}')" = "$1" ]; do sleep 0.5; done
