@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -18,11 +18,13 @@ import yaml
 from appliance.adapters.artifacts.local import packed_chart
 from appliance.adapters.certificates import SiteAuthorities
 from appliance.adapters.content import STANDINS
-from appliance.adapters.runai_certificate import VALID_DAYS, new_key, request_for, sign
-from appliance.model.authority import Authority
+from appliance.adapters.runai_certificate import new_key
 from tests.lab import faults
-from tests.lab.runai_site import RunaiSite
+from tests.lab.runai_site import RunaiSite, own_authority, signed
 from tests.vendor_bundles import tiny_bundle, with_member, without
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
 
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 ELSEWHERE = "203.0.113.9"
@@ -80,22 +82,15 @@ def bundle_that_writes_elsewhere(site: RunaiSite) -> Iterator[None]:
 
 
 @contextmanager
-def _certified(
-    site: RunaiSite, authority: Authority, *, key: str | None = None, at: datetime | None = None
-) -> Iterator[Any]:
-    """The site brings a certificate by that CA, made at that time; ``key`` lies in its vault."""
+def _certified(site: RunaiSite, chain: str, key: str) -> Iterator[Certificate]:
+    """The site brings this certificate, and this key lies in its vault."""
     from cryptography import x509
 
-    own, path = new_key(), site.folder / "backend.pem"
-    path.write_text(sign(request_for(site.domain, own), authority, at))
-    site.keep(vault_runai_tls_key=key or own)
+    path = site.folder / "backend.pem"
+    path.write_text(chain)
+    site.keep(vault_runai_tls_key=key)
     with site.asks(certificate=str(path)):
         yield x509.load_pem_x509_certificate(path.read_bytes())
-
-
-def _own_authority(site: RunaiSite) -> Authority:
-    held = site.secrets()
-    return Authority(held["vault_site_ca_certificate"], held["vault_site_ca_key"])
 
 
 @contextmanager
@@ -103,8 +98,8 @@ def wrong_key(site: RunaiSite) -> Iterator[None]:
     """The vault holds the key of another certificate."""
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    other = new_key()
-    with _certified(site, _own_authority(site), key=other) as certificate:
+    chain, _ = signed(site.domain, own_authority(site))
+    with _certified(site, chain, new_key()) as certificate:
         held = site.secrets()["vault_runai_tls_key"].encode()
         assert load_pem_private_key(held, None).public_key() != certificate.public_key()
         yield
@@ -114,21 +109,17 @@ def wrong_key(site: RunaiSite) -> Iterator[None]:
 def unknown_authority(site: RunaiSite) -> Iterator[None]:
     """A certificate by a CA that is neither the site's nor the organisation's."""
     other = SiteAuthorities().make("another")
-    assert other.certificate != _own_authority(site).certificate
-    with _certified(site, other) as certificate:
+    assert other.certificate != own_authority(site).certificate
+    with _certified(site, *signed(site.domain, other)) as certificate:
         assert certificate.issuer.rfc4514_string() == "CN=another site CA"
         yield
 
 
 @contextmanager
 def expires_tomorrow(site: RunaiSite) -> Iterator[None]:
-    """A good certificate that was made long ago."""
-    tomorrow = datetime.now(UTC) + timedelta(days=1, hours=1)
-    made = tomorrow - timedelta(days=VALID_DAYS)
-    # The site's own CA is younger than that; one as old as the certificate stands in for it.
-    authority = SiteAuthorities(made).make("old")
-    site.keep(vault_site_ca_certificate=authority.certificate, vault_site_ca_key=authority.key)
-    with _certified(site, authority, at=made) as certificate:
+    """A good certificate, whose time is nearly over."""
+    ends = datetime.now(UTC) + timedelta(days=1)
+    with _certified(site, *signed(site.domain, own_authority(site), ends=ends)) as certificate:
         left = certificate.not_valid_after_utc - datetime.now(UTC)
         assert timedelta(hours=23) < left < timedelta(hours=25)
         yield
@@ -138,7 +129,7 @@ def expires_tomorrow(site: RunaiSite) -> Iterator[None]:
 def name_points_elsewhere(site: RunaiSite) -> Iterator[None]:
     """Every node's resolver answers with an address that is nobody's here."""
     nodes = [site.lab.node(short) for short in ("cp1", "w1", "w2")]
-    with ExitStack() as stack:
+    with ExitStack() as stack, site.asks(own_dns=False):
         for node in nodes:
             stack.enter_context(_host_entry(node, f"{ELSEWHERE} {site.domain}"))
             assert faults.shell(node, f"getent ahostsv4 {site.domain}").startswith(ELSEWHERE)

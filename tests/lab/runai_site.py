@@ -6,12 +6,15 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from appliance.adapters.runai_certificate import VALID_DAYS, new_key, request_for, sign
 from appliance.adapters.vault import KEPT, AnsibleVault
+from appliance.model.authority import Authority
 from appliance.model.lab_site import ADMIN_PASSWORD, NFS, NFS_OVERRIDES
 from tests.lab.conftest import LabSite
 from tests.vendor_bundles import tiny_bundle
@@ -104,13 +107,29 @@ class RunaiSite:
             path.write_text(before)
 
 
+def own_authority(site: RunaiSite) -> Authority:
+    """The site's own CA, which its nodes trust."""
+    held = site.secrets()
+    return Authority(held["vault_site_ca_certificate"], held["vault_site_ca_key"])
+
+
+def signed(name: str, authority: Authority, *, ends: datetime | None = None) -> tuple[str, str]:
+    """A chain for a name, which ends when it is told to, and its key, both PEM."""
+    key = new_key()
+    # The product's own: an hour back from the time it is given, and good for so many days.
+    made = ends + timedelta(hours=1) - timedelta(days=VALID_DAYS) if ends else None
+    return sign(request_for(name, key), authority, made), key
+
+
 def runai_site(lab: LabSite, folder: Path) -> RunaiSite:
     """Copy the lab's site, and let it ask for Run:ai: system node, NFS, DNS, a bundle, a password.
 
     The bundle is a whole one of some kilobytes: its images hold nothing that runs.
     """
     site = RunaiSite.at(lab, folder)
-    shutil.copytree(lab.directory, site.lab.directory)
+    # Runs and journal are the copy's own.
+    ignored = shutil.ignore_patterns("runs", "journal", "vendor")
+    shutil.copytree(lab.directory, site.lab.directory, ignore=ignored)
     tiny_bundle(VERSION, folder)
     with site.groups(system_nodes=("w1",)):
         hosts = (site.lab.directory / "hosts.yml").read_text()
