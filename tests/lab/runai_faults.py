@@ -37,7 +37,7 @@ def little_space(site: RunaiSite) -> Iterator[None]:
     cp1 = site.lab.node("cp1")
     with faults.small_filesystem(cp1, UNPACKED, "19000000000"), site.asks(minimum_free_gb=None):
         free = int(faults.shell(cp1, f"df --output=avail -B1 {UNPACKED} | tail -n 1"))
-        assert 18_900_000_000 < free <= 19_000_000_000
+        assert round(free / 1e9, 3) == 19.0
         yield
 
 
@@ -144,6 +144,37 @@ def _host_entry(node: str, line: str) -> Iterator[None]:
         yield
     finally:
         faults.shell(node, "cat >/etc/hosts", stdin=before + "\n")
+
+
+@contextmanager
+def clocks_apart(site: RunaiSite) -> Iterator[None]:
+    """Two clocks 90 s apart, each less than a minute away from the control host's, and running."""
+    with _running_clock(site.lab.node("w1"), 45), _running_clock(site.lab.node("w2"), -45):
+        yield
+
+
+@contextmanager
+def _running_clock(node: str, seconds: float) -> Iterator[None]:
+    """The clock as the probe reads it goes on, so many seconds ahead of the real one."""
+    path, unit = f"{faults.FACTS}/clock.json", "standin-clock"
+    with faults.facts(node, "clock", epoch=0):
+        said = json.loads(faults.shell(node, f"cat {path}"))
+        loop = (
+            f"import json, os, time\nwhile True:\n said = {said!r}\n"
+            f" said['epoch'] = time.time() + {seconds}\n"
+            f" open('{path}.new', 'w').write(json.dumps(said))\n"
+            f" os.replace('{path}.new', '{path}')\n time.sleep(0.5)\n"
+        )
+        faults.shell(node, "cat >/run/standin-clock.py", stdin=loop)
+        faults.shell(node, f"systemd-run --quiet --unit={unit} python3 /run/standin-clock.py")
+        ahead = f"import json, time; a = json.load(open('{path}'))['epoch'] - time.time(); "
+        try:
+            check = f'python3 -c "{ahead} exit(abs(a - {seconds}) > 5)"'
+            faults.wait("the clock to run", node, check)
+            yield
+        finally:
+            faults.shell(node, f"systemctl stop {unit}; rm -f /run/standin-clock.py {path}.new")
+    faults.wait("the clock to be the real one", node, f"! systemctl is-active {unit}")
 
 
 @contextmanager
