@@ -10,13 +10,18 @@ from appliance.errors import ApplianceError
 from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
-from appliance.model.journal import Record
+from appliance.model.journal import Record, Run
 from appliance.model.node_roles import NodeAffinity, RolesPlan, RolesView
 from appliance.model.observation import Fault, GpuProof, Look, Play
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Plan
 from appliance.model.site import Node
 from tests import samples
+
+
+def run(command: str = "install") -> Run:
+    """Who does what, in a test."""
+    return Run("run-1", command, "ada", "1", "laptop", samples.BUNDLE_DIGEST)
 
 
 class FakeRack:
@@ -150,6 +155,31 @@ class FakeJournal:
 
     def durations(self) -> dict[str, float]:
         return {}
+
+
+class FakeArchive:
+    """Keeps documents; ``away`` makes every call fail as nodes that are away do."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, str] = {}
+        self.away: ApplianceError | None = None
+
+    def put(self, name: str, text: str) -> tuple[str, ...]:
+        self._require()
+        self.documents[name] = text
+        return ()
+
+    def get(self, name: str) -> str | None:
+        self._require()
+        return self.documents.get(name)
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        self._require()
+        return tuple(sorted(name for name in self.documents if name.startswith(f"{folder}/")))
+
+    def _require(self) -> None:
+        if self.away:
+            raise self.away
 
 
 class FakeClock:

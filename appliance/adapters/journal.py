@@ -127,6 +127,11 @@ class FileJournal:
         )
 
 
+def journal_of(site_directory: Path) -> FileJournal:
+    """The journal of a site; it can be read even when the site's files are broken."""
+    return FileJournal(site_directory / ".appliance" / "journal")
+
+
 def _parse(path: Path) -> Record:
     try:
         return Record.from_json(json.loads(path.read_text(encoding="utf-8")))

@@ -117,6 +117,18 @@ class SshNodes:
             code, output.decode(errors="replace"), b"".join(errors).decode(errors="replace")
         )
 
+    def run_as_root(
+        self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
+    ) -> Answer:
+        """Run a shell script as root, by sudo without a password where the user is another.
+
+        Raises:
+            NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
+        """
+        become = 'if [ "$(id -u)" = 0 ]; then exec sh -c "$0"; else exec sudo -n sh -c "$0"; fi'
+        command = f"sh -c {shlex.quote(become)} {shlex.quote(script)}"
+        return self.run(node, command, stdin=stdin, timeout=timeout)
+
     @contextmanager
     def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:
         """A local port on loopback that leads, through ``node``, to ``host:port``."""

@@ -11,7 +11,7 @@ from appliance.model.health import Facts, before_change, without_echoes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from appliance.cli.app import Connected
+    from appliance.cli.connected import Connected
     from appliance.model.desired import Desired
     from appliance.model.observation import Look, PodView
     from appliance.model.postconditions import Observed

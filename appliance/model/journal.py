@@ -13,6 +13,27 @@ Outcome = Literal["proven", "not proven", "failed", "interrupted"]
 
 
 @dataclass(frozen=True)
+class Run:
+    """Who does what: the part of a record that is the same for every step of a command.
+
+    Attributes:
+        id: UUIDv7; sorts by time.
+        command: as typed, without its arguments, e.g. ``install`` or ``node role set``.
+        operator: who typed it.
+        tool_version: of this product.
+        host: of the operator's machine.
+        bundle_digest: of the bundle at hand or in custody, or None.
+    """
+
+    id: str
+    command: str
+    operator: str
+    tool_version: str
+    host: str = ""
+    bundle_digest: str | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """A finished step.
 
@@ -26,6 +47,7 @@ class Record:
         before: node -> digest of its photograph's stable fields before the step.
         after: the same, taken after the step.
         error: the sentence shown when the outcome is not ``proven``.
+        host: the machine on which the command was typed.
     """
 
     run: str
@@ -43,6 +65,7 @@ class Record:
     before: Mapping[str, str] = field(default_factory=dict)
     after: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
+    host: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain data; the keys are a contract."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.desired import Desired
+from appliance.model.groups import CONTROL_PLANE
 from appliance.model.plan import (
     Choice,
     ControlPlaneAction,
@@ -233,11 +234,11 @@ def _arrivals(
         blank = not is_member(photo)
         if blank and known:
             stale.append(node.name)
-            if node in desired.site.control_plane and actions[node.name] == "none":
+            if actions.get(node.name) == "none":
                 refusals.append(_lost_member(node.name))
             elif known.ready and not (serial and serial == known.serial):
                 refusals.append(_two_machines(node.name))
-        if node in desired.site.workers and (blank or known is None):
+        if CONTROL_PLANE not in node.groups and (blank or known is None):
             joining.append(node.name)
     stale = [name for name in stale if actions.get(name) != "resume"]
     return tuple(joining), tuple(stale), tuple(refusals)

@@ -8,6 +8,7 @@ They say what one value may be; what several values say together is checked in
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -223,27 +224,28 @@ class Site:
         Raises:
             KeyError: when the site has none.
         """
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return self._by_name[name]
 
-    @property
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
     def control_plane(self) -> tuple[Node, ...]:
         """The control-plane nodes."""
         return self.in_group(groups.CONTROL_PLANE)
 
-    @property
+    @cached_property
     def cluster_members(self) -> tuple[Node, ...]:
         """Every node that runs Kubernetes."""
         return tuple(node for node in self.nodes if node.in_cluster)
 
-    @property
+    @cached_property
     def workers(self) -> tuple[Node, ...]:
         """Every member of the cluster that is not a control-plane node."""
         return tuple(n for n in self.cluster_members if groups.CONTROL_PLANE not in n.groups)
 
-    @property
+    @cached_property
     def services_node(self) -> Node:
         """The one host that serves the bundle and the registry."""
         (node,) = self.in_group(groups.SERVICES)

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from appliance.errors import (
-    ApplianceError,
     BundleRefused,
     ClusterError,
-    Interrupted,
     PreflightFailed,
     Refused,
     StepNotProven,
 )
 from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
-from appliance.model.journal import Outcome, Record
 from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
@@ -30,10 +26,12 @@ from appliance.model.planner import Scope, choose, unmet
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
+from appliance.workflows.recording import Evidence, Recorder
 from appliance.workflows.survey import Preflight, Survey, survey
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
+    from appliance.model.journal import Run
     from appliance.model.node_roles import RolesPlan
     from appliance.model.plan import Plan, PlannedStep
     from appliance.model.postconditions import Observed
@@ -60,12 +58,9 @@ class InstallRequest:
     """What was asked for, by whom, with which tool."""
 
     desired: Desired
-    run: str
-    operator: str
-    tool_version: str
+    run: Run
     scope: Scope = field(default_factory=Scope)
     dry_run: bool = False
-    command: str = "install"
 
 
 @dataclass(frozen=True)
@@ -181,7 +176,7 @@ class _Run:
         self._ports = ports
         self._plan = found.plan
         self._observed = found.observed
-        self._sequence = 0
+        self._recorder = Recorder(request.run, ports.journal, ports.clock)
 
     def carry_out(self) -> Installed:
         ran = []
@@ -192,46 +187,19 @@ class _Run:
         return Installed(self._plan, self._observed, tuple(ran))
 
     def _step(self, planned: PlannedStep, why: tuple[str, ...]) -> None:
-        ports, clock = self._ports, self._ports.clock
-        started, before = clock.now(), _digests(self._observed, planned.nodes)
+        ports, evidence = self._ports, Evidence()
         ports.observer.step_started(planned.name, planned.nodes)
-        error: ApplianceError | None = None
         try:
-            self._forbid(planned)
-            self._converge(planned)
-            self._verify(planned)
-        except ApplianceError as caught:
-            error = caught
-            raise
-        except KeyboardInterrupt:
-            error = Interrupted(
-                f"interrupted while {planned.name} was being proved",
-                hint="the same command goes on from here",
-            )
-            raise error from None
+            with self._recorder.step(planned.name, planned.nodes, why) as evidence:
+                evidence.before = _digests(self._observed, planned.nodes)
+                try:
+                    self._forbid(planned)
+                    self._converge(planned)
+                    self._verify(planned)
+                finally:
+                    evidence.after = _digests(self._observed, planned.nodes)
         finally:
-            took = clock.now() - started
-            self._sequence += 1
-            ports.journal.append(
-                Record(
-                    run=self._request.run,
-                    sequence=self._sequence,
-                    command=self._request.command,
-                    step=planned.name,
-                    nodes=planned.nodes,
-                    why=why,
-                    started=datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
-                    took_seconds=round(took, 3),
-                    outcome=_outcome(error),
-                    operator=self._request.operator,
-                    tool_version=self._request.tool_version,
-                    bundle_digest=self._request.desired.bundle_digest,
-                    before=before,
-                    after=_digests(self._observed, planned.nodes),
-                    error=error.message if error else None,
-                )
-            )
-            ports.observer.step_ended(planned.name, took, error)
+            ports.observer.step_ended(planned.name, evidence.took_seconds, evidence.error)
 
     def _forbid(self, planned: PlannedStep) -> None:
         """Ask again what forbids the step: steps before it may have brought the evidence."""
@@ -262,7 +230,7 @@ class _Run:
         limit = planned.nodes
         if choice.leader and choice.leader not in limit and planned.name in NEEDS_LEADER:
             limit = (*limit, choice.leader)
-        play = Play(self._request.run, planned.name, limit, inventory)
+        play = Play(self._request.run.id, planned.name, limit, inventory)
 
         def on_task(node: str, task: str, changed: bool | None) -> None:
             self._ports.observer.task(planned.name, node, task, changed=changed)
@@ -369,11 +337,3 @@ def _digests(observed: Observed, nodes: tuple[str, ...]) -> dict[str, str]:
         for name in nodes
         if name in observed.photographs
     }
-
-
-def _outcome(error: ApplianceError | None) -> Outcome:
-    if error is None:
-        return "proven"
-    if isinstance(error, Interrupted):
-        return "interrupted"
-    return "not proven" if isinstance(error, StepNotProven) else "failed"

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from appliance.errors import ApplianceError, PreflightFailed, Refused, StepNotProven
+from appliance.errors import PreflightFailed, Refused, StepNotProven
 from appliance.model.inventory_roles import inventory_roles
-from appliance.model.journal import Record
 from appliance.model.node_roles import plan_roles
+from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.journal import Outcome
+    from appliance.model.journal import Run
     from appliance.model.node_roles import RoleRequest, RolesPlan, RolesView
     from appliance.model.site import Site
     from appliance.workflows.ports import Clock, ClusterApi, JournalPort
@@ -29,9 +28,7 @@ class NodeRoleRequest:
 
     site: Site
     wish: RoleRequest
-    run: str
-    operator: str
-    tool_version: str
+    run: Run
     dry_run: bool = False
 
 
@@ -69,8 +66,9 @@ def node_role(request: NodeRoleRequest, ports: NodeRolePorts) -> RolesChanged:
         return RolesChanged(plan, view)
     if not ports.confirm(plan):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
-    started, error = ports.clock.now(), None
-    try:
+    recorder = Recorder(request.run, ports.journal, ports.clock)
+    nodes = tuple(dict.fromkeys(change.node for change in plan.changes))
+    with recorder.step("node_roles", nodes, describe(plan)):
         ports.cluster.write_roles(plan)
         view = ports.cluster.roles()
         left = plan_roles(request.wish, view, {})
@@ -80,11 +78,6 @@ def node_role(request: NodeRoleRequest, ports: NodeRolePorts) -> RolesChanged:
                 hint="somebody else may be at work: appliance node role list; then run it again",
                 details=describe(left),
             )
-    except ApplianceError as caught:
-        error = caught
-        raise
-    finally:
-        ports.journal.append(_record(request, plan, started, ports.clock.now() - started, error))
     return RolesChanged(plan, view)
 
 
@@ -105,29 +98,3 @@ def describe(plan: RolesPlan) -> tuple[str, ...]:
     affinity = plan.patch["spec"]["global"]["nodeAffinity"] if plan.patch else {}
     said += [f"RunaiConfig: {key} becomes {str(value).lower()}" for key, value in affinity.items()]
     return tuple(said)
-
-
-def _record(
-    request: NodeRoleRequest,
-    plan: RolesPlan,
-    started: float,
-    took: float,
-    error: ApplianceError | None,
-) -> Record:
-    outcome: Outcome = "proven"
-    if error is not None:
-        outcome = "not proven" if isinstance(error, StepNotProven) else "failed"
-    return Record(
-        run=request.run,
-        sequence=1,
-        command=f"node role {request.wish.verb}",
-        step="node_roles",
-        nodes=tuple(dict.fromkeys(change.node for change in plan.changes)),
-        why=describe(plan),
-        started=datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
-        took_seconds=round(took, 3),
-        outcome=outcome,
-        operator=request.operator,
-        tool_version=request.tool_version,
-        error=error.message if error else None,
-    )

@@ -109,6 +109,33 @@ class JournalPort(Protocol):
         """Step -> seconds its last proven run took."""
 
 
+class Archive(Protocol):
+    """Documents on the control-plane nodes, so that another laptop finds them. No secrets."""
+
+    def put(self, name: str, text: str) -> tuple[str, ...]:
+        """Keep a document under a name, e.g. ``passports/w1.json``; replaces an older one.
+
+        Returns one sentence for each node that has it not.
+
+        Raises:
+            NodeUnreachable: it is on no majority of the control-plane nodes.
+        """
+
+    def get(self, name: str) -> str | None:
+        """The newest copy; None when there is none.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The names of all documents in a folder, sorted.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+
+
 class Clock(Protocol):
     """Time, so that workflows can be tested without waiting."""
 

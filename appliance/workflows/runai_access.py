@@ -26,4 +26,5 @@ def enable(request: InstallRequest, ports: InstallPorts) -> Installed:
         PlaybookFailed: an API server did not live with the flags; they were taken back.
         StepNotProven: the flags were given and are not observed.
     """
-    return install(replace(request, scope=Scope(only="access"), command=COMMAND), ports)
+    run = replace(request.run, command=COMMAND)
+    return install(replace(request, scope=Scope(only="access"), run=run), ports)

@@ -9,23 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from appliance.errors import (
-    ApplianceError,
-    Interrupted,
-    PreflightFailed,
-    Refused,
-    StepNotProven,
-)
-from appliance.model.journal import Record
+from appliance.errors import PreflightFailed, Refused, StepNotProven
 from appliance.model.observation import Play
 from appliance.model.runai_cli import plan_cli, play_inventory
+from appliance.workflows.recording import Evidence, Recorder
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
-    from appliance.model.journal import Outcome
+    from appliance.model.journal import Run
     from appliance.model.runai_cli import CliPlan, CliWish, Jumpbox
     from appliance.workflows.ports import Clock, JournalPort, Jumpboxes, Observer, Playbooks
 
@@ -39,9 +32,7 @@ class RunaiCliRequest:
 
     desired: Desired
     wish: CliWish
-    run: str
-    operator: str
-    tool_version: str
+    run: Run
     dry_run: bool = False
 
 
@@ -99,24 +90,20 @@ def _refuse(plan: CliPlan) -> None:
 def _carry_out(
     request: RunaiCliRequest, ports: RunaiCliPorts, plan: CliPlan, seen: Mapping[str, Jumpbox]
 ) -> None:
-    started = ports.clock.now()
-    error: ApplianceError | None = None
+    recorder, evidence = Recorder(request.run, ports.journal, ports.clock), Evidence()
+    why = tuple(f"{change.node}: {change.text}" for change in plan.changes)
     ports.observer.step_started(STEP, plan.nodes)
     try:
-        inventory = play_inventory(request.desired, request.wish, seen)
-        play = Play(request.run, STEP, plan.nodes, inventory)
-        ports.playbooks.play(
-            play,
-            lambda node, task, changed: ports.observer.task(STEP, node, task, changed=changed),
-        )
-        _prove(request, ports)
-    except ApplianceError as caught:
-        error = caught
-        raise
+        with recorder.step(STEP, plan.nodes, why) as evidence:
+            inventory = play_inventory(request.desired, request.wish, seen)
+            play = Play(request.run.id, STEP, plan.nodes, inventory)
+            ports.playbooks.play(
+                play,
+                lambda node, task, changed: ports.observer.task(STEP, node, task, changed=changed),
+            )
+            _prove(request, ports)
     finally:
-        took = ports.clock.now() - started
-        ports.journal.append(_record(request, plan, started, took, error))
-        ports.observer.step_ended(STEP, took, error)
+        ports.observer.step_ended(STEP, evidence.took_seconds, evidence.error)
 
 
 def _prove(request: RunaiCliRequest, ports: RunaiCliPorts) -> None:
@@ -129,32 +116,3 @@ def _prove(request: RunaiCliRequest, ports: RunaiCliPorts) -> None:
             hint="somebody else may be at work there; run the same command again",
             details=open_points[1:],
         )
-
-
-def _record(
-    request: RunaiCliRequest,
-    plan: CliPlan,
-    started: float,
-    took: float,
-    error: ApplianceError | None,
-) -> Record:
-    outcome: Outcome = "proven"
-    if error is not None:
-        outcome = "not proven" if isinstance(error, StepNotProven) else "failed"
-    if isinstance(error, Interrupted):
-        outcome = "interrupted"
-    return Record(
-        run=request.run,
-        sequence=1,
-        command=COMMAND,
-        step=STEP,
-        nodes=plan.nodes,
-        why=tuple(f"{change.node}: {change.text}" for change in plan.changes),
-        started=datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
-        took_seconds=round(took, 3),
-        outcome=outcome,
-        operator=request.operator,
-        tool_version=request.tool_version,
-        bundle_digest=request.desired.bundle_digest,
-        error=error.message if error else None,
-    )

@@ -13,7 +13,8 @@ import pytest
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.ssh import SshNodes
 from appliance.cli import exits
-from appliance.cli.app import Application, Connected
+from appliance.cli.app import Application
+from appliance.cli.connected import Connected
 from appliance.model.cluster import ClusterState
 from appliance.model.desired import Desired
 from appliance.model.health.facts import Facts

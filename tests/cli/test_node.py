@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from appliance.cli.app import Application, Connected
+from appliance.cli.app import Application
+from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.model.node_roles import Anchored, NodeAffinity, RolesView
 from tests import samples

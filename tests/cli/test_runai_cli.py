@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from appliance.adapters import ansible, jumpboxes
-from appliance.cli.app import Application, Connected
+from appliance.cli.app import Application
+from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.model.runai_cli import CliWish, Home, Jumpbox
 from tests import samples

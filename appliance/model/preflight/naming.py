@@ -118,7 +118,7 @@ def names(subject: Subject) -> Iterator[Finding]:
     """
     expected: dict[str, str] = {
         name: address
-        for address, items in subject.desired.host_names().items()
+        for address, items in subject.desired.host_names.items()
         for name in items
         if name != subject.site.runai_domain
     }

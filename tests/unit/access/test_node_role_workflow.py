@@ -16,7 +16,7 @@ from appliance.workflows.node_role import (
     node_role,
 )
 from tests import samples
-from tests.fakes import FakeClock, FakeJournal, FakeRack
+from tests.fakes import FakeClock, FakeJournal, FakeRack, run
 
 GPU = LABELS["gpu"]
 SET = RoleRequest("set", "gpu", ("w1",))
@@ -39,7 +39,9 @@ class Scene:
         self.answer = True
 
     def run(self, wish: RoleRequest, *, dry_run: bool = False) -> RolesChanged:
-        request = NodeRoleRequest(self.wish.site, wish, "run", "ada", "1", dry_run=dry_run)
+        request = NodeRoleRequest(
+            self.wish.site, wish, run(f"node role {wish.verb}"), dry_run=dry_run
+        )
         return node_role(
             request, NodeRolePorts(self.rack, self.journal, FakeClock(), lambda _: self.confirm())
         )

@@ -36,7 +36,7 @@ from appliance.workflows.runai_cli import (
     runai_cli,
 )
 from tests import samples
-from tests.fakes import FakeClock, FakeJournal, FakeObserver
+from tests.fakes import FakeClock, FakeJournal, FakeObserver, run
 
 SHA, OTHER = "ab" * 32, "cd" * 32
 FILE = Program("/media/runai", SHA)
@@ -237,7 +237,7 @@ class Scene:
     def run(self, *, dry_run: bool = False) -> RunaiCliInstalled:
         wish = replace(wanted(self.site), nodes=choose_nodes(self.site, ()))
         request = RunaiCliRequest(
-            samples.desired(self.site), wish, "run", "ada", "1", dry_run=dry_run
+            samples.desired(self.site), wish, run("runai cli install"), dry_run=dry_run
         )
         return runai_cli(
             request,

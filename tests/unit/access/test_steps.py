@@ -17,7 +17,7 @@ from appliance.model.planner import Scope
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
 from appliance.workflows.runai_access import enable
 from tests import samples
-from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack
+from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 
 ISSUER = "https://runai.rack.test/auth/realms/runai"
 
@@ -67,7 +67,7 @@ class Bench:
             bundle=FakeBundle(samples.manifest()),
             confirm=lambda _: True,
         )
-        request = InstallRequest(self.rack.wish, "run-1", "ada", "1", Scope(**scope))
+        request = InstallRequest(self.rack.wish, run(), Scope(**scope))
         result: Installed = workflow(request, ports)
         return result
 

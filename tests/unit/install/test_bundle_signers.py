@@ -11,7 +11,7 @@ from appliance.model.preflight import preflight
 from appliance.model.signature import Signature
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
 from tests import samples
-from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack
+from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 from tests.unit.preflight import machines
 
 UNSIGNED = Signature("missing", fault="manifest.json.sig: missing: nobody signed this bundle")
@@ -40,7 +40,7 @@ class Bench:
             bundle=FakeBundle(samples.manifest()),
             confirm=lambda _plan: True,
         )
-        return install(InstallRequest(self.rack.wish, "run-1", "ada", "1", dry_run=dry_run), ports)
+        return install(InstallRequest(self.rack.wish, run(), dry_run=dry_run), ports)
 
 
 def test_a_bundle_that_none_of_them_signed_is_refused_before_any_change() -> None:

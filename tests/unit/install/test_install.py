@@ -21,7 +21,7 @@ from appliance.model.plan import Plan
 from appliance.model.planner import Scope
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
 from tests import samples
-from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack
+from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 
 ALL = [
     "preflight",
@@ -61,9 +61,7 @@ class Bench:
         )
         request = InstallRequest(
             desired=self.rack.wish,
-            run="run-1",
-            operator="ada",
-            tool_version="1",
+            run=run(),
             scope=scope or Scope(),
             dry_run=dry_run,
         )

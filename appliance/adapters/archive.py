@@ -1,0 +1,117 @@
+"""Documents kept on every control-plane node, so that another laptop finds what this one wrote.
+
+They lie under ``/var/lib/appliance/archive``, readable by root alone, and survive an API that does
+not answer. No secret belongs in one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from appliance.errors import ConfigError, NodeUnreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from appliance.adapters.ssh import Answer, SshNodes
+    from appliance.model.site import Node, Site
+
+FOLDER = "/var/lib/appliance/archive"
+SECONDS = 15
+_NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+# Written beside its name and moved there: nobody ever reads half of it.
+_PUT = """umask 077; f={path}; mkdir -p "${{f%/*}}" && t=$(mktemp "${{f%/*}}/.XXXXXX") \
+&& cat > "$t" && sync "$t" && mv -f "$t" "$f" """
+_GET = """f={path}; [ -e "$f" ] || exit 44; stat -c %Y "$f" && cat "$f" """
+_NAMES = "cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n'"
+
+
+class ControlPlaneArchive:
+    """Puts and gets documents by name, e.g. ``passports/w1.json``."""
+
+    def __init__(self, site: Site, nodes: SshNodes) -> None:
+        self._site = site
+        self._nodes = nodes
+
+    def put(self, name: str, text: str) -> tuple[str, ...]:
+        """Write a document on every control-plane node, whole or not at all.
+
+        Returns:
+            One sentence for each node that has it not; they are fewer than half.
+
+        Raises:
+            NodeUnreachable: it is on no majority of the control-plane nodes.
+        """
+        script = _PUT.format(path=_path(name))
+        answers = self._everywhere(script, text.encode())
+        missed = tuple(
+            f"{node.name}: {said if isinstance(said, str) else said.errors.strip()}"
+            for node, said in answers
+            if isinstance(said, str) or said.code != 0
+        )
+        if 2 * (len(answers) - len(missed)) <= len(answers):
+            raise NodeUnreachable(
+                f"{name} is kept on no majority of the control-plane nodes: {missed[0]}",
+                hint="see what is wrong: appliance status",
+                details=missed[1:],
+            )
+        return missed
+
+    def get(self, name: str) -> str | None:
+        """The newest copy of a document; None when no node that answers has it.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+        found = []
+        for said in self._answers(_GET.format(path=_path(name))):
+            written, _, text = said.output.partition("\n")
+            if said.code == 0:
+                found.append((int(written), text))
+        return max(found)[1] if found else None
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The names of all documents in a folder, on any node: ``<folder>/...``, sorted.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+        said = self._answers(_NAMES.format(path=_path(folder)))
+        return tuple(
+            sorted({f"{folder}/{line}" for answer in said for line in answer.output.splitlines()})
+        )
+
+    def _answers(self, script: str) -> Iterator[Answer]:
+        """What the nodes that can be reached say.
+
+        Raises:
+            NodeUnreachable: none can.
+        """
+        answers = self._everywhere(script)
+        if all(isinstance(said, str) for _, said in answers):
+            raise NodeUnreachable(
+                f"no control-plane node answers: {answers[0][1]}",
+                hint="see what is wrong: appliance status",
+            )
+        return (said for _, said in answers if not isinstance(said, str))
+
+    def _everywhere(self, script: str, stdin: bytes = b"") -> Sequence[tuple[Node, Answer | str]]:
+        def ask(node: Node) -> tuple[Node, Answer | str]:
+            try:
+                return node, self._nodes.run_as_root(node, script, stdin=stdin, timeout=SECONDS)
+            except NodeUnreachable as error:
+                return node, error.message
+
+        masters = self._site.control_plane
+        with ThreadPoolExecutor(max_workers=len(masters)) as pool:
+            return list(pool.map(ask, masters))
+
+
+def _path(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{name!r} is no name of a document", hint="letters, digits, . _ - and /")
+    return shlex.quote(f"{FOLDER}/{name}")

@@ -1,0 +1,259 @@
+"""One site with its adapters: the only place that hands adapters to workflows."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from appliance import __version__
+from appliance.model.journal import Run
+
+if TYPE_CHECKING:
+    from appliance.adapters.ansible import AnsiblePlaybooks
+    from appliance.adapters.archive import ControlPlaneArchive
+    from appliance.adapters.bundle_directory import BundleDirectory
+    from appliance.adapters.journal import FileJournal
+    from appliance.adapters.kubernetes import KubernetesApi
+    from appliance.adapters.ssh import SshNodes
+    from appliance.model.desired import Desired
+    from appliance.model.node_roles import RoleRequest, RolesPlan
+    from appliance.model.observation import Look
+    from appliance.model.photograph import Photograph
+    from appliance.model.plan import Plan
+    from appliance.model.planner import Scope
+    from appliance.model.postconditions import Observed
+    from appliance.model.preflight import Finding
+    from appliance.model.runai_cli import CliPlan
+    from appliance.model.site import Site
+    from appliance.workflows.install import Installed, InstallPorts, InstallRequest
+    from appliance.workflows.node_role import RolesChanged
+    from appliance.workflows.ports import Observer
+    from appliance.workflows.runai_cli import RunaiCliInstalled
+    from appliance.workflows.survey import Survey
+
+
+class SystemClock:
+    """Real time."""
+
+    def now(self) -> float:
+        """UTC epoch seconds."""
+        return time.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+@dataclass
+class Connected:
+    """One site with its adapters, for the life of one command."""
+
+    site: Site
+    desired: Desired
+    nodes: SshNodes
+    cluster: KubernetesApi
+    bundle: BundleDirectory | None
+
+    def preflight(
+        self, desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
+    ) -> Sequence[Finding]:
+        """The pure checks of the model, with the hardware catalogue of this installation."""
+        from appliance.adapters.hardware_files import load_hardware, load_role_minima
+        from appliance.model.preflight import preflight
+
+        found = preflight(
+            desired, photographs, observed, models=load_hardware(), minima=load_role_minima()
+        )
+        if self.site.settings.runai is None:
+            return found
+        from appliance.cli.health_parts import before_runai
+
+        return (*found, *before_runai(desired, observed, found))
+
+    @cached_property
+    def wish(self) -> Desired:
+        """What is asked for; without a bundle at hand, the one in the site's custody counts."""
+        from appliance.adapters.custody import read_custody
+
+        return self.desired if self.bundle else read_custody(self.desired, self.nodes)
+
+    def survey(self, scope: Scope) -> Survey:
+        """One look at everything, and the plan that follows."""
+        from appliance.workflows.survey import survey
+
+        return survey(self.wish, self.nodes, self.cluster, self.preflight, scope)
+
+    def look(self) -> tuple[Observed, Look, Plan]:
+        """One look at everything, nodes that do not answer included."""
+        from appliance.model.planner import plan
+        from appliance.workflows.survey import observe
+
+        observed, look = observe(self.site, self.nodes, self.cluster)
+        findings = self.preflight(self.wish, observed.photographs, observed)
+        return observed, look, plan(self.wish, observed, findings)
+
+    def install(
+        self,
+        scope: Scope,
+        progress: Observer,
+        confirm: Callable[[Plan], bool],
+        *,
+        dry_run: bool = False,
+    ) -> Installed:
+        """Run the install workflow; one at a time per site."""
+        from appliance.workflows.install import install
+
+        return self._run(install, "install", scope, progress, confirm, dry_run=dry_run)
+
+    def enable_access(
+        self, progress: Observer, confirm: Callable[[Plan], bool], *, dry_run: bool = False
+    ) -> Installed:
+        """Run the workflow that lets researchers log in; one at a time per site."""
+        from appliance.model.planner import EVERYTHING
+        from appliance.workflows.runai_access import COMMAND, enable
+
+        return self._run(enable, COMMAND, EVERYTHING, progress, confirm, dry_run=dry_run)
+
+    def run(self, command: str, bundle_digest: str | None = None) -> Run:
+        """A new run of a command: its id, and who typed it where."""
+        from appliance.adapters.journal import new_run_id
+
+        return Run(
+            id=new_run_id(),
+            command=command,
+            operator=os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown",
+            tool_version=__version__,
+            host=socket.gethostname(),
+            bundle_digest=bundle_digest,
+        )
+
+    @cached_property
+    def journal(self) -> FileJournal:
+        """The site's journal."""
+        from appliance.adapters.journal import journal_of
+
+        return journal_of(self.site.directory)
+
+    @cached_property
+    def archive(self) -> ControlPlaneArchive:
+        """Documents on the control-plane nodes."""
+        from appliance.adapters.archive import ControlPlaneArchive
+
+        return ControlPlaneArchive(self.site, self.nodes)
+
+    @contextmanager
+    def changing(self, run: Run, reason: str = "") -> Iterator[None]:
+        """Hold the site while ``run`` changes it: one changing command at a time.
+
+        Raises:
+            Refused: another command holds it; says who, where, since when and what for.
+        """
+        from appliance.adapters.site_lock import site_lock
+
+        what = f"{run.command} {run.id}" + (f" ({reason})" if reason else "")
+        with site_lock(self.site.state_directory, what):
+            yield
+
+    @cached_property
+    def playbooks(self) -> AnsiblePlaybooks:
+        """Ansible, with the site's vault password."""
+        from appliance.adapters.ansible import AnsiblePlaybooks
+        from appliance.adapters.vault import password_file
+
+        return AnsiblePlaybooks(self.site.directory, password_file(self.site))
+
+    def _run(
+        self,
+        workflow: Callable[[InstallRequest, InstallPorts], Installed],
+        what: str,
+        scope: Scope,
+        progress: Observer,
+        confirm: Callable[[Plan], bool],
+        *,
+        dry_run: bool,
+    ) -> Installed:
+        from appliance.workflows.install import InstallPorts, InstallRequest
+
+        run = self.run(what, self.wish.bundle_digest)
+        request = InstallRequest(desired=self.wish, run=run, scope=scope, dry_run=dry_run)
+        ports = InstallPorts(
+            nodes=self.nodes,
+            cluster=self.cluster,
+            playbooks=self.playbooks,
+            journal=self.journal,
+            clock=SystemClock(),
+            observer=progress,
+            preflight=self.preflight,
+            bundle=self.bundle,
+            confirm=confirm,
+        )
+        with self.changing(run):
+            return workflow(request, ports)
+
+    def node_role(
+        self, wish: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False
+    ) -> RolesChanged:
+        """Change Run:ai's roles of nodes; one changing command at a time per site."""
+        from appliance.workflows.node_role import NodeRolePorts, NodeRoleRequest, node_role
+
+        run = self.run(f"node role {wish.verb}")
+        request = NodeRoleRequest(self.site, wish, run, dry_run=dry_run)
+        ports = NodeRolePorts(self.cluster, self.journal, SystemClock(), confirm)
+        with self.changing(run):
+            return node_role(request, ports)
+
+    def install_runai_cli(
+        self,
+        who: tuple[Sequence[str], tuple[str, ...]],
+        program: Path | None,
+        progress: Observer,
+        confirm: Callable[[CliPlan], bool],
+        *,
+        replace: bool = False,
+        dry_run: bool = False,
+    ) -> RunaiCliInstalled:
+        """Bring Run:ai's CLI to nodes, for users; one changing command at a time per site."""
+        from appliance.adapters.jumpboxes import SshJumpboxes, find_program, researchers
+        from appliance.model.runai_cli import CliWish, choose_nodes, kubectl_digest
+        from appliance.workflows.runai_cli import COMMAND, RunaiCliPorts, RunaiCliRequest, runai_cli
+
+        nodes, users = who
+        site = self.site
+        wish = CliWish(
+            nodes=choose_nodes(site, nodes),
+            program=find_program(site, program),
+            researchers=researchers(site, self.nodes, users),
+            kubectl_sha256=kubectl_digest(self.wish),
+            replace=replace,
+        )
+        run = self.run(COMMAND, self.wish.bundle_digest)
+        request = RunaiCliRequest(self.wish, wish, run, dry_run=dry_run)
+        ports = RunaiCliPorts(
+            SshJumpboxes(site, self.nodes),
+            self.playbooks,
+            self.journal,
+            SystemClock(),
+            progress,
+            confirm,
+        )
+        with self.changing(run):
+            return runai_cli(request, ports)
+
+    def researcher_kubeconfig(self, user: str, project: str | None) -> str:
+        """The kubeconfig of one researcher, as YAML."""
+        from appliance.adapters.runai_access import researcher_kubeconfig
+
+        return researcher_kubeconfig(self.site, self.nodes, user, project)
+
+    def certificate_request(self, folder: Path, *, signed: bool) -> dict[str, Path]:
+        """Make the backend's key and certificate request; sign it by the site's CA, if asked."""
+        from appliance.adapters.runai_access import certificate_request
+
+        return certificate_request(self.site, folder, signed=signed)

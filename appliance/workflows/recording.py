@@ -1,0 +1,102 @@
+"""One journal record for each step of a run, however the step ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from appliance.errors import ApplianceError, Interrupted, StepNotProven
+from appliance.model.journal import Record
+
+if TYPE_CHECKING:
+    from appliance.model.journal import Outcome, Run
+    from appliance.workflows.ports import Clock, JournalPort
+
+
+@dataclass
+class Evidence:
+    """What a step is judged by; the step fills in ``after``.
+
+    Attributes:
+        before: node -> digest of its photograph's stable fields before the step.
+        after: the same, after it.
+        took_seconds: set when the step has ended.
+        error: why it failed, or None.
+    """
+
+    before: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
+    took_seconds: float = 0.0
+    error: ApplianceError | None = None
+
+
+class Recorder:
+    """Numbers the steps of one run, and writes each into the journal when it ends."""
+
+    def __init__(self, run: Run, journal: JournalPort, clock: Clock) -> None:
+        self._run = run
+        self._journal = journal
+        self._clock = clock
+        self._sequence = 0
+
+    @contextmanager
+    def step(self, name: str, nodes: Sequence[str], why: Sequence[str]) -> Iterator[Evidence]:
+        """Time a step and record how it ended; an error goes on its way.
+
+        Raises:
+            Interrupted: the operator pressed Ctrl-C.
+        """
+        evidence, started = Evidence(), self._clock.now()
+        try:
+            yield evidence
+        except ApplianceError as error:
+            evidence.error = error
+            raise
+        except KeyboardInterrupt:
+            evidence.error = Interrupted(
+                f"interrupted while {name} was being proved",
+                hint="the same command goes on from here",
+            )
+            raise evidence.error from None
+        finally:
+            evidence.took_seconds = self._clock.now() - started
+            self._sequence += 1
+            self._journal.append(self._record(name, nodes, why, started, evidence))
+
+    def _record(
+        self,
+        name: str,
+        nodes: Sequence[str],
+        why: Sequence[str],
+        started: float,
+        evidence: Evidence,
+    ) -> Record:
+        return Record(
+            run=self._run.id,
+            sequence=self._sequence,
+            command=self._run.command,
+            step=name,
+            nodes=tuple(nodes),
+            why=tuple(why),
+            started=datetime.fromtimestamp(started, UTC).isoformat(timespec="seconds"),
+            took_seconds=round(evidence.took_seconds, 3),
+            outcome=_outcome(evidence.error),
+            operator=self._run.operator,
+            tool_version=self._run.tool_version,
+            bundle_digest=self._run.bundle_digest,
+            before=evidence.before,
+            after=evidence.after,
+            error=evidence.error.message if evidence.error else None,
+            host=self._run.host,
+        )
+
+
+def _outcome(error: ApplianceError | None) -> Outcome:
+    if error is None:
+        return "proven"
+    if isinstance(error, Interrupted):
+        return "interrupted"
+    return "not proven" if isinstance(error, StepNotProven) else "failed"

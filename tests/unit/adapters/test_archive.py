@@ -1,0 +1,81 @@
+"""The scripts of the archive, run here by a shell in place of SSH."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters import archive
+from appliance.adapters.archive import ControlPlaneArchive
+from appliance.adapters.ssh import Answer, SshNodes
+from appliance.errors import ConfigError, NodeUnreachable
+from appliance.model.site import Node
+from tests import samples
+
+
+class ShellNodes(SshNodes):
+    """Each node is a folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.away: set[str] = set()
+
+    def run_as_root(
+        self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
+    ) -> Answer:
+        if node.name in self.away:
+            raise NodeUnreachable(f"{node.name}: no answer")
+        mine = script.replace(archive.FOLDER, str(self.root / node.name))
+        done = subprocess.run(
+            ["sh", "-c", mine], input=stdin, capture_output=True, timeout=timeout, check=False
+        )
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> ShellNodes:
+    return ShellNodes(tmp_path)
+
+
+@pytest.fixture
+def three(nodes: ShellNodes) -> ControlPlaneArchive:
+    return ControlPlaneArchive(samples.site(masters=3), nodes)
+
+
+def test_what_was_put_is_got_and_named(three: ControlPlaneArchive, nodes: ShellNodes) -> None:
+    assert three.get("passports/w1.json") is None
+    assert three.names("passports") == ()
+    assert three.put("passports/w1.json", '{"a": 1}\n') == ()
+    assert three.get("passports/w1.json") == '{"a": 1}\n'
+    assert three.names("passports") == ("passports/w1.json",)
+    path = nodes.root / "cp3" / "passports" / "w1.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [item.name for item in path.parent.iterdir()] == ["w1.json"]
+
+
+def test_one_of_three_may_be_away_and_is_named(
+    three: ControlPlaneArchive, nodes: ShellNodes
+) -> None:
+    nodes.away = {"cp1"}
+    assert three.put("a/b", "text") == ("cp1: cp1: no answer",)
+    nodes.away = {"cp2", "cp3"}
+    assert three.get("a/b") is None
+    nodes.away = {"cp1", "cp3"}
+    assert three.get("a/b") == "text"
+
+
+def test_no_majority_is_an_error(three: ControlPlaneArchive, nodes: ShellNodes) -> None:
+    nodes.away = {"cp1", "cp2"}
+    with pytest.raises(NodeUnreachable, match="no majority of the control-plane nodes"):
+        three.put("a/b", "text")
+    nodes.away = {"cp1", "cp2", "cp3"}
+    with pytest.raises(NodeUnreachable, match="no control-plane node answers"):
+        three.get("a/b")
+
+
+@pytest.mark.parametrize("name", ["", "/etc/passwd", "../x", "a/../b", "a b", "a/$(id)", "a//b"])
+def test_only_plain_names_are_taken(three: ControlPlaneArchive, name: str) -> None:
+    with pytest.raises(ConfigError):
+        three.put(name, "text")
