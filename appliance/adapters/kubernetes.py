@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from appliance.adapters.kubernetes_gpu import read_gpu_stack, whole_gpus
+from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack, whole_gpus
 from appliance.adapters.kubernetes_lost import read_lost
 from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
@@ -93,11 +93,13 @@ class KubernetesApi:
             cluster = replace(cluster, storage=read_storage(client, _call))
         if settings.gpu is None and settings.runai is None:
             return cluster
-        releases = read_releases(client, _call)
+        releases, operators = read_releases(client, _call), read_gpu_operators(client, _call)
+        stack = read_gpu_stack(client, _call, _pod, operators) if settings.gpu else None
         return replace(
             cluster,
             releases=releases,
-            gpu_stack=read_gpu_stack(client, _call, _pod) if settings.gpu else None,
+            gpu_stack=stack,
+            gpu_operators=operators,
             surroundings=read_surroundings(client, _call, releases) if settings.runai else None,
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
             roles=read_roles(client, _call) if settings.runai else None,

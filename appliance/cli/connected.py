@@ -77,7 +77,7 @@ class Connected:
             return found
         from appliance.cli.health_parts import before_runai
 
-        return (*found, *before_runai(desired, observed))
+        return (*found, *before_runai(desired, observed, found))
 
     @cached_property
     def wish(self) -> Desired:

@@ -122,6 +122,20 @@ class HelmRelease:
 
 
 @dataclass(frozen=True)
+class GpuOperator:
+    """A GPU Operator of the cluster, whoever installed it.
+
+    Attributes:
+        release: its helm release, if it came by one.
+        version: without a v; None when its labels do not tell.
+    """
+
+    namespace: str
+    release: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
 class GpuStack:
     """What the GPU Operator says of itself.
 
@@ -181,6 +195,7 @@ class Cluster:
         missing: what of kubeadm's last phases is not there yet (names for people).
         releases: the newest revision of every Helm release.
         gpu_stack: None when the site does not ask for it.
+        gpu_operators: of all namespaces; read for a site with ``gpu:`` or ``runai:`` only.
         surroundings: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
         api_flags: the OIDC flags, configured and running.
@@ -196,6 +211,7 @@ class Cluster:
     storage: ClusterStorage = ClusterStorage()
     releases: tuple[HelmRelease, ...] = ()
     gpu_stack: GpuStack | None = None
+    gpu_operators: tuple[GpuOperator, ...] = ()
     api_flags: ApiFlags = field(default_factory=ApiFlags)
     roles: RolesView | None = None
 
