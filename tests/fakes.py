@@ -8,9 +8,10 @@ from typing import Any
 
 from appliance.errors import ApplianceError
 from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, NoCluster
+from appliance.model.cluster import Cluster, ClusterNode, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.journal import Record, Run
+from appliance.model.membership import Belongings, new_role_taints
 from appliance.model.node_roles import NodeAffinity, RolesPlan, RolesView
 from appliance.model.observation import Fault, GpuProof, Look, Play
 from appliance.model.photograph import Photograph
@@ -41,6 +42,8 @@ class FakeRack:
         self.gpu_proofs: list[tuple[str, ...]] = []
         self.gpu_proof = GpuProof({"w1": ("GPU 0: x",)})
         self.role_plans: list[RolesPlan] = []
+        self.put_backs: list[tuple[str, Belongings]] = []
+        self.deleted: list[str] = []
         self.fail: dict[str, BaseException] = {}
         self.without_effect: set[str] = set()
 
@@ -104,6 +107,28 @@ class FakeRack:
             )
         assert isinstance(self.cluster, Cluster)
         self.cluster = replace(self.cluster, roles=RolesView(labels, affinity, view.anchored))
+
+    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+        self.put_backs.append((node.name, kept))
+        if "put_back" in self.without_effect:
+            return
+        assert isinstance(self.cluster, Cluster)
+        taints = [t for t in node.taints if t not in new_role_taints(kept, node)]
+        now = replace(
+            node,
+            labels={**node.labels, **kept.labels},
+            annotations={**node.annotations, **kept.annotations},
+            taints=tuple(dict.fromkeys((*taints, *kept.taints))),
+        )
+        self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node.name: now})
+
+    def delete(self, name: str) -> None:
+        self.deleted.append(name)
+        if "delete" in self.fail:
+            raise self.fail["delete"]
+        assert isinstance(self.cluster, Cluster)
+        nodes = {key: node for key, node in self.cluster.nodes.items() if key != name}
+        self.cluster = replace(self.cluster, nodes=nodes)
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.confirm import confirmed
+from appliance.cli.node_join import add, rejoin, remove
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.model.node_roles import ROLES, RoleRequest
@@ -189,3 +190,8 @@ def _affinity(view: RolesView) -> dict[str, bool] | None:
         "restrictScheduling": view.affinity.restrict_scheduling,
         "restrictRunaiSystem": view.affinity.restrict_system,
     }
+
+
+node.add_command(remove)
+node.add_command(rejoin)
+node.add_command(add)

@@ -38,6 +38,7 @@ class ClusterNode:
         serial: the DMI serial accepted when the node joined (annotation), or None.
         network_proven: when pods last proved its network (annotation, ISO 8601), or None.
         labels: the Node object's.
+        annotations: the Node object's.
         allocatable_gpus: whole GPUs that pods can ask for here; never capacity, which stays when
             the device plugin is gone.
         gpus_proven: when a pod last listed its GPUs (annotation, ISO 8601), or None.
@@ -56,6 +57,7 @@ class ClusterNode:
     pod_cidr: str | None = None
     network_proven: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     allocatable_gpus: int = 0
     gpus_proven: str | None = None
 

@@ -7,7 +7,8 @@ They say what one value may be; what several values say together is checked in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -227,6 +228,10 @@ class Site:
             if node.name == name:
                 return node
         raise KeyError(name)
+
+    def without(self, names: Collection[str]) -> Site:
+        """The same site without some of its nodes."""
+        return replace(self, nodes=tuple(node for node in self.nodes if node.name not in names))
 
     @property
     def control_plane(self) -> tuple[Node, ...]:
