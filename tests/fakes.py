@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import Cluster, ClusterNode, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
@@ -16,7 +16,8 @@ from appliance.model.node_roles import NodeAffinity, RolesPlan, RolesView
 from appliance.model.observation import Fault, GpuProof, Look, Play
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Plan
-from appliance.model.site import Node
+from appliance.model.quorum import EtcdMember
+from appliance.model.site import Node, Site
 from tests import samples
 
 
@@ -151,6 +152,9 @@ class FakeRack:
             "gpu": ("modules",),
         }
         for name in play.limit:
+            if play.playbook == "node_reset":
+                self.documents[name] = samples.bare(self.wish.site.node(name))
+                continue
             whole = samples.converged(self.wish.site.node(name), self.wish)
             if play.playbook == "registry":
                 programs = ("kubeadm_version", "kubelet_version")
@@ -205,6 +209,46 @@ class FakeArchive:
     def _require(self) -> None:
         if self.away:
             raise self.away
+
+
+class FakeEtcd:
+    """Members by address; ``silent`` nodes do not answer."""
+
+    def __init__(self, site: Site, sick: Sequence[str] = ()) -> None:
+        self.found = [
+            EtcdMember(
+                f"{n:x}", node.name, f"https://{node.ip}:2380", healthy=node.name not in sick
+            )
+            for n, node in enumerate(site.control_plane, 1)
+        ]
+        self.silent: set[str] = set(sick)
+        self.removed: list[str] = []
+
+    def members(self, asked: Node) -> Sequence[EtcdMember]:
+        if asked.name in self.silent:
+            raise NodeUnreachable(f"{asked.name}: etcd does not answer")
+        return list(self.found)
+
+    def remove(self, asked: Node, member: EtcdMember) -> None:
+        assert asked.name != member.name
+        self.removed.append(member.name)
+        self.found = [one for one in self.found if one.id != member.id]
+
+
+class FakeEmptying:
+    """Empties nodes, or fails as a disruption budget makes it."""
+
+    def __init__(self) -> None:
+        self.emptied: list[str] = []
+        self.stuck: ApplianceError | None = None
+
+    def forecast(self, name: str) -> tuple[str, ...]:
+        return (f"pod default/web moves from {name}",)
+
+    def empty(self, name: str) -> None:
+        if self.stuck:
+            raise self.stuck
+        self.emptied.append(name)
 
 
 class FakeClock:

@@ -31,7 +31,7 @@ class KubernetesEmptying:
         from kubernetes.client import CoreV1Api
 
         with self._api.any_client() as client:
-            pods = _evictable(CoreV1Api(client), name)
+            pods = list(_evictable(CoreV1Api(client), name))
         return tuple(sorted(_words(pod) for pod in pods))
 
     def empty(self, name: str) -> None:
