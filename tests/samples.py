@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from ipaddress import IPv4Interface
+from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,9 @@ def site(masters: int = 1, workers: int = 2, **changes: Any) -> Site:
 
 
 def _node(name: str, host: int, groups: set[str]) -> Node:
-    return Node(name, IPv4Interface(f"198.18.7.{host}/24"), frozenset(groups))
+    prefix = 24 if host < 256 else 16
+    address = IPv4Interface(f"{IPv4Address('198.18.7.0') + host}/{prefix}")
+    return Node(name, address, frozenset(groups))
 
 
 def manifest() -> BundleManifest:
@@ -164,7 +166,7 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
     found["sysctl"] = dict.fromkeys((*keys, "net.ipv4.ip_forward"), "1")
     found["sysctl_persisted"] = dict(found["sysctl"])
     found["modules"] = {"loaded": [], "builtin": ["br_netfilter", "overlay"], "persisted": []}
-    found["resolver"]["hosts"] = {a: list(n) for a, n in wish.host_names().items()}
+    found["resolver"]["hosts"] = {a: list(n) for a, n in wish.host_names.items()}
     found["clock"]["service"] = "chrony"
     found["packages"]["apt_sources"] = _apt_sources(wish)
     found["artifacts"]["serving"] = {"ok": True}

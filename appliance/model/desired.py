@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class Desired:
         """The site's exception for one role variable, or None."""
         return self.site.settings.role_overrides.get(role, {}).get(f"{role}_{variable}")
 
-    def host_names(self) -> dict[str, tuple[str, ...]]:
+    @cached_property
+    def host_names(self) -> Mapping[str, tuple[str, ...]]:
         """Address -> names every node must know without any DNS server."""
         site = self.site
         domain = site.settings.domain
@@ -77,6 +79,11 @@ class Desired:
         if site.settings.runai and site.settings.runai.own_dns:
             names.setdefault(site.runai_address, []).append(site.runai_domain)
         return {address: tuple(items) for address, items in names.items()}
+
+    @cached_property
+    def host_names_as_lists(self) -> Mapping[str, list[str]]:
+        """The same in the form that a photograph has: comparing whole entries is quick."""
+        return {address: list(names) for address, names in self.host_names.items()}
 
 
 def names_of(node: Node, domain: str) -> tuple[str, str]:

@@ -19,13 +19,13 @@ def gpu_facts(lab: Lab, count: int) -> dict[str, dict[str, Any]]:
     if not count:
         return {}
     return {
-        node.name: {"gpus": [_gpu(index) for index in range(count)]}
+        node.name: {"gpus": [_gpu(node.name, index) for index in range(count)]}
         for node in lab.nodes
         if not node.control_plane
     }
 
 
-def _gpu(index: int) -> dict[str, Any]:
+def _gpu(node: str, index: int) -> dict[str, Any]:
     """One GPU as the probe tells it; every word that can say so says STANDIN."""
     return {
         "address": f"STANDIN:{index:02x}:00.0",
@@ -37,6 +37,8 @@ def _gpu(index: int) -> dict[str, Any]:
         "max_link_width": 16,
         "link_speed": "STANDIN",
         "driver": None,
+        "uuid": f"GPU-STANDIN-{node}-{index}",
+        "ecc_uncorrected": 0,
     }
 
 

@@ -61,6 +61,8 @@ STABILITY: Mapping[str, Stability] = {
     "memory.available_bytes": _volatile("moves with every process"),
     "disks": _stable("hardware"),
     "gpus": _stable("hardware"),
+    "gpus.*.uuid": _volatile("known only while the driver answers"),
+    "gpus.*.ecc_uncorrected": _volatile("a count of errors"),
     "gpus.*.link_width": _volatile("an idle GPU saves power by using fewer lanes"),
     "gpus.*.link_speed": _volatile("an idle GPU saves power by slowing its link"),
     "nics": _stable("hardware and its configuration"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from appliance.model.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.departure import Witness, same_machine
 from appliance.model.desired import Desired
+from appliance.model.groups import CONTROL_PLANE
 from appliance.model.plan import (
     Choice,
     ControlPlaneAction,
@@ -235,12 +236,11 @@ def _arrivals(
             continue
         if blank and known:
             stale.append(node.name)
-            lost = node in desired.site.control_plane and actions[node.name] == "none"
-            if lost and not returns:
+            if actions.get(node.name) == "none" and not returns:
                 refusals.append(_lost_member(node.name))
             elif known.ready and not returns and not (serial and serial == known.serial):
                 refusals.append(_two_machines(node.name))
-        if node in desired.site.workers and (blank or known is None):
+        if CONTROL_PLANE not in node.groups and (blank or known is None):
             joining.append(node.name)
     stale = [name for name in stale if actions.get(name) != "resume"]
     return tuple(joining), tuple(stale), tuple(refusals)

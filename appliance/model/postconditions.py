@@ -47,10 +47,16 @@ def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         if photo.at("swap.fstab"):
             yield "swap would come back at the next boot (/etc/fstab)"
     known = photo.at("resolver.hosts") or {}
-    for address, names in desired.host_names().items():
-        absent = [name for name in names if name not in known.get(address, ())]
-        if absent:
-            yield f"/etc/hosts does not give {address} the name {absent[0]}"
+    absent = [
+        (address, name)
+        for address, names in desired.host_names_as_lists.items()
+        if (here := known.get(address, ())) != names
+        for name in names
+        if name not in here
+    ]
+    if absent:
+        more = f", nor {len(absent) - 1} other names" if absent[1:] else ""
+        yield f"/etc/hosts does not give {absent[0][0]} the name {absent[0][1]}{more}"
 
 
 def _sysctls(photo: Photograph) -> Iterator[str]:

@@ -139,7 +139,7 @@ def _preflight(desired: Desired) -> Vars:
     site = desired.site
     services = site.services_node.ip
     names: dict[str, list[str]] = {}
-    for address, known in desired.host_names().items():
+    for address, known in desired.host_names.items():
         for name in known:
             if "." in name:
                 names.setdefault(name, []).append(address)
@@ -155,7 +155,7 @@ def _preflight(desired: Desired) -> Vars:
 
 
 def _host(desired: Desired) -> Vars:
-    return {"host_base_hosts": {a: list(names) for a, names in desired.host_names().items()}}
+    return {"host_base_hosts": {a: list(names) for a, names in desired.host_names.items()}}
 
 
 def _certificates() -> Vars:

@@ -50,7 +50,7 @@ def dns_vars(desired: Desired, manifest: BundleManifest) -> dict[str, Any]:
         "site_dns_enabled": wanted.own_dns,
         "site_dns_address": site.services_node.ip,
         "site_dns_domain": site.settings.domain,
-        "site_dns_hosts": {a: list(names) for a, names in desired.host_names().items()},
+        "site_dns_hosts": {a: list(names) for a, names in desired.host_names.items()},
         "site_dns_upstream": [str(server) for server in site.settings.dns_servers],
         "site_dns_packages": manifest.packages_of("dns"),
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -224,31 +225,32 @@ class Site:
         Raises:
             KeyError: when the site has none.
         """
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return self._by_name[name]
 
     def without(self, names: Collection[str]) -> Site:
         """The same site without some of its nodes."""
         return replace(self, nodes=tuple(node for node in self.nodes if node.name not in names))
 
-    @property
+    @cached_property
+    def _by_name(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
     def control_plane(self) -> tuple[Node, ...]:
         """The control-plane nodes."""
         return self.in_group(groups.CONTROL_PLANE)
 
-    @property
+    @cached_property
     def cluster_members(self) -> tuple[Node, ...]:
         """Every node that runs Kubernetes."""
         return tuple(node for node in self.nodes if node.in_cluster)
 
-    @property
+    @cached_property
     def workers(self) -> tuple[Node, ...]:
         """Every member of the cluster that is not a control-plane node."""
         return tuple(n for n in self.cluster_members if groups.CONTROL_PLANE not in n.groups)
 
-    @property
+    @cached_property
     def services_node(self) -> Node:
         """The one host that serves the bundle and the registry."""
         (node,) = self.in_group(groups.SERVICES)

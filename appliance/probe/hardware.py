@@ -19,6 +19,7 @@ DMI_FIELDS = {
 }
 # Values that firmware leaves when nobody filled the field in.
 DMI_PLACEHOLDERS = {"", "none", "default string", "to be filled by o.e.m.", "not specified", "0"}
+SMI_FIELDS = ("pci.bus_id", "uuid", "ecc.errors.uncorrected.volatile.total")
 UNITS = {"kB": 1024, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 # Display controllers that are a management controller's or a hypervisor's, not a GPU.
 NOT_GPU_VENDORS = {"0x1a03", "0x102b", "0x1234", "0x1013", "0x15ad", "0x1af4", "0x1b36", "0x1414"}
@@ -133,6 +134,7 @@ def disks(source: Source) -> Optional[List[Dict[str, Any]]]:
 def gpus(source: Source) -> List[Dict[str, Any]]:
     """Display and 3D controllers on PCI, seen without any driver."""
     found = []
+    told = _driver_says(source)
     base = "/sys/bus/pci/devices/"
     for address in source.names(base):
         device = base + address + "/"
@@ -152,8 +154,32 @@ def gpus(source: Source) -> List[Dict[str, Any]]:
                 "max_link_width": _number(source.word(device + "max_link_width")),
                 "link_speed": source.word(device + "current_link_speed"),
                 "driver": source.link(device + "driver"),
+                **told.get(address.lower(), {"uuid": None, "ecc_uncorrected": None}),
             }
         )
+    return found
+
+
+def _driver_says(source: Source) -> Dict[str, Dict[str, Any]]:
+    """PCI address -> what only NVIDIA's driver knows; empty while it is not loaded.
+
+    The driver lies on the host, or in the GPU Operator's container (/run/nvidia/driver).
+    """
+    if source.word("/sys/module/nvidia/version") is None:
+        return {}
+    argv = ["nvidia-smi", "--query-gpu=" + ",".join(SMI_FIELDS), "--format=csv,noheader,nounits"]
+    text = source.command("nvidia-smi", argv, quiet=True)
+    if text is None:
+        argv = ["chroot", "/run/nvidia/driver", *argv]
+        text = source.root_command("nvidia-smi-container", argv)
+    found = {}
+    for line in (text or "").splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != len(SMI_FIELDS):
+            continue
+        bus, uuid, errors = fields
+        # nvidia-smi writes the PCI domain with eight digits, the kernel with four.
+        found[bus.lower()[-12:]] = {"uuid": uuid, "ecc_uncorrected": _number(errors)}
     return found
 
 

@@ -33,7 +33,7 @@ CHANGING = {
     ("bundle", "sign"), ("runai", "cli", "install"),
 }  # fmt: skip
 # Modules beside the workflows: Protocols, and the look that several of them share.
-NO_COMMAND = {"__init__", "gpu_proof", "survey"}
+NO_COMMAND = {"__init__", "gpu_proof", "recording", "survey"}
 
 
 def _walk(

@@ -114,7 +114,7 @@ def dns_servers(subject: Subject) -> Iterator[Finding]:
 def names(subject: Subject) -> Iterator[Finding]:
     """A name that resolves must resolve to what the site says; the rest goes to /etc/hosts."""
     expected: dict[str, str] = {
-        name: address for address, items in subject.desired.host_names().items() for name in items
+        name: address for address, items in subject.desired.host_names.items() for name in items
     }
     resolved: Mapping[str, list[str]] = subject.photo.at("resolver.resolves") or {}
     for name, addresses in resolved.items():

@@ -1,0 +1,169 @@
+"""What a machine is made of, item by item, and what of it differs between two photographs.
+
+Each fact has a short name that a person can type (``dimm:A1``, ``gpu:0000:17:00.0``): ``node return
+--acknowledge`` and ``node passport`` speak of facts by it. What must not be here: deciding what a
+difference means for a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from appliance.model.photograph import Photograph
+
+# What belongs to the machine and not to what is installed or plugged into it today.
+IDENTITY = frozenset({"machine", "dimm", "disk", "nic", "gpu", "uuid"})
+CLOCK_SECONDS = 5.0
+RIGHT = "right"
+GIB = 1024**3
+# Facts of a part that go with it: kind -> the kind of the part, or what is needed to read them.
+PART_OF = {"pcie": ("gpu",), "uuid": ("gpu", "driver"), "ecc": ("gpu", "driver"), "link": ("nic",)}
+# Disks that somebody can pull while the machine runs, and that no appliance is built on.
+REMOVABLE = ("usb",)
+# A network card, a bond of several, and what a container has instead.
+CABLED = (None, "bond", "veth")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One fact that is not as it was.
+
+    Attributes:
+        name: of the fact, e.g. ``dimm:A1``.
+        before: as it was; None for something new.
+        now: as it is; None for something that is gone.
+    """
+
+    name: str
+    before: str | None
+    now: str | None
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether something is gone or another; what is new is none."""
+        return self.before is not None
+
+    def sentence(self) -> str:
+        """The difference in one line: fact, seen, expected."""
+        return f"{self.name}: found {self.now or 'none'}, expected {self.before or 'none'}"
+
+
+def hardware_facts(
+    photograph: Photograph, kinds: Collection[str] | None = None
+) -> Mapping[str, str]:
+    """Fact name -> its value in words; facts that the node could not tell are left out.
+
+    Args:
+        photograph: of the node.
+        kinds: which kinds (the part of a name before the colon); None for all.
+    """
+    return {
+        name: value
+        for name, value in _facts(photograph)
+        if value and (kinds is None or name.partition(":")[0] in kinds)
+    }
+
+
+def compare(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Difference, ...]:
+    """Every fact that is not as it was, losses first, by name."""
+    found = [
+        Difference(name, before.get(name), now.get(name))
+        for name in sorted(before.keys() | now.keys())
+        if not _is_as_good(name, before.get(name), now.get(name))
+        and not _went_with_its_part(name, before, now)
+    ]
+    return tuple(sorted(found, key=lambda difference: not difference.is_loss))
+
+
+def _went_with_its_part(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a fact is missing only because the part it speaks of, or the driver, is."""
+    kind, _, place = name.partition(":")
+    parts = [p if p == "driver" else f"{p}:{place}" for p in PART_OF.get(kind, ())]
+    return name not in now and any(part in before and part not in now for part in parts)
+
+
+def _is_as_good(name: str, before: str | None, now: str | None) -> bool:
+    """Equal; or a number that may move in one direction and did."""
+    kind = name.partition(":")[0]
+    if kind == "clock":
+        return now in (None, RIGHT)
+    if before == now:
+        return True
+    if before is None or now is None:
+        return kind == "pcie" and before is None
+    if kind == "pcie":
+        return _number(now) >= _number(before)
+    if kind == "ecc":
+        return _number(now) <= _number(before)
+    return False
+
+
+def _number(text: str) -> float:
+    return float(text.lstrip("x").split()[0])
+
+
+def _facts(photo: Photograph) -> Iterator[tuple[str, str]]:
+    yield "machine", photo.serial or ""
+    for dimm in photo.items("memory.dimms"):
+        yield f"dimm:{dimm.get('locator')}", _dimm(dimm)
+    for disk in photo.items("disks"):
+        if disk.get("transport") not in REMOVABLE:
+            yield f"disk:{_disk_name(disk)}", _disk(disk)
+    yield from _nics(photo)
+    yield from _gpus(photo)
+    yield "kernel", str(photo.at("os.kernel") or "")
+    yield "driver", str(photo.at("modules.nvidia_version") or "")
+    for system in photo.items("filesystems"):
+        yield f"mount:{system.get('mount')}", f"{system.get('device')} {system.get('fstype')}"
+    yield "clock", _clock(photo)
+
+
+def _dimm(dimm: Mapping[str, Any]) -> str:
+    size = int(dimm.get("size_bytes") or 0) / GIB
+    words = [f"{size:g} GiB"]
+    if dimm.get("speed_mts"):
+        words.append(f"{dimm['speed_mts']} MT/s")
+    if dimm.get("serial"):
+        words.append(f"serial {dimm['serial']}")
+    return " ".join(words)
+
+
+def _disk_name(disk: Mapping[str, Any]) -> str:
+    return str(disk.get("serial") or disk.get("wwn") or disk.get("name"))
+
+
+def _disk(disk: Mapping[str, Any]) -> str:
+    size = int(disk.get("size_bytes") or 0) / GIB
+    return " ".join(str(word) for word in (f"{size:.0f} GiB", disk.get("model")) if word)
+
+
+def _nics(photo: Photograph) -> Iterator[tuple[str, str]]:
+    """Physical interfaces: their address, and whether a cable carries what it did."""
+    for nic in photo.items("nics"):
+        if nic.get("kind") not in CABLED:
+            continue
+        yield f"nic:{nic.get('name')}", str(nic.get("mac") or "")
+        speed = f" {nic['speed_mbps']} Mb/s" if nic.get("speed_mbps") else ""
+        yield f"link:{nic.get('name')}", f"{nic['state']}{speed}" if nic.get("state") else ""
+
+
+def _gpus(photo: Photograph) -> Iterator[tuple[str, str]]:
+    for gpu in photo.items("gpus"):
+        address = gpu.get("address")
+        yield f"gpu:{address}", f"{gpu.get('vendor_id')}:{gpu.get('device_id')}"
+        yield f"uuid:{address}", str(gpu.get("uuid") or "")
+        if gpu.get("link_width"):
+            yield f"pcie:{address}", f"x{gpu['link_width']}"
+        if gpu.get("ecc_uncorrected") is not None:
+            yield f"ecc:{address}", f"{gpu['ecc_uncorrected']} uncorrected errors"
+
+
+def _clock(photo: Photograph) -> str:
+    """Right, or off by how much; unknown when nobody can tell."""
+    if photo.epoch is None or photo.received_at is None:
+        return ""
+    off = photo.epoch - photo.received_at
+    return RIGHT if abs(off) <= CLOCK_SECONDS else f"{off:+.0f} s off"

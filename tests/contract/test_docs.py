@@ -1,0 +1,74 @@
+"""What the docs tell people to type exists, and a runbook has the one form."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from appliance.cli.app import cli
+from tests.contract import tree
+
+HEADINGS = ["When", "Before you start", "Command", "What you will see", "If it fails", "Undo"]
+RUNBOOKS = (
+    "planned-maintenance",
+    "unplanned-downtime",
+    "replace-a-gpu-worker",
+    "replace-the-first-control-plane-node",
+    "hand-over-to-another-engineer",
+)
+OPERATIONS = tree.ROOT / "appliance" / "docs" / "operations"
+PAGES = [tree.ROOT / "README.md", *sorted((tree.ROOT / "appliance" / "docs").rglob("*.md"))]
+
+
+def commands_in(text: str) -> Iterator[str]:
+    """Each command line that begins with ``appliance`` inside a fenced block, joined and bare."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            # Beside a command, two spaces away, stands what it is for; brackets mean optional.
+            command = re.split(r"\s{2,}| # ", line.strip().removeprefix("$ "))[0]
+            command = command.translate({ord("["): None, ord("]"): None})
+            if command.startswith("appliance "):
+                yield command
+
+
+def _typed() -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        for command in commands_in(page.read_text(encoding="utf-8")):
+            yield page, command
+
+
+def _parse(words: list[str]) -> None:
+    command: click.Command = cli
+    context = click.Context(cli)
+    while isinstance(command, click.Group):
+        if words and words[0] in {"-h", "--help", "-V", "--version"}:
+            return
+        found = command.get_command(context, words[0]) if words else None
+        assert found is not None, f"there is no command {words[:1]}"
+        command, words = found, words[1:]
+        context = click.Context(command, parent=context)
+    command.make_parser(context).parse_args(list(words))
+
+
+def test_every_command_in_the_docs_exists_with_its_options() -> None:
+    wrong = []
+    for page, command in _typed():
+        try:
+            _parse(shlex.split(command)[1:])
+        except (AssertionError, ValueError, click.ClickException) as error:
+            wrong.append(f"{page.relative_to(tree.ROOT)}: {command}: {error}")
+    assert wrong == []
+    assert len(list(_typed())) > 20
+
+
+@pytest.mark.parametrize("name", RUNBOOKS)
+def test_a_runbook_has_the_one_form_and_commands(name: str) -> None:
+    text = (OPERATIONS / f"{name}.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
+    section = text.partition("\n## Command\n")[2].partition("\n## ")[0]
+    assert list(commands_in(section)), f"{name}: no command under ## Command"
