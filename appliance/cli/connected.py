@@ -169,8 +169,16 @@ class Connected:
 
         return ControlPlaneArchive(self.site, self.nodes)
 
-    def accepted_serial(self, _name: str) -> str | None:
-        return None
+    def accepted_serial(self, node: str) -> str | None:
+        """The serial in a node's passport; None without one, or where nobody can be asked."""
+        from appliance.errors import NodeUnreachable
+        from appliance.workflows.passports import read_passport
+
+        try:
+            found = read_passport(self.archive, node)
+        except NodeUnreachable:
+            return None
+        return found.serial if found else None
 
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:

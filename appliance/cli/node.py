@@ -9,6 +9,7 @@ import click
 
 from appliance.cli.confirm import confirmed
 from appliance.cli.node_join import add, rejoin, remove
+from appliance.cli.node_passport import passport
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.model.node_roles import ROLES, RoleRequest
@@ -195,3 +196,4 @@ def _affinity(view: RolesView) -> dict[str, bool] | None:
 node.add_command(remove)
 node.add_command(rejoin)
 node.add_command(add)
+node.add_command(passport)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from appliance.cli.connected import Connected
     from appliance.model.plan import Plan
     from appliance.model.removal import RemovalPlan
+    from appliance.model.site import Site
     from appliance.workflows.joining import Joined
     from appliance.workflows.node_remove import NodeRemoved
 
@@ -255,7 +256,7 @@ def _join(
                 dry_run=dry_run,
             )
             done = workflow(request, ports)
-    _show_join(connected, done, output, dry_run=dry_run)
+    _show_join(desired.site, done, output, dry_run=dry_run)
 
 
 def _join_ports(
@@ -282,7 +283,7 @@ def _join_ports(
     return node_rejoin.node_rejoin, node_rejoin.COMMAND, ports
 
 
-def _show_join(connected: Connected, done: Joined, output: str, *, dry_run: bool) -> None:
+def _show_join(site: Site, done: Joined, output: str, *, dry_run: bool) -> None:
     from appliance.cli.status_view import show_status
 
     installed = done.installed
@@ -299,5 +300,5 @@ def _show_join(connected: Connected, done: Joined, output: str, *, dry_run: bool
     if dry_run or not installed.plan.steps:
         show_plan(installed.plan)
         return
-    show_status(connected.site, installed.observed)
+    show_status(site, installed.observed)
     click.echo(f"proven: {', '.join(installed.steps)}", err=True)

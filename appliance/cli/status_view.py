@@ -10,10 +10,14 @@ from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.membership import removed
 from appliance.model.shared_storage import GB, export_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from appliance.model.bundle import BundleManifest
+    from appliance.model.membership import MemberRecord
     from appliance.model.observation import Look
     from appliance.model.plan import Plan
     from appliance.model.postconditions import Observed
@@ -92,6 +96,21 @@ def storage_sentence(site: Site, observed: Observed) -> str | None:
         f"first use: {export.settings.minimum_free_gb}), "
         + (f"fsync {max(took):.1f} ms at most" if took else "not proved yet")
     )
+
+
+def removed_sentences(site: Site, records: Mapping[str, MemberRecord]) -> dict[str, str]:
+    """Node -> that it was taken out on purpose: by whom, when, why, and the ways out."""
+    found = {}
+    for name in sorted(removed(site, records)):
+        what = records[name].removed
+        if what is not None:
+            why = f" ({what.reason})" if what.reason else ""
+            left = "" if what.reset else "; the machine was not emptied"
+            found[name] = (
+                f"on purpose, by {what.by} at {what.at}{why}{left}; for good: take it out of "
+                f"hosts.yml; back: appliance node rejoin {name}"
+            )
+    return found
 
 
 def standins(observed: Observed) -> dict[str, list[str]]:
