@@ -45,7 +45,7 @@ def test_another_machine_in_the_place_of_a_worker_is_refused(
         f"error: {name}: passport: found DMI serial STANDIN-another, "
         f"expected STANDIN-{name}, which this node had when it joined"
     ) in done.stderr
-    assert f"kubectl delete node {name}" in done.stderr
+    assert f"appliance node add {name} --replace {name}" in done.stderr
     assert_still(before, scene(lab))
     _others_are_still(lab, whole)
 
