@@ -27,6 +27,7 @@ STORY = (
     *("test_refusals", "test_install", "test_drift", "test_rejoin", "test_health"),
     "test_storage",
     "test_node_roles",
+    "test_membership",
     "test_access",
     "test_vendor_bundle",
 )

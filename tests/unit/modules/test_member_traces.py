@@ -155,5 +155,5 @@ def test_old_tables_that_do_not_exist_are_not_asked_for(traces: ModuleType, root
 
 def test_what_cannot_be_removed_is_an_error(traces: ModuleType, root: Path) -> None:
     found = traces.Traces(root, lambda _argv, **_: (1, "", "device is busy"), which)
-    with pytest.raises(OSError, match="umount --lazy .*: device is busy"):
+    with pytest.raises(OSError, match=r"umount --lazy .*: device is busy"):
         found.mounts(True)
