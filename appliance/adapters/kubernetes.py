@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from appliance.adapters.kubernetes_gpu import (
-    read_gpu_operators,
-    read_gpu_stack,
-    whole_gpus,
-)
+from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack, whole_gpus
+from appliance.adapters.kubernetes_lost import read_lost
 from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
 from appliance.adapters.kubernetes_surroundings import read_surroundings
@@ -89,6 +86,9 @@ class KubernetesApi:
         from appliance.adapters.kubernetes_roles import read_roles
 
         settings = self._site.settings
+        away = {n.name: n.ready_since for n in cluster.nodes.values() if not n.ready}
+        if away:
+            cluster = replace(cluster, lost=read_lost(client, _call, away))
         if settings.nfs is not None:
             cluster = replace(cluster, storage=read_storage(client, _call))
         if settings.gpu is None and settings.runai is None:
@@ -333,6 +333,7 @@ def _node(node: Any) -> ClusterNode:
         name=node.metadata.name,
         ready=ready is not None and ready.status == "True",
         not_ready_reason="" if ready is None else f"{ready.reason}: {ready.message}",
+        ready_since=_iso(ready.last_transition_time) if ready else None,
         version=node.status.node_info.kubelet_version,
         internal_ip=next(
             (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
@@ -346,9 +347,14 @@ def _node(node: Any) -> ClusterNode:
         pod_cidr=node.spec.pod_cidr,
         network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
         labels=labels,
+        annotations=dict(node.metadata.annotations or {}),
         allocatable_gpus=whole_gpus(node.status.allocatable),
         gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
     )
+
+
+def _iso(moment: Any) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None
 
 
 def _pod(pod: Any) -> SystemPod:

@@ -37,7 +37,9 @@ class ClusterNode:
         taints: ``key=value:effect`` strings.
         serial: the DMI serial accepted when the node joined (annotation), or None.
         network_proven: when pods last proved its network (annotation, ISO 8601), or None.
+        ready_since: when the Ready condition last changed (ISO 8601), or None.
         labels: the Node object's.
+        annotations: the Node object's.
         allocatable_gpus: whole GPUs that pods can ask for here; never capacity, which stays when
             the device plugin is gone.
         gpus_proven: when a pod last listed its GPUs (annotation, ISO 8601), or None.
@@ -48,6 +50,7 @@ class ClusterNode:
     version: str = ""
     internal_ip: str | None = None
     not_ready_reason: str = ""
+    ready_since: str | None = None
     unschedulable: bool = False
     taints: tuple[str, ...] = ()
     control_plane: bool = False
@@ -56,6 +59,7 @@ class ClusterNode:
     pod_cidr: str | None = None
     network_proven: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     allocatable_gpus: int = 0
     gpus_proven: str | None = None
 
@@ -147,6 +151,23 @@ class GpuStack:
 
 
 @dataclass(frozen=True)
+class LostNode:
+    """A node that the cluster no longer hears of, and what is stuck on it.
+
+    Attributes:
+        since: when it was last Ready (ISO 8601), or None.
+        terminating: pods (``namespace/name``) that wait for a kubelet to confirm their end.
+        volumes: PersistentVolumes attached there, or held by its pods.
+        services: services (``namespace/name``) without a copy elsewhere.
+    """
+
+    since: str | None = None
+    terminating: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class NoCluster:
     """Every control-plane node was looked at and none carries a trace of a cluster."""
 
@@ -179,6 +200,7 @@ class Cluster:
         vendor_pods: of Run:ai's namespaces, likewise.
         api_flags: the OIDC flags, configured and running.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
+        lost: node -> what is stuck on it, for every node that is not Ready.
     """
 
     nodes: Mapping[str, ClusterNode]
@@ -200,6 +222,7 @@ class Cluster:
 
     surroundings: Surroundings | None = None
     vendor_pods: tuple[SystemPod, ...] = ()
+    lost: Mapping[str, LostNode] = field(default_factory=dict)
 
     @property
     def initialised(self) -> bool:
