@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,7 @@ def _remove(
     connected: Connected, wish: Any, display: Any, *, yes: bool, dry_run: bool
 ) -> NodeRemoved:
     from appliance.adapters.etcd_members import EtcdMembers
-    from appliance.adapters.kubernetes_emptying import KubernetesEmptying
+    from appliance.workflows.eviction import REMOVAL_BUDGET_SECONDS, Eviction
     from appliance.workflows.node_remove import (
         COMMAND,
         NodeRemovePorts,
@@ -106,12 +107,13 @@ def _remove(
         return confirmed(yes, lambda: click.echo("\n".join(lines), err=True))
 
     ports = connected.install_ports(display, lambda _plan: False)
+    drain = connected.drain()
     removing = NodeRemovePorts(
         nodes=ports.nodes,
         cluster=ports.cluster,
         members=ports.members,
         etcd=EtcdMembers(connected.nodes, connected.site.settings.ssh.python),
-        emptying=KubernetesEmptying(connected.cluster),
+        emptying=Eviction(drain, ports.clock, display, "drain", REMOVAL_BUDGET_SECONDS),
         archive=ports.archive,
         playbooks=ports.playbooks,
         journal=ports.journal,
@@ -120,7 +122,7 @@ def _remove(
         confirm=confirm,
     )
     run = connected.run(COMMAND)
-    with connected.changing(run, wish.reason):
+    with closing(drain), connected.changing(run, wish.reason):
         record = connected.records.get(wish.node)
         # Of the others, those that were removed before are not asked.
         present = connected.wish_with(frozenset({wish.node})).site
