@@ -92,8 +92,6 @@ def remove(
 def _remove(
     connected: Connected, wish: Any, display: Any, *, yes: bool, dry_run: bool
 ) -> NodeRemoved:
-    from appliance.adapters.etcd_members import EtcdMembers
-    from appliance.adapters.kubernetes_emptying import KubernetesEmptying
     from appliance.workflows.node_remove import (
         COMMAND,
         NodeRemovePorts,
@@ -110,8 +108,8 @@ def _remove(
         nodes=ports.nodes,
         cluster=ports.cluster,
         members=ports.members,
-        etcd=EtcdMembers(connected.nodes, connected.site.settings.ssh.python),
-        emptying=KubernetesEmptying(connected.cluster),
+        etcd=connected.etcd,
+        emptying=connected.emptying,
         archive=ports.archive,
         playbooks=ports.playbooks,
         journal=ports.journal,
@@ -262,7 +260,6 @@ def _join(
 def _join_ports(
     connected: Connected, display: Any, *, yes: bool, add: bool
 ) -> tuple[Any, str, Any]:
-    from appliance.adapters.etcd_members import EtcdMembers
     from appliance.workflows import node_add, node_rejoin
     from appliance.workflows.joining import JoinPorts
 
@@ -275,7 +272,7 @@ def _join_ports(
 
     ports = JoinPorts(
         connected.install_ports(display, lambda _plan: False),
-        EtcdMembers(connected.nodes, connected.site.settings.ssh.python),
+        connected.etcd,
         confirm,
     )
     if add:
