@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli import node_maintain
 from appliance.cli.confirm import confirmed
 from appliance.cli.node_join import add, rejoin, remove
 from appliance.cli.node_passport import passport
@@ -34,6 +35,10 @@ move_option = click.option(
 @click.group()
 def node() -> None:
     """Look after single nodes."""
+
+
+node.add_command(node_maintain.maintain)
+node.add_command(node_maintain.return_)
 
 
 @node.group()
