@@ -26,7 +26,8 @@ FOLDER = f"{HOME}/archive"
 SECONDS = 15
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 # Written beside its name and moved there: nobody ever reads half of it.
-_PUT = """umask 022; mkdir -p {home} && umask 077; f={path}; mkdir -p "${{f%/*}}" && t=$(mktemp "${{f%/*}}/.XXXXXX") \
+_PUT = """umask 022; mkdir -p {home} && umask 077; f={path}; \
+mkdir -p "${{f%/*}}" && t=$(mktemp "${{f%/*}}/.XXXXXX") \
 && cat > "$t" && sync "$t" && mv -f "$t" "$f" """
 _GET = """f={path}; [ -e "$f" ] || exit 44; stat -c %Y "$f" && cat "$f" """
 _NAMES = "cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n'"

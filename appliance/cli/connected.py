@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -202,12 +202,13 @@ class Connected:
 
         return EtcdMembers(self.nodes, self.site.settings.ssh.python)
 
-    @cached_property
-    def emptying(self) -> Emptying:
+    @contextmanager
+    def emptying(self, observer: Observer) -> Iterator[Emptying]:
         """Takes pods away from nodes."""
-        from appliance.adapters.kubernetes_emptying import KubernetesEmptying
+        from appliance.workflows.eviction import REMOVAL_BUDGET_SECONDS, Eviction
 
-        return KubernetesEmptying(self.cluster)
+        with closing(self.drain()) as drain:
+            yield Eviction(drain, SystemClock(), observer, "drain", REMOVAL_BUDGET_SECONDS)
 
     def accepted_serial(self, node: str) -> str | None:
         """The serial in a node's passport; None without one, or where nobody can be asked."""

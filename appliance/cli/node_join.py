@@ -104,21 +104,21 @@ def _remove(
         return confirmed(yes, lambda: click.echo("\n".join(lines), err=True))
 
     ports = connected.install_ports(display, lambda _plan: False)
-    removing = NodeRemovePorts(
-        nodes=ports.nodes,
-        cluster=ports.cluster,
-        members=ports.members,
-        etcd=connected.etcd,
-        emptying=connected.emptying,
-        archive=ports.archive,
-        playbooks=ports.playbooks,
-        journal=ports.journal,
-        clock=ports.clock,
-        observer=display,
-        confirm=confirm,
-    )
     run = connected.run(COMMAND)
-    with connected.changing(run, wish.reason):
+    with connected.emptying(display) as emptying, connected.changing(run, wish.reason):
+        removing = NodeRemovePorts(
+            nodes=ports.nodes,
+            cluster=ports.cluster,
+            members=ports.members,
+            etcd=connected.etcd,
+            emptying=emptying,
+            archive=ports.archive,
+            playbooks=ports.playbooks,
+            journal=ports.journal,
+            clock=ports.clock,
+            observer=display,
+            confirm=confirm,
+        )
         record = connected.records.get(wish.node)
         # Of the others, those that were removed before are not asked.
         present = connected.wish_with(frozenset({wish.node})).site

@@ -9,7 +9,7 @@ fails restores what it changed. What must not be here: who may be evicted
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,10 @@ from appliance.errors import (
 )
 from appliance.model.drain import Forecast, forecast
 from appliance.model.maintenance import TAINT, Maintenance, Mode, archived, timestamp
+from appliance.workflows.eviction import BUDGET_SECONDS, POLL_SECONDS, Eviction, to_be_moved
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.drain import PodOnNode
     from appliance.model.journal import Run
     from appliance.model.observation import DrainView
     from appliance.model.site import Node, Site
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
         Power,
     )
 
-POLL_SECONDS = 1.0
-# Beyond a pod's own grace: what the API and the kubelet need to act.
-PATIENCE_SECONDS = 60.0
-BUDGET_SECONDS = 60.0
 SHUTDOWN_SECONDS = 300.0
 
 
@@ -244,44 +240,18 @@ class _Run:
         self._ports.drain.mark(self._name, self._mark, cordon=True)
 
     def _evict(self) -> None:
-        """Ask for each pod until it is gone; patience is the pods' own grace and a minute more."""
-        drain, clock = self._ports.drain, self._ports.clock
-        drain.mark(self._name, self._mark.at("evict"), cordon=False)
-        began = clock.now()
-        held_since: dict[str, float] = {}
-        while pods := _to_be_moved(drain.view(self._name)):
-            grace = max(pod.grace_seconds for pod in pods)
-            for pod in pods:
-                if pod.ending:
-                    held_since.pop(pod.where, None)
-                elif why := drain.evict(pod):
-                    since = held_since.setdefault(pod.where, clock.now())
-                    if clock.now() - since >= self._request.budget_seconds:
-                        raise self._held_up(pod, why)
-            if not held_since and clock.now() - began >= grace + PATIENCE_SECONDS:
-                raise StepNotProven(
-                    f"{self._name}: pod {pods[0].where} does not end, {grace} s after it was asked",
-                    hint=f"kubectl -n {pods[0].namespace} describe pod {pods[0].name}",
-                    details=[f"pod {pod.where} neither" for pod in pods[1:]],
-                )
-            self._ports.observer.verifying("maintain: evict", _waiting_for(pods, held_since))
-            clock.sleep(POLL_SECONDS)
-
-    def _held_up(self, pod: PodOnNode, why: str) -> StepNotProven:
-        view = self._ports.drain.view(self._name)
-        budgets = [b for b in view.budgets if pod.where in b.pods and b.allowed == 0]
-        named = budgets[0].where if budgets else "its PodDisruptionBudget"
-        says = f" ({budgets[0].says})" if budgets and budgets[0].says else ""
-        owner = " ".join(pod.owner) if pod.owner else "no controller"
-        return StepNotProven(
-            f"{self._name}: pod {pod.where} of {owner} may not go: {named}{says} allows no "
-            f"disruption for {self._request.budget_seconds:.0f} s",
-            hint="ask its owner for one more replica or another budget; then the same command",
-            details=[] if budgets else [why],
+        self._ports.drain.mark(self._name, self._mark.at("evict"), cordon=False)
+        eviction = Eviction(
+            self._ports.drain,
+            self._ports.clock,
+            self._ports.observer,
+            "maintain: evict",
+            self._request.budget_seconds,
         )
+        eviction.evict(self._name)
 
     def _taint(self) -> None:
-        left = _to_be_moved(self._ports.drain.view(self._name)) if not self._mark.lost else []
+        left = () if self._mark.lost else to_be_moved(self._ports.drain.view(self._name))
         if left:
             raise StepNotProven(
                 f"{self._name}: pod {left[0].where} came after the eviction",
@@ -321,14 +291,3 @@ class _Run:
             )
             return
         error.details = (*error.details, f"restored: {self._name} is as it was before")
-
-
-def _to_be_moved(view: DrainView) -> list[PodOnNode]:
-    return list(forecast(view.node, view.pods, view.budgets, view.nodes).evicted)
-
-
-def _waiting_for(pods: Sequence[PodOnNode], held: dict[str, float]) -> str:
-    first = next((pod.where for pod in pods if pod.where in held), pods[0].where)
-    why = "a PodDisruptionBudget" if first in held else "it to end"
-    more = f" and {len(pods) - 1} more" if pods[1:] else ""
-    return f"{first}{more}: waiting for {why}"

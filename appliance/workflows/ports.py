@@ -145,6 +145,13 @@ class Drain(Protocol):
             ClusterError: the API refused.
         """
 
+    def cordon(self, node: str, *, on: bool) -> None:
+        """Cordon a node that does not come back, or take that back.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
     def evict(self, pod: PodOnNode) -> str:
         """Ask once for a pod's eviction; why it was not granted, or an empty string.
 

@@ -46,9 +46,9 @@ class Site(Connected):
     def etcd(self) -> Any:
         return self.nodes.etcd  # type: ignore[attr-defined]
 
-    @property
-    def emptying(self) -> Any:
-        return FakeEmptying()
+    @contextmanager
+    def emptying(self, observer: Any) -> Iterator[Any]:  # noqa: ARG002
+        yield FakeEmptying()
 
     def preflight(self, *_: Any) -> Any:
         return ()

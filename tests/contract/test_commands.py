@@ -34,7 +34,7 @@ CHANGING = {
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
 }  # fmt: skip
 # Modules beside the workflows: Protocols, and the look that several of them share.
-NO_COMMAND = {"__init__", "gpu_proof", "recording", "survey", "joining", "passports"}
+NO_COMMAND = {"__init__", "eviction", "gpu_proof", "recording", "survey", "joining", "passports"}
 
 
 def _walk(
