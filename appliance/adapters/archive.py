@@ -20,11 +20,14 @@ if TYPE_CHECKING:
     from appliance.adapters.ssh import Answer, SshNodes
     from appliance.model.site import Node, Site
 
-FOLDER = "/var/lib/appliance/archive"
+# Others read what lies beside it, the web server the bundle: it may be the archive that makes it.
+HOME = "/var/lib/appliance"
+FOLDER = f"{HOME}/archive"
 SECONDS = 15
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 # Written beside its name and moved there: nobody ever reads half of it.
-_PUT = """umask 077; f={path}; mkdir -p "${{f%/*}}" && t=$(mktemp "${{f%/*}}/.XXXXXX") \
+_PUT = """umask 022; mkdir -p {home} && umask 077; f={path}; \
+mkdir -p "${{f%/*}}" && t=$(mktemp "${{f%/*}}/.XXXXXX") \
 && cat > "$t" && sync "$t" && mv -f "$t" "$f" """
 _GET = """f={path}; [ -e "$f" ] || exit 44; stat -c %Y "$f" && cat "$f" """
 _NAMES = "cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n'"
@@ -46,7 +49,7 @@ class ControlPlaneArchive:
         Raises:
             NodeUnreachable: it is on no majority of the control-plane nodes.
         """
-        script = _PUT.format(path=_path(name))
+        script = _PUT.format(path=_path(name), home=HOME)
         answers = self._everywhere(script, text.encode())
         missed = tuple(
             f"{node.name}: {said if isinstance(said, str) else said.errors.strip()}"

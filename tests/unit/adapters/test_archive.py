@@ -27,7 +27,7 @@ class ShellNodes(SshNodes):
     ) -> Answer:
         if node.name in self.away:
             raise NodeUnreachable(f"{node.name}: no answer")
-        mine = script.replace(archive.FOLDER, str(self.root / node.name))
+        mine = script.replace(archive.HOME, str(self.root / node.name))
         done = subprocess.run(
             ["sh", "-c", mine], input=stdin, capture_output=True, timeout=timeout, check=False
         )
@@ -50,9 +50,12 @@ def test_what_was_put_is_got_and_named(three: ControlPlaneArchive, nodes: ShellN
     assert three.put("passports/w1.json", '{"a": 1}\n') == ()
     assert three.get("passports/w1.json") == '{"a": 1}\n'
     assert three.names("passports") == ("passports/w1.json",)
-    path = nodes.root / "cp3" / "passports" / "w1.json"
+    path = nodes.root / "cp3" / "archive" / "passports" / "w1.json"
     assert path.stat().st_mode & 0o777 == 0o600
     assert [item.name for item in path.parent.iterdir()] == ["w1.json"]
+    # The bundle lies beside the archive, and the web server is not root.
+    assert (nodes.root / "cp3").stat().st_mode & 0o777 == 0o755
+    assert (nodes.root / "cp3" / "archive").stat().st_mode & 0o777 == 0o700
 
 
 def test_one_of_three_may_be_away_and_is_named(
