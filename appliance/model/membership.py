@@ -211,6 +211,19 @@ def to_keep(desired: Desired, observed: Observed, choice: Choice) -> tuple[Membe
     return tuple(found)
 
 
+def settled(desired: Desired, observed: Observed) -> tuple[str, ...]:
+    """The nodes that have again all that was kept for them: from then on it is theirs to change."""
+    nodes = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
+    return tuple(
+        name
+        for name, kept in desired.kept.items()
+        if name in nodes
+        and (photo := observed.photographs.get(name)) is not None
+        and is_member(photo)
+        and not any(missing(kept, nodes[name]))
+    )
+
+
 def merged(older: Belongings | None, newer: Belongings) -> Belongings:
     """What was kept of a Node and not put back yet, and what its object has now."""
     if older is None:

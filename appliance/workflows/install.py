@@ -19,7 +19,7 @@ from appliance.errors import (
 )
 from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
-from appliance.model.membership import MemberRecord, to_keep
+from appliance.model.membership import to_keep
 from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
@@ -28,7 +28,7 @@ from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
-from appliance.workflows.passports import accept_members
+from appliance.workflows.passports import accept_members, settle
 from appliance.workflows.recording import Evidence, Recorder
 from appliance.workflows.survey import Preflight, Survey, survey
 
@@ -118,7 +118,10 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
         Interrupted: Ctrl-C.
     """
     found = survey(request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope)
-    if request.dry_run or not found.plan.steps:
+    if request.dry_run:
+        return Installed(found.plan, found.observed)
+    if not found.plan.steps:
+        settle(request.desired, found.observed, ports)
         return Installed(found.plan, found.observed)
     refuse(found.plan)
     _require_bundle(found.plan, request, ports)
@@ -198,6 +201,7 @@ class _Run:
             reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
             self._step(planned, reasons)
             ran.append(planned.name)
+        settle(self._desired, self._observed, ports)
         accept_members(self._request, self._observed, ports)
         return Installed(self._plan, self._observed, tuple(ran))
 
@@ -321,10 +325,6 @@ class _Run:
             self._prove_by_pods(planned)
         if planned.name == "gpu":
             prove_gpus(planned, desired, self._observed, ports)
-        if planned.name == "belongings":
-            for name in planned.nodes:
-                record = MemberRecord(name)
-                ports.archive.put(record.document, record.text())
 
     def _look(self, planned: PlannedStep) -> list[str]:
         """Photograph the step's nodes anew and read the API; why nodes could not be seen."""

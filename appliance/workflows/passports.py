@@ -1,4 +1,4 @@
-"""Passports of members, read and written: shared by install and node passport."""
+"""Documents of members: passports read and written, and what was kept of a Node forgotten."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable
 from appliance.model.cluster import Cluster
+from appliance.model.membership import MemberRecord, settled
 from appliance.model.passport import (
     FIRST,
     FOLDER,
@@ -19,6 +20,7 @@ from appliance.model.passport import (
 from appliance.model.traces import is_member
 
 if TYPE_CHECKING:
+    from appliance.model.desired import Desired
     from appliance.model.journal import Run
     from appliance.model.postconditions import Observed
     from appliance.workflows.install import InstallPorts, InstallRequest
@@ -42,6 +44,13 @@ def acceptance(run: Run, clock: Clock, why: str = FIRST) -> Acceptance:
     """By whom, when and why a passport is accepted."""
     at = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="seconds")
     return Acceptance(f"{run.operator}@{run.host}", at, why)
+
+
+def settle(desired: Desired, observed: Observed, ports: InstallPorts) -> None:
+    """Forget what was kept of Nodes that have it again, whoever put it back."""
+    for name in settled(desired, observed):
+        record = MemberRecord(name)
+        ports.archive.put(record.document, record.text())
 
 
 def accept_members(request: InstallRequest, observed: Observed, ports: InstallPorts) -> None:

@@ -146,6 +146,18 @@ def test_what_it_had_is_written_down_before_the_old_node_object_goes() -> None:
     assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
 
 
+def test_what_is_back_is_forgotten_although_another_run_had_put_it_back() -> None:
+    """Else a label that is taken away next year would be called missing."""
+    bench = Bench()
+    nodes = {**bench.cluster.nodes}
+    nodes["w2"] = replace(nodes["w2"], labels=LABELS)
+    bench.rack.cluster = replace(bench.cluster, nodes=nodes)
+    bench.records["w2"] = MemberRecord("w2", None, Belongings(LABELS))
+    bench.rejoin("w2")
+    assert bench.rack.put_backs == []
+    assert parse_record(bench.archive.documents["members/w2.json"]) == MemberRecord("w2")
+
+
 @pytest.mark.parametrize("name", ["cp1", "cp2", "cp3"])
 def test_any_of_three_control_planes_joins_a_living_one(name: str) -> None:
     bench = Bench(masters=3)
