@@ -100,7 +100,22 @@ class Bundle(Protocol):
 
 
 class JournalPort(Protocol):
-    """The journal of a site."""
+    """The journal of a site; who writes into it changes the site, one command at a time."""
+
+    def begin(self) -> tuple[str, ...]:
+        """A step is about to begin: make sure that the site is this command's.
+
+        The first call takes the site's lock, right before the first change; later ones cost
+        nothing.
+
+        Returns:
+            Sentences for the record, e.g. whose stale lock was taken over.
+
+        Raises:
+            Refused: another command holds the site; nothing was changed.
+            NodeUnreachable: too few control-plane nodes answer; nothing was changed.
+            LeaseLost: it was ours, and is no longer.
+        """
 
     def append(self, record: Record) -> None:
         """Write one finished step."""
@@ -130,6 +145,13 @@ class Archive(Protocol):
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names of all documents in a folder, sorted.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+
+    def everything(self, folder: str) -> Mapping[str, str]:
+        """Every document in a folder: name -> its newest copy's text.
 
         Raises:
             NodeUnreachable: no control-plane node answers.
