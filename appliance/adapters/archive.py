@@ -26,7 +26,8 @@ SECONDS = 15
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 # Written beside its name and moved there: nobody ever reads half of it.
 # The folder above is other parts' too, and stays open to them.
-_PUT = """umask 022; mkdir -p {above}; umask 077; f={path}; mkdir -p "${{f%/*}}" && t=$(mktemp "${{f%/*}}/.XXXXXX") \
+_PUT = """umask 022; mkdir -p {above}; umask 077; f={path}; mkdir -p "${{f%/*}}" \
+&& t=$(mktemp "${{f%/*}}/.XXXXXX") \
 && cat > "$t" && sync "$t" && mv -f "$t" "$f" """
 _GET = """f={path}; [ -e "$f" ] || exit 44; stat -c %Y "$f" && cat "$f" """
 _EACH = """cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n' | sort | \
@@ -50,7 +51,8 @@ class ControlPlaneArchive:
         Raises:
             NodeUnreachable: it is on no majority of the control-plane nodes.
         """
-        script = _PUT.format(path=_path(name), above=shlex.quote(str(Path(FOLDER).parent)))
+        above = shlex.quote(str(Path(FOLDER).parent))
+        script = _PUT.format(path=_path(name), above=above)
         answers = self._everywhere(script, text.encode())
         missed = tuple(
             f"{node.name}: {said if isinstance(said, str) else said.errors.strip()}"

@@ -13,7 +13,7 @@ import random
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -24,9 +24,11 @@ from appliance.model.lease import (
     BEAT_SECONDS,
     SILENT_SECONDS,
     Holder,
+    NoVote,
     Origin,
     Verdict,
     Vote,
+    Votes,
     changed_meanwhile,
     judge,
     majority,
@@ -35,6 +37,7 @@ from appliance.model.lease import (
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
+    from appliance.model.journal import Run
     from appliance.model.site import Node, Site
 
 FOLDER = "/var/lib/appliance/lock"
@@ -112,7 +115,8 @@ class SiteLease:
         Where no control-plane node answers there is nobody to ask: the command goes on and is told.
 
         Raises:
-            Refused: another command has the site, or had it while this one looked.
+            Refused: another command has the site, or had it while this one looked; or nodes
+                answer and cannot keep a lock.
             NodeUnreachable: fewer than a majority answer.
         """
         for attempt in range(ATTEMPTS):
@@ -131,7 +135,7 @@ class SiteLease:
             if verdict.state == "held":
                 break
             # Two take it at once and neither has a majority: one of them comes back sooner.
-            time.sleep(random.uniform(0.05, 0.3) * (attempt + 1))
+            time.sleep(random.uniform(0.05, 0.3) * (attempt + 1))  # noqa: S311 - a wait, no secret
         raise self._refusal(verdict)
 
     def require(self) -> None:
@@ -223,9 +227,7 @@ class SiteLease:
             self._lost = f"its lock was taken over by {by}"
             self._say(f"{self._lost}: the step that runs is finished, no further one is begun")
 
-    def _ask(
-        self, op: str, *, instead: str = "", nodes: Collection[str] | None = None
-    ) -> Mapping[str, Vote | str]:
+    def _ask(self, op: str, *, instead: str = "", nodes: Collection[str] | None = None) -> Votes:
         script = _SCRIPT.format(
             op=op,
             me=shlex.quote(self._holder.run),
@@ -234,7 +236,7 @@ class SiteLease:
             parent=shlex.quote(str(Path(FOLDER).parent)),
         )
 
-        def ask(node: Node) -> Vote | str:
+        def ask(node: Node) -> Vote | NoVote:
             try:
                 line = self._holder.as_line().encode()
                 said = self._nodes.run_as_root(node, script, stdin=line, timeout=SECONDS)
@@ -242,25 +244,26 @@ class SiteLease:
                     return read_vote(said.output)
                 words = said.errors.strip().splitlines()
                 why = words[-1] if words else f"code {said.code}"
-                return f"{node.name}: its lock could not be written: {why}"
+                return NoVote(f"{node.name}: {FOLDER} could not be written: {why}", answered=True)
             except NodeUnreachable as error:
-                return error.message
+                return NoVote(error.message)
             except ValueError as error:
-                return f"{node.name}: its lock could not be read: {error}"
+                return NoVote(f"{node.name}: {FOLDER} could not be read: {error}", answered=True)
 
         asked = [node for node in self._masters if nodes is None or node.name in nodes]
         with ThreadPoolExecutor(max_workers=len(asked)) as pool:
             votes = list(pool.map(ask, asked))
         return {node.name: vote for node, vote in zip(asked, votes, strict=True)}
 
-    def _too_few(self, verdict: Verdict) -> NodeUnreachable:
+    def _too_few(self, verdict: Verdict) -> Refused | NodeUnreachable:
         total = len(self._masters)
         first, *others = verdict.faults.values()
-        return NodeUnreachable(
-            f"the site could not be locked: {total - len(verdict.faults)} of {total} control-plane "
-            f"nodes answer, expected {majority(total)}: {first}",
+        answered = any(none.answered for none in verdict.faults.values())
+        return (Refused if answered else NodeUnreachable)(
+            f"the site could not be locked on {majority(total)} of {total} control-plane nodes: "
+            f"{first.why}",
             hint="see what is wrong: appliance status",
-            details=others,
+            details=[none.why for none in others],
         )
 
     def _refusal(self, verdict: Verdict) -> Refused:
@@ -269,6 +272,19 @@ class SiteLease:
             f"another command is at work on this site: {who}",
             hint="wait for it, then run the same command again; what it did: appliance site adopt",
         )
+
+
+def holder_of(run: Run, reason: str) -> Holder:
+    """What the lock of a run of this process says."""
+    return Holder(
+        run=run.id,
+        command=run.command,
+        operator=run.operator,
+        host=run.host,
+        reason=reason,
+        since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        origin=origin(),
+    )
 
 
 def awake_seconds() -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance import __version__
-from appliance.adapters.lease import awake_seconds
+from appliance.adapters.lease import SiteLease, awake_seconds, holder_of
 from appliance.model.journal import Run
 
 if TYPE_CHECKING:
@@ -172,7 +172,9 @@ class Connected:
         """
         from appliance.adapters.holding import Holding
 
-        holding = Holding(self.site, self.nodes, run, reason, self.looking_since, _note)
+        what = f"{run.command} {run.id}" + (f" ({reason})" if reason else "")
+        lease = SiteLease(self.site, self.nodes, holder_of(run, reason), self.looking_since, _note)
+        holding = Holding(self.site.state_directory, what, lease)
         self.journal.guard = holding
         try:
             yield

@@ -96,6 +96,21 @@ class Vote:
     last_age_seconds: float = math.inf
 
 
+@dataclass(frozen=True)
+class NoVote:
+    """Why a control-plane node gave no vote.
+
+    Attributes:
+        answered: it was reached, and could not write or read its lock.
+    """
+
+    why: str
+    answered: bool = False
+
+
+Votes = Mapping[str, Vote | NoVote]
+
+
 def read_vote(text: str) -> Vote:
     """Read what a node's script says: ``now``, ``holder``, ``beat``, ``last``, ``left`` lines.
 
@@ -132,7 +147,7 @@ class Verdict:
     Attributes:
         state: ``ours``: a majority is ours; ``open``: it can be; ``held``: another command has it;
             ``contended``: nobody has it, and others are taking it at this moment; ``away``: no
-            control-plane node answers; ``few``: too few answer.
+            control-plane node answers; ``few``: too few gave a vote.
         ours: nodes whose vote is ours.
         stale: node -> the holder whose vote there counts no more.
         rival: the other command that has most of the votes that count, or None.
@@ -143,7 +158,7 @@ class Verdict:
     ours: tuple[str, ...] = ()
     stale: Mapping[str, Holder] = field(default_factory=dict)
     rival: Holder | None = None
-    faults: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, NoVote] = field(default_factory=dict)
 
 
 def majority(nodes: int) -> int:
@@ -151,7 +166,7 @@ def majority(nodes: int) -> int:
     return nodes // 2 + 1
 
 
-def judge(votes: Mapping[str, Vote | str], me: str, is_dead: Callable[[Holder], bool]) -> Verdict:
+def judge(votes: Votes, me: str, is_dead: Callable[[Holder], bool]) -> Verdict:
     """Say whose the site is.
 
     Args:
@@ -160,23 +175,20 @@ def judge(votes: Mapping[str, Vote | str], me: str, is_dead: Callable[[Holder], 
         is_dead: whether a holder is known to be dead, however young its lock is.
     """
     given = {node: vote for node, vote in votes.items() if isinstance(vote, Vote)}
-    faults = {node: why for node, why in votes.items() if isinstance(why, str)}
+    faults = {node: none for node, none in votes.items() if isinstance(none, NoVote)}
     need = majority(len(votes))
     ours = tuple(node for node, v in given.items() if v.holder and v.holder.run == me)
-    stale: dict[str, Holder] = {}
-    rivals: Counter[str] = Counter()
-    holders: dict[str, Holder] = {}
-    for node, vote in given.items():
-        if vote.holder is None or vote.holder.run == me:
-            continue
-        if vote.age_seconds > EXPIRY_SECONDS or is_dead(vote.holder):
-            stale[node] = vote.holder
-        else:
-            rivals[vote.holder.run] += 1
-            holders[vote.holder.run] = vote.holder
-    most = rivals.most_common(1)
+    others = {node: v for node, v in given.items() if v.holder and v.holder.run != me}
+    stale = {
+        node: vote.holder
+        for node, vote in others.items()
+        if vote.holder and (vote.age_seconds > EXPIRY_SECONDS or is_dead(vote.holder))
+    }
+    rivals = [vote.holder for node, vote in others.items() if vote.holder and node not in stale]
+    most = Counter(holder.run for holder in rivals).most_common(1)
+    rival = next((holder for holder in rivals if holder.run == most[0][0]), None)
     state: State = "open"
-    if not given:
+    if not given and not any(none.answered for none in faults.values()):
         state = "away"
     elif len(ours) >= need:
         state = "ours"
@@ -184,13 +196,13 @@ def judge(votes: Mapping[str, Vote | str], me: str, is_dead: Callable[[Holder], 
         state = "held"
     elif len(given) < need:
         state = "few"
-    elif len(given) - rivals.total() < need:
+    elif len(given) - len(rivals) < need:
         state = "contended"
-    return Verdict(state, ours, stale, holders[most[0][0]] if most else None, faults)
+    return Verdict(state, ours, stale, rival, faults)
 
 
 def changed_meanwhile(
-    votes: Mapping[str, Vote | str], stale: Collection[str], me: str, looked_seconds: float
+    votes: Votes, stale: Collection[str], me: str, looked_seconds: float
 ) -> Holder | None:
     """Who had the site after we began to look at it, so that our plan may be of yesterday.
 
@@ -201,7 +213,7 @@ def changed_meanwhile(
         looked_seconds: how long ago its first look began.
     """
     for node, vote in votes.items():
-        if isinstance(vote, str):
+        if isinstance(vote, NoVote):
             continue
         if vote.last and vote.last.run != me and vote.last_age_seconds < looked_seconds:
             return vote.last

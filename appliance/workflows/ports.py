@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterState
     from appliance.model.journal import Record
+    from appliance.model.lease import Verdict
     from appliance.model.node_roles import RolesPlan, RolesView
     from appliance.model.observation import GpuProof, Look, Play
     from appliance.model.photograph import Photograph
@@ -122,6 +123,34 @@ class JournalPort(Protocol):
 
     def durations(self) -> dict[str, float]:
         """Step -> seconds its last proven run took."""
+
+
+class Records(Protocol):
+    """The records of a site on this machine."""
+
+    def merge(self, texts: Mapping[str, str]) -> int:
+        """Add those (file name -> document) that are not here; how many were new.
+
+        Raises:
+            NotHealthy: a document is no record; the others are kept.
+        """
+
+    def read(self) -> Sequence[Record]:
+        """All of them, oldest first."""
+
+
+class Documents(Protocol):
+    """Documents of the archive that are kept on this machine."""
+
+    def keep(self, name: str, text: str) -> bool:
+        """Write a document unless it is here already; whether anything was written."""
+
+
+class Lock(Protocol):
+    """The lock of a site."""
+
+    def look(self) -> Verdict:
+        """Whose the site is; writes nothing."""
 
 
 class Archive(Protocol):

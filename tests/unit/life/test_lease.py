@@ -10,6 +10,7 @@ import pytest
 from appliance.model.lease import (
     EXPIRY_SECONDS,
     Holder,
+    NoVote,
     Origin,
     State,
     Vote,
@@ -22,7 +23,7 @@ from appliance.model.lease import (
 
 ME, ADA, BOB = Holder("me"), Holder("ada"), Holder("bob")
 OLD, YOUNG = EXPIRY_SECONDS + 1, 5.0
-FREE, AWAY = Vote(), "no answer"
+FREE, AWAY, FULL = Vote(), NoVote("no answer"), NoVote("no space", answered=True)
 
 
 def of(holder: Holder, age: float = YOUNG) -> Vote:
@@ -33,7 +34,7 @@ def of(holder: Holder, age: float = YOUNG) -> Vote:
 class Case:
     """What the nodes say, and what follows."""
 
-    votes: tuple[Vote | str, ...]
+    votes: tuple[Vote | NoVote, ...]
     state: State
     stale: tuple[str, ...] = ()
     rival: Holder | None = None
@@ -51,6 +52,9 @@ CASES = {
     "young and dead": Case((of(ADA),), "open", stale=("n0",), dead=frozenset({"ada"})),
     "one node and away": Case((AWAY,), "away"),
     "three away": Case((AWAY,) * 3, "away"),
+    "one node and full": Case((FULL,), "few"),
+    "two away, one full": Case((AWAY, AWAY, FULL), "few"),
+    "one of three full": Case((of(ME), of(ME), FULL), "ours"),
     "one of three answers": Case((of(ME), AWAY, AWAY), "few"),
     "one of three answers and is another's": Case((of(ADA), AWAY, AWAY), "few", rival=ADA),
     "two of three ours, one away": Case((of(ME), of(ME), AWAY), "ours"),
@@ -66,9 +70,7 @@ CASES = {
     ),
     "one of two is no majority": Case((of(ME), of(ADA)), "contended", rival=ADA),
     "three of five": Case((of(ME),) * 3 + (of(ADA),) * 2, "ours", rival=ADA),
-    "two of five and two away": Case(
-        (of(ME), of(ME), of(ADA), AWAY, AWAY), "contended", rival=ADA
-    ),
+    "two of five and two away": Case((of(ME), of(ME), of(ADA), AWAY, AWAY), "contended", rival=ADA),
 }
 
 
@@ -82,7 +84,7 @@ def test_what_follows_from_the_votes(name: str) -> None:
         case.stale,
         case.rival,
     )
-    assert set(verdict.faults) == {n for n, vote in votes.items() if vote == AWAY}
+    assert set(verdict.faults) == {n for n, vote in votes.items() if vote in (AWAY, FULL)}
 
 
 @pytest.mark.parametrize("nodes", range(1, 8))
@@ -104,7 +106,7 @@ def test_two_majorities_always_share_a_node(nodes: int) -> None:
     ],
 )
 def test_who_changed_the_site_while_we_looked(
-    vote: Vote | str, *, stale: bool, looked: float, who: Holder | None
+    vote: Vote | NoVote, *, stale: bool, looked: float, who: Holder | None
 ) -> None:
     assert changed_meanwhile({"n0": vote}, ["n0"] if stale else [], "me", looked) == who
 
