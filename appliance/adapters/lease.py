@@ -171,11 +171,12 @@ class SiteLease:
     def _try(self) -> tuple[Verdict, tuple[str, ...]]:
         """Take what is free, then what is stale; the verdict, and what was taken over."""
         self._touched = True
+        # Before the nodes are asked: a slow answer must not make an older change look recent.
+        looked = awake_seconds() - self._looking_since
         before = self._ask("take")
         verdict, me = judge(before, self._holder.run, is_dead), self._holder.run
         if verdict.state not in ("ours", "open"):
             return verdict, ()
-        looked = awake_seconds() - self._looking_since
         other = changed_meanwhile(before, verdict.stale, me, looked)
         if other is not None:
             self._undo()
