@@ -177,7 +177,7 @@ class SiteLease:
         verdict, me = judge(before, self._holder.run, is_dead), self._holder.run
         if verdict.state not in ("ours", "open"):
             return verdict, ()
-        other = changed_meanwhile(before, verdict.stale, me, looked)
+        other = changed_meanwhile(before, verdict.stale, self._holder, looked)
         if other is not None:
             self._undo()
             raise Refused(

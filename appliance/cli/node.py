@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli import node_maintain
 from appliance.cli.confirm import confirmed
+from appliance.cli.node_join import add, rejoin, remove
+from appliance.cli.node_passport import passport
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.model.node_roles import ROLES, RoleRequest
@@ -32,6 +35,10 @@ move_option = click.option(
 @click.group()
 def node() -> None:
     """Look after single nodes."""
+
+
+node.add_command(node_maintain.maintain)
+node.add_command(node_maintain.return_)
 
 
 @node.group()
@@ -189,3 +196,9 @@ def _affinity(view: RolesView) -> dict[str, bool] | None:
         "restrictScheduling": view.affinity.restrict_scheduling,
         "restrictRunaiSystem": view.affinity.restrict_system,
     }
+
+
+node.add_command(remove)
+node.add_command(rejoin)
+node.add_command(add)
+node.add_command(passport)

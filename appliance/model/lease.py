@@ -202,22 +202,28 @@ def judge(votes: Votes, me: str, is_dead: Callable[[Holder], bool]) -> Verdict:
 
 
 def changed_meanwhile(
-    votes: Votes, stale: Collection[str], me: str, looked_seconds: float
+    votes: Votes, stale: Collection[str], me: Holder, looked_seconds: float
 ) -> Holder | None:
     """Who had the site after we began to look at it, so that our plan may be of yesterday.
 
     Args:
         votes: as they were before a stale one was taken over.
         stale: nodes whose vote is to be taken over.
-        me: the run that asks.
+        me: who asks; an earlier run of the same process is no other.
         looked_seconds: how long ago its first look began.
     """
     for node, vote in votes.items():
         if isinstance(vote, NoVote):
             continue
-        if vote.last and vote.last.run != me and vote.last_age_seconds < looked_seconds:
-            return vote.last
+        last = vote.last
+        if last and vote.last_age_seconds < looked_seconds and not _same(last, me):
+            return last
         # A lock that was renewed since then had a living holder then, dead as it may be now.
         if node in stale and vote.holder and vote.age_seconds < looked_seconds:
             return vote.holder
     return None
+
+
+def _same(one: Holder, other: Holder) -> bool:
+    """Whether two holders are one process."""
+    return one.run == other.run or (one.origin == other.origin and one.origin.pid != 0)

@@ -11,13 +11,17 @@ if TYPE_CHECKING:
     from appliance.errors import ApplianceError
     from appliance.model.authority import Authority
     from appliance.model.bundle import BundleManifest
-    from appliance.model.cluster import ClusterState
+    from appliance.model.cluster import ClusterNode, ClusterState
+    from appliance.model.drain import PodOnNode
     from appliance.model.journal import Record
     from appliance.model.lease import Verdict
+    from appliance.model.maintenance import Maintenance
+    from appliance.model.membership import Belongings
     from appliance.model.node_roles import RolesPlan, RolesView
-    from appliance.model.observation import GpuProof, Look, Play
+    from appliance.model.observation import DrainView, GpuProof, Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
+    from appliance.model.quorum import EtcdMember
     from appliance.model.runai_cli import CliWish, Jumpbox
     from appliance.model.site import Node
 
@@ -153,6 +157,68 @@ class Lock(Protocol):
         """Whose the site is; writes nothing."""
 
 
+class Drain(Protocol):
+    """One node's pods and marks."""
+
+    def view(self, node: str) -> DrainView:
+        """Everything that a forecast asks.
+
+        Raises:
+            NodeUnreachable: no API server answers.
+            ClusterError: the API refused, or knows no such node.
+        """
+
+    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:
+        """Write our annotation, and the cordon with it, in one request.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def clear(self, node: str, *, uncordon: bool) -> None:
+        """Take our annotation away, and the cordon with it, in one request.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def taint(self, node: str, *, on: bool) -> None:
+        """Add the drain taint or take it away.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def cordon(self, node: str, *, on: bool) -> None:
+        """Cordon a node that does not come back, or take that back.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def evict(self, pod: PodOnNode) -> str:
+        """Ask once for a pod's eviction; why it was not granted, or an empty string.
+
+        Raises:
+            ClusterError: the API refused for another reason than a budget.
+        """
+
+
+class Power(Protocol):
+    """A node's power, by SSH."""
+
+    def shut_down(self, node: Node) -> None:
+        """Ask the node to power off cleanly.
+
+        Raises:
+            NodeUnreachable: it does not answer.
+            ClusterError: it refused.
+        """
+
+    def answers(self, node: Node) -> bool:
+        """Whether its SSH port takes a connection."""
+
+
 class Archive(Protocol):
     """Documents on the control-plane nodes, so that another laptop finds them. No secrets."""
 
@@ -184,6 +250,56 @@ class Archive(Protocol):
 
         Raises:
             NodeUnreachable: no control-plane node answers.
+        """
+
+
+class Members(Protocol):
+    """Node objects, as members of a cluster come and go."""
+
+    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+        """Write on a Node object what was kept of an earlier one.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def delete(self, name: str) -> None:
+        """Delete a Node object; one that is not there is no error.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+
+class Etcd(Protocol):
+    """The members of etcd, asked on a control-plane node; the Kubernetes API need not answer."""
+
+    def members(self, asked: Node) -> Sequence[EtcdMember]:
+        """Every member with its own word on its health.
+
+        Raises:
+            NodeUnreachable: etcd on that node does not answer.
+        """
+
+    def remove(self, asked: Node, member: EtcdMember) -> None:
+        """Take a member out.
+
+        Raises:
+            ClusterError: etcd refused.
+        """
+
+
+class Emptying(Protocol):
+    """Takes a node's pods away, by the eviction API."""
+
+    def forecast(self, name: str) -> tuple[str, ...]:
+        """One sentence for each pod that will be lost or may stand in the way."""
+
+    def empty(self, name: str) -> None:
+        """Cordon the node and evict what runs there, with patience, never by deleting.
+
+        Raises:
+            StepNotProven: pods are still there; the node is schedulable again if it was before.
         """
 
 

@@ -21,7 +21,8 @@ from appliance.model.lease import (
     read_vote,
 )
 
-ME, ADA, BOB = Holder("me"), Holder("ada"), Holder("bob")
+HERE = Origin("boot", "pid:[1]", 7, 8, 9)
+ME, ADA, BOB = Holder("me", origin=HERE), Holder("ada"), Holder("bob")
 OLD, YOUNG = EXPIRY_SECONDS + 1, 5.0
 FREE, AWAY, FULL = Vote(), NoVote("no answer"), NoVote("no space", answered=True)
 
@@ -100,6 +101,7 @@ def test_two_majorities_always_share_a_node(nodes: int) -> None:
         (Vote(last=ADA, last_age_seconds=10), False, 5.0, None),
         (Vote(last=ADA, last_age_seconds=10), False, 11.0, ADA),
         (Vote(last=ME, last_age_seconds=10), False, 11.0, None),
+        (Vote(last=Holder("earlier", origin=HERE), last_age_seconds=1), False, 9.0, None),
         (Vote(ADA, OLD), True, OLD - 1, None),
         (Vote(ADA, OLD), True, OLD + 1, ADA),
         (Vote(ADA, YOUNG), False, OLD, None),
@@ -108,7 +110,7 @@ def test_two_majorities_always_share_a_node(nodes: int) -> None:
 def test_who_changed_the_site_while_we_looked(
     vote: Vote | NoVote, *, stale: bool, looked: float, who: Holder | None
 ) -> None:
-    assert changed_meanwhile({"n0": vote}, ["n0"] if stale else [], "me", looked) == who
+    assert changed_meanwhile({"n0": vote}, ["n0"] if stale else [], ME, looked) == who
 
 
 def test_a_holder_is_read_as_it_was_written() -> None:
