@@ -151,7 +151,8 @@ def _plain(view: PassportView) -> dict[str, Any]:
         "node": view.node,
         "passport": asdict(view.passport) if view.passport else None,
         "differences": [
-            {"name": one.name, "accepted": one.before, "today": one.seen} for one in view.differences
+            {"name": one.name, "accepted": one.before, "today": one.seen}
+            for one in view.differences
         ],
         "unseen": view.unseen or None,
         "as_accepted": view.is_as_accepted,

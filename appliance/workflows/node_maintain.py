@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import (
     ApplianceError,
+    LeaseLost,
     NodeUnreachable,
     PreflightFailed,
     Refused,
@@ -104,7 +105,8 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
         PreflightFailed: it would be an outage; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over; what we changed was left as it is.
         StepNotProven: a pod stays; what we changed was restored.
         ClusterError: the API refused; what we changed was restored, or is named.
     """
@@ -189,6 +191,7 @@ class _Run:
         )
 
     def carry_out(self) -> Maintained:
+        self._recorder.begin()
         if not self._request.lost and not self._taken_up:
             self._photograph()
         try:
@@ -199,6 +202,11 @@ class _Run:
                 )
             if self._mark.mode == "taint":
                 self._step("taint", f"{TAINT} keeps everything else away", self._taint)
+        except LeaseLost as error:
+            # Another command may be at work on the very node: what we did is not ours to undo now.
+            undo = f"{self._name} was left as it is: appliance node return {self._name}"
+            error.details = (*error.details, undo)
+            raise
         except ApplianceError as error:
             self._restore(error)
             raise
@@ -210,6 +218,7 @@ class _Run:
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> float:
         step = f"maintain: {name}"
+        self._recorder.begin()
         self._ports.observer.step_started(step, (self._name,))
         evidence = None
         try:

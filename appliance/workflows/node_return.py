@@ -231,6 +231,7 @@ class _Run:
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
         step = f"return: {name}"
+        self._recorder.begin()
         self._ports.observer.step_started(step, (self._name,))
         evidence = None
         try:
