@@ -9,12 +9,13 @@ fails restores what it changed. What must not be here: who may be evicted
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import (
     ApplianceError,
+    Interrupted,
     NodeUnreachable,
     PreflightFailed,
     Refused,
@@ -44,6 +45,8 @@ POLL_SECONDS = 1.0
 PATIENCE_SECONDS = 60.0
 BUDGET_SECONDS = 60.0
 SHUTDOWN_SECONDS = 300.0
+# From the order to power off until a return is complete, the node may be another than it was.
+OUT_PHASES = ("shutdown", "out of service", "return")
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> No
             f"{name}: found it Ready, expected a node that the cluster has lost",
             hint=f"empty it with its help: appliance node maintain {name}",
         )
-    if not request.lost and not view.ready:
+    if not (request.lost or view.ready or _was_powering_off(view)):
         raise PreflightFailed(
             f"{name}: found it NotReady, expected a node that can end its pods",
             hint=f"if it is gone: appliance node maintain {name} --lost",
@@ -151,6 +154,11 @@ def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> No
             hint="to go on all the same: --allow-outage",
             details=[outage.sentence() for outage in outages[1:]],
         )
+
+
+def _was_powering_off(view: DrainView) -> bool:
+    """Whether a run emptied the node, gave the order, and was stopped before it said so."""
+    return view.maintenance is not None and view.maintenance.phase == "shutdown"
 
 
 def _last_time(journal: JournalPort) -> str:
@@ -172,6 +180,10 @@ class _Run:
         self._name = request.node.name
         self._mark = view.maintenance or self._new_mark(view)
         self._taken_up = view.maintenance is not None
+        self._only_off = not request.lost and not view.ready and _was_powering_off(view)
+        if request.lost and not self._mark.lost:
+            tainted = self._mark.tainted or not view.tainted
+            self._mark = replace(self._mark, lost=True, mode="taint", tainted=tainted)
         self._evict_seconds: float | None = None
 
     def _new_mark(self, view: DrainView) -> Maintenance:
@@ -196,21 +208,26 @@ class _Run:
         if not self._request.lost and not self._taken_up:
             self._photograph()
         try:
-            self._step("cordon", "no pod is to come", self._cordon)
-            if not self._mark.lost:
-                self._evict_seconds = self._step(
-                    "evict", "pods move by the eviction API", self._evict
-                )
-            if self._mark.mode == "taint":
-                self._step("taint", f"{TAINT} keeps everything else away", self._taint)
-        except ApplianceError as error:
+            if not self._only_off:
+                self._empty()
+        except (ApplianceError, KeyboardInterrupt) as stopped:
+            error = _as_error(stopped)
             self._restore(error)
-            raise
-        if self._request.shutdown and not self._mark.lost:
+            if error is stopped:
+                raise
+            raise error from stopped
+        if (self._request.shutdown or self._only_off) and not self._mark.lost:
             self._step("shutdown", "asked for", self._shut_down)
         self._mark = self._mark.at("out of service")
         self._ports.drain.mark(self._name, self._mark, cordon=False)
         return Maintained(self._foreseen, self._mark, evict_seconds=self._evict_seconds)
+
+    def _empty(self) -> None:
+        self._step("cordon", "no pod is to come", self._cordon)
+        if not self._mark.lost:
+            self._evict_seconds = self._step("evict", "pods move by the eviction API", self._evict)
+        if self._mark.mode == "taint":
+            self._step("taint", f"{TAINT} keeps everything else away", self._taint)
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> float:
         step = f"maintain: {name}"
@@ -244,28 +261,51 @@ class _Run:
         self._ports.drain.mark(self._name, self._mark, cordon=True)
 
     def _evict(self) -> None:
-        """Ask for each pod until it is gone; patience is the pods' own grace and a minute more."""
+        """Ask for each pod until it is gone.
+
+        Each has its own grace and a minute more, from when it was granted; a budget may hold the
+        eviction up for as long as was asked for, counted again whenever a pod has gone.
+        """
         drain, clock = self._ports.drain, self._ports.clock
         drain.mark(self._name, self._mark.at("evict"), cordon=False)
-        began = clock.now()
-        held_since: dict[str, float] = {}
+        asked: dict[str, float] = {}
+        held: dict[str, float] = {}
+        left: set[str] = set()
         while pods := _to_be_moved(drain.view(self._name)):
-            grace = max(pod.grace_seconds for pod in pods)
+            here = {pod.where for pod in pods}
+            if left - here:
+                held = {}
+            left = here
             for pod in pods:
-                if pod.ending:
-                    held_since.pop(pod.where, None)
-                elif why := drain.evict(pod):
-                    since = held_since.setdefault(pod.where, clock.now())
-                    if clock.now() - since >= self._request.budget_seconds:
-                        raise self._held_up(pod, why)
-            if not held_since and clock.now() - began >= grace + PATIENCE_SECONDS:
-                raise StepNotProven(
-                    f"{self._name}: pod {pods[0].where} does not end, {grace} s after it was asked",
-                    hint=f"kubectl -n {pods[0].namespace} describe pod {pods[0].name}",
-                    details=[f"pod {pod.where} neither" for pod in pods[1:]],
-                )
-            self._ports.observer.verifying("maintain: evict", _waiting_for(pods, held_since))
+                why = "" if pod.ending else drain.evict(pod)
+                if not why:
+                    held.pop(pod.where, None)
+                    asked.setdefault(pod.where, clock.now())
+                elif clock.now() - held.setdefault(pod.where, clock.now()) >= self._patience:
+                    raise self._held_up(pod, why)
+            self._refuse_late(pods, asked)
+            self._ports.observer.verifying("maintain: evict", _waiting_for(pods, held))
             clock.sleep(POLL_SECONDS)
+
+    @property
+    def _patience(self) -> float:
+        return self._request.budget_seconds
+
+    def _refuse_late(self, pods: Sequence[PodOnNode], asked: Mapping[str, float]) -> None:
+        now = self._ports.clock.now()
+        late = [
+            pod
+            for pod in pods
+            if pod.where in asked and now - asked[pod.where] >= pod.grace_seconds + PATIENCE_SECONDS
+        ]
+        if late:
+            took = now - asked[late[0].where]
+            raise StepNotProven(
+                f"{self._name}: pod {late[0].where} does not end, {took:.0f} s after it was asked "
+                f"(its grace is {late[0].grace_seconds} s)",
+                hint=f"kubectl -n {late[0].namespace} describe pod {late[0].name}",
+                details=[f"pod {pod.where} neither" for pod in late[1:]],
+            )
 
     def _held_up(self, pod: PodOnNode, why: str) -> StepNotProven:
         view = self._ports.drain.view(self._name)
@@ -275,7 +315,7 @@ class _Run:
         owner = " ".join(pod.owner) if pod.owner else "no controller"
         return StepNotProven(
             f"{self._name}: pod {pod.where} of {owner} may not go: {named}{says} allows no "
-            f"disruption for {self._request.budget_seconds:.0f} s",
+            f"disruption for {self._patience:.0f} s",
             hint="ask its owner for one more replica or another budget; then the same command",
             details=[] if budgets else [why],
         )
@@ -294,7 +334,8 @@ class _Run:
     def _shut_down(self) -> None:
         drain, clock = self._ports.drain, self._ports.clock
         drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
-        self._ports.power.shut_down(self._request.node)
+        if self._ports.power.answers(self._request.node):
+            self._ports.power.shut_down(self._request.node)
         deadline = clock.now() + SHUTDOWN_SECONDS
         while self._ports.power.answers(self._request.node):
             if clock.now() >= deadline:
@@ -307,8 +348,17 @@ class _Run:
             clock.sleep(POLL_SECONDS)
 
     def _restore(self, error: ApplianceError) -> None:
-        """Undo exactly what we did; what cannot be undone now is named."""
+        """Undo exactly what we did; what cannot be undone now is named.
+
+        A node that was out before this run stays out: nothing has proved since that it is whole.
+        """
+        out = self._taken_up and self._mark.phase in OUT_PHASES
         try:
+            if out:
+                self._ports.drain.mark(self._name, self._mark, cordon=False)
+                stays = f"{self._name} stays in maintenance, as it was before this run"
+                error.details = (*error.details, stays)
+                return
             if self._mark.tainted:
                 self._ports.drain.taint(self._name, on=False)
             self._ports.drain.clear(self._name, uncordon=self._mark.cordoned)
@@ -321,6 +371,13 @@ class _Run:
             )
             return
         error.details = (*error.details, f"restored: {self._name} is as it was before")
+
+
+def _as_error(stopped: ApplianceError | KeyboardInterrupt) -> ApplianceError:
+    """Ctrl-C between two steps is told as Ctrl-C within one."""
+    if isinstance(stopped, ApplianceError):
+        return stopped
+    return Interrupted("interrupted between two steps", hint="the same command begins again")
 
 
 def _to_be_moved(view: DrainView) -> list[PodOnNode]:
