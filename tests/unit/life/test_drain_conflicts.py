@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
@@ -53,14 +53,18 @@ def test_a_taint_is_written_again_when_somebody_was_faster(monkeypatch: pytest.M
     assert [body["spec"]["taints"][0]["key"] for body in api.written] == ["runai"]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda port: port.mark("w1", MARK, cordon=True),
+        lambda port: port.clear("w1", uncordon=True),
+        lambda port: port.taint("w1", on=True),
+    ],
+)
 def test_a_conflict_that_stays_is_an_error_with_a_next_step(
-    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[KubernetesDrain], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for write in ("mark", "taint"):
-        port = drain(Api(conflicts=99), monkeypatch)
-        with pytest.raises(ClusterError) as failed:
-            if write == "mark":
-                port.mark("w1", MARK, cordon=True)
-            else:
-                port.taint("w1", on=True)
-        assert failed.value.hint == "the same command goes on from here"
+    port = drain(Api(conflicts=99), monkeypatch)
+    with pytest.raises(ClusterError) as failed:
+        write(port)
+    assert failed.value.hint == "the same command goes on from here"
