@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, NoCluster
+from appliance.model.cluster import Cluster, ClusterNode, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.journal import Record, Run
+from appliance.model.membership import Belongings, new_role_taints
 from appliance.model.node_roles import NodeAffinity, RolesPlan, RolesView
 from appliance.model.observation import Fault, GpuProof, Look, Play
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Plan
-from appliance.model.site import Node
+from appliance.model.quorum import EtcdMember
+from appliance.model.site import Node, Site
 from tests import samples
 
 
@@ -41,6 +43,8 @@ class FakeRack:
         self.gpu_proofs: list[tuple[str, ...]] = []
         self.gpu_proof = GpuProof({"w1": ("GPU 0: x",)})
         self.role_plans: list[RolesPlan] = []
+        self.put_backs: list[tuple[str, Belongings]] = []
+        self.deleted: list[str] = []
         self.fail: dict[str, BaseException] = {}
         self.without_effect: set[str] = set()
 
@@ -105,6 +109,28 @@ class FakeRack:
         assert isinstance(self.cluster, Cluster)
         self.cluster = replace(self.cluster, roles=RolesView(labels, affinity, view.anchored))
 
+    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+        self.put_backs.append((node.name, kept))
+        if "put_back" in self.without_effect:
+            return
+        assert isinstance(self.cluster, Cluster)
+        taints = [t for t in node.taints if t not in new_role_taints(kept, node)]
+        now = replace(
+            node,
+            labels={**node.labels, **kept.labels},
+            annotations={**node.annotations, **kept.annotations},
+            taints=tuple(dict.fromkeys((*taints, *kept.taints))),
+        )
+        self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, node.name: now})
+
+    def delete(self, name: str) -> None:
+        self.deleted.append(name)
+        if "delete" in self.fail:
+            raise self.fail["delete"]
+        assert isinstance(self.cluster, Cluster)
+        nodes = {key: node for key, node in self.cluster.nodes.items() if key != name}
+        self.cluster = replace(self.cluster, nodes=nodes)
+
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)
         if play.playbook in self.fail:
@@ -126,6 +152,9 @@ class FakeRack:
             "gpu": ("modules",),
         }
         for name in play.limit:
+            if play.playbook == "node_reset":
+                self.documents[name] = samples.bare(self.wish.site.node(name))
+                continue
             whole = samples.converged(self.wish.site.node(name), self.wish)
             if play.playbook == "registry":
                 programs = ("kubeadm_version", "kubelet_version")
@@ -180,6 +209,46 @@ class FakeArchive:
     def _require(self) -> None:
         if self.away:
             raise self.away
+
+
+class FakeEtcd:
+    """Members by address; ``silent`` nodes do not answer."""
+
+    def __init__(self, site: Site, sick: Sequence[str] = ()) -> None:
+        self.found = [
+            EtcdMember(
+                f"{n:x}", node.name, f"https://{node.ip}:2380", healthy=node.name not in sick
+            )
+            for n, node in enumerate(site.control_plane, 1)
+        ]
+        self.silent: set[str] = set(sick)
+        self.removed: list[str] = []
+
+    def members(self, asked: Node) -> Sequence[EtcdMember]:
+        if asked.name in self.silent:
+            raise NodeUnreachable(f"{asked.name}: etcd does not answer")
+        return list(self.found)
+
+    def remove(self, asked: Node, member: EtcdMember) -> None:
+        assert asked.name != member.name
+        self.removed.append(member.name)
+        self.found = [one for one in self.found if one.id != member.id]
+
+
+class FakeEmptying:
+    """Empties nodes, or fails as a disruption budget makes it."""
+
+    def __init__(self) -> None:
+        self.emptied: list[str] = []
+        self.stuck: ApplianceError | None = None
+
+    def forecast(self, name: str) -> tuple[str, ...]:
+        return (f"pod default/web moves from {name}",)
+
+    def empty(self, name: str) -> None:
+        if self.stuck:
+            raise self.stuck
+        self.emptied.append(name)
 
 
 class FakeClock:

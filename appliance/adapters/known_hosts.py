@@ -36,3 +36,21 @@ def append(path: Path, keys: Mapping[tuple[str, int], paramiko.PKey]) -> None:
     for (address, port), key in keys.items():
         text += f"{entry_name(address, port)} {key.get_name()} {key.get_base64()}\n"
     path.write_text(text, encoding="utf-8")
+
+
+def holds(path: Path, address: str, port: int, key: paramiko.PKey) -> bool:
+    """Whether the file has no other key for a node than this one."""
+    import paramiko
+
+    known = paramiko.HostKeys(str(path)) if path.exists() else paramiko.HostKeys()
+    found = known.lookup(entry_name(address, port))
+    return found is None or any(one == key for one in found.values())
+
+
+def forget(path: Path, address: str, port: int) -> None:
+    """Take the keys of one node out of the file; every other line stays as it is."""
+    name = entry_name(address, port)
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    kept = [line for line in lines if name not in line.partition(" ")[0].split(",")]
+    if kept != lines:
+        path.write_text("".join(kept), encoding="utf-8")

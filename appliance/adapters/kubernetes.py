@@ -347,7 +347,7 @@ def _node(node: Any) -> ClusterNode:
         pod_cidr=node.spec.pod_cidr,
         network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
         labels=labels,
-        annotations=node.metadata.annotations or {},
+        annotations=dict(node.metadata.annotations or {}),
         allocatable_gpus=whole_gpus(node.status.allocatable),
         gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
     )

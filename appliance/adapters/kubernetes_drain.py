@@ -99,6 +99,14 @@ class KubernetesDrain:
             body["spec"] = {"unschedulable": None}
         self._write("patch_node", node, body)
 
+    def cordon(self, node: str, *, on: bool) -> None:
+        """Cordon a node, or take that back, without an annotation.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+        self._write("patch_node", node, {"spec": {"unschedulable": on or None}})
+
     def taint(self, node: str, *, on: bool) -> None:
         """Add the drain taint or take it away; other taints stay as they are.
 

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from appliance.adapters.power import SshPower
     from appliance.adapters.ssh import SshNodes
     from appliance.model.desired import Desired
+    from appliance.model.membership import MemberRecord
     from appliance.model.node_roles import RoleRequest, RolesPlan
     from appliance.model.observation import Look
     from appliance.model.photograph import Photograph
@@ -80,11 +81,31 @@ class Connected:
         return (*found, *before_runai(desired, observed, found))
 
     @cached_property
-    def wish(self) -> Desired:
-        """What is asked for; without a bundle at hand, the one in the site's custody counts."""
+    def _inventory(self) -> Desired:
+        """All that the inventory asks for; without a bundle at hand, the one in custody counts."""
         from appliance.adapters.custody import read_custody
 
         return self.desired if self.bundle else read_custody(self.desired, self.nodes)
+
+    @cached_property
+    def wish(self) -> Desired:
+        """What is asked for: the inventory, without nodes that were removed on purpose."""
+        return self.wish_with(frozenset())
+
+    def wish_with(self, back: frozenset[str]) -> Desired:
+        """The same, with some of the nodes that were removed."""
+        from appliance.model.membership import belongings, removed
+
+        gone = removed(self.site, self.records) - back
+        kept = belongings(self.records)
+        return replace(self._inventory, site=self.site.without(gone), kept=kept)
+
+    @cached_property
+    def records(self) -> Mapping[str, MemberRecord]:
+        """Node -> what is written down of it; nothing where no control-plane node answers."""
+        from appliance.adapters.member_records import read_records
+
+        return read_records(self.archive)
 
     def survey(self, scope: Scope) -> Survey:
         """One look at everything, and the plan that follows."""
@@ -97,7 +118,7 @@ class Connected:
         from appliance.model.planner import plan
         from appliance.workflows.survey import observe
 
-        observed, look = observe(self.site, self.nodes, self.cluster)
+        observed, look = observe(self.wish.site, self.nodes, self.cluster)
         findings = self.preflight(self.wish, observed.photographs, observed)
         return observed, look, plan(self.wish, observed, findings)
 
@@ -167,6 +188,17 @@ class Connected:
 
         return ControlPlaneArchive(self.site, self.nodes)
 
+    def accepted_serial(self, node: str) -> str | None:
+        """The serial in a node's passport; None without one, or where nobody can be asked."""
+        from appliance.errors import NodeUnreachable
+        from appliance.workflows.passports import read_passport
+
+        try:
+            found = read_passport(self.archive, node)
+        except NodeUnreachable:
+            return None
+        return found.serial if found else None
+
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:
         """Hold the site while ``run`` changes it: one changing command at a time.
@@ -198,11 +230,20 @@ class Connected:
         *,
         dry_run: bool,
     ) -> Installed:
-        from appliance.workflows.install import InstallPorts, InstallRequest
+        from appliance.workflows.install import InstallRequest
 
         run = self.run(what, self.wish.bundle_digest)
         request = InstallRequest(desired=self.wish, run=run, scope=scope, dry_run=dry_run)
-        ports = InstallPorts(
+        ports = self.install_ports(progress, confirm)
+        with self.changing(run):
+            return workflow(request, ports)
+
+    def install_ports(self, progress: Observer, confirm: Callable[[Plan], bool]) -> InstallPorts:
+        """Everything outside that an install of this site needs."""
+        from appliance.adapters.kubernetes_members import KubernetesMembers
+        from appliance.workflows.install import InstallPorts
+
+        return InstallPorts(
             nodes=self.nodes,
             cluster=self.cluster,
             playbooks=self.playbooks,
@@ -212,9 +253,9 @@ class Connected:
             preflight=self.preflight,
             bundle=self.bundle,
             confirm=confirm,
+            archive=self.archive,
+            members=KubernetesMembers(self.cluster),
         )
-        with self.changing(run):
-            return workflow(request, ports)
 
     def node_role(
         self, wish: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False

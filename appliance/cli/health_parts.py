@@ -57,7 +57,7 @@ def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
     from appliance.adapters.control_host import resolve
     from appliance.workflows.survey import observe
 
-    observed, look = observe(connected.site, connected.nodes, connected.cluster)
+    observed, look = observe(connected.wish.site, connected.nodes, connected.cluster)
     domain = connected.site.runai_domain
     facts = Facts(
         connected.wish,

@@ -85,7 +85,7 @@ def install(
     if dry_run or not done.plan.steps:
         show_plan(done.plan)
         return
-    show_status(connected.site, done.observed)
+    show_status(connected.wish.site, done.observed)
     click.echo(f"proven: {', '.join(done.steps)}", err=True)
 
 

@@ -9,6 +9,8 @@ import click
 
 from appliance.cli import node_maintain
 from appliance.cli.confirm import confirmed
+from appliance.cli.node_join import add, rejoin, remove
+from appliance.cli.node_passport import passport
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.model.node_roles import ROLES, RoleRequest
@@ -194,3 +196,9 @@ def _affinity(view: RolesView) -> dict[str, bool] | None:
         "restrictScheduling": view.affinity.restrict_scheduling,
         "restrictRunaiSystem": view.affinity.restrict_system,
     }
+
+
+node.add_command(remove)
+node.add_command(rejoin)
+node.add_command(add)
+node.add_command(passport)

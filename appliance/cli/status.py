@@ -9,7 +9,7 @@ import click
 
 from appliance.cli.options import output_option, site_option
 from appliance.cli.render import print_json
-from appliance.cli.status_view import faults_of, show_status, status_as_json
+from appliance.cli.status_view import faults_of, removed_sentences, show_status, status_as_json
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
@@ -33,10 +33,14 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
     """
     connected = app.connect(site)
     observed, look, plan = connected.look()
+    wish, gone = connected.wish, removed_sentences(connected.site, connected.records)
     if output == "json":
-        print_json(status_as_json(connected.site, observed, look, plan, connected.wish.manifest))
+        found = status_as_json(wish.site, observed, look, plan, wish.manifest)
+        print_json({**found, "removed": gone})
     else:
-        show_status(connected.site, observed, look, plan, connected.wish.manifest)
+        show_status(wish.site, observed, look, plan, wish.manifest)
+        for name, text in gone.items():
+            click.echo(f"removed: {name}: {text}")
     faults = faults_of(look, plan)
     if exit_code and faults:
         raise NotHealthy(

@@ -11,10 +11,14 @@ from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, LostNode, NoCluster
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.maintenance import maintenance_of
+from appliance.model.membership import removed
 from appliance.model.shared_storage import GB, export_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from appliance.model.bundle import BundleManifest
+    from appliance.model.membership import MemberRecord
     from appliance.model.observation import Look
     from appliance.model.plan import Plan
     from appliance.model.postconditions import Observed
@@ -127,6 +131,21 @@ def _lost_sentences(name: str, lost: LostNode, *, planned: bool) -> list[str]:
     if not planned:
         said.append(f"   hint: appliance node maintain {name} --lost moves its jobs elsewhere")
     return said
+
+
+def removed_sentences(site: Site, records: Mapping[str, MemberRecord]) -> dict[str, str]:
+    """Node -> that it was taken out on purpose: by whom, when, why, and the ways out."""
+    found = {}
+    for name in sorted(removed(site, records)):
+        what = records[name].removed
+        if what is not None:
+            why = f" ({what.reason})" if what.reason else ""
+            left = "" if what.reset else "; the machine was not emptied"
+            found[name] = (
+                f"on purpose, by {what.by} at {what.at}{why}{left}; for good: take it out of "
+                f"hosts.yml; back: appliance node rejoin {name}"
+            )
+    return found
 
 
 def standins(observed: Observed) -> dict[str, list[str]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
+    from appliance.model.membership import Belongings
     from appliance.model.release import Release
     from appliance.model.signature import Signature
     from appliance.model.site import Node, Site
@@ -35,6 +36,9 @@ class Desired:
         vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
         vendor_bundle_file: where the site says that it is, or an empty string.
         issuer_ca: PEM of the organisation's CA, which vouches for the backend; None: the site's.
+        kept: node -> what its Node object had, and is to have again.
+        returning: nodes whose machine is proved gone or empty: whatever the cluster still holds
+            under their names is let go, and they join as new ones.
     """
 
     site: Site
@@ -45,6 +49,8 @@ class Desired:
     vendor_bundle: VendorBundle | None = None
     vendor_bundle_file: str = ""
     issuer_ca: str | None = None
+    kept: Mapping[str, Belongings] = field(default_factory=dict)
+    returning: frozenset[str] = frozenset()
 
     @property
     def kubernetes_version(self) -> str:

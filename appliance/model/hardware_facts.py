@@ -156,7 +156,8 @@ def _nics(photo: Photograph) -> Iterator[tuple[str, str]]:
             continue
         yield f"nic:{nic.get('name')}", str(nic.get("mac") or "")
         speed = f" {nic['speed_mbps']} Mb/s" if nic.get("speed_mbps") else ""
-        yield f"link:{nic.get('name')}", f"{nic['state']}{speed}" if nic.get("state") else ""
+        mtu = f" MTU {nic['mtu']}" if nic.get("mtu") else ""
+        yield f"link:{nic.get('name')}", f"{nic['state']}{speed}{mtu}" if nic.get("state") else ""
 
 
 def _gpus(photo: Photograph) -> Iterator[tuple[str, str]]:

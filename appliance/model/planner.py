@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.model.cluster import Cluster, NoCluster, Unreachable
+from appliance.model.departure import Witness, same_machine
 from appliance.model.desired import Desired
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.plan import (
@@ -186,7 +187,9 @@ def _choose_in_cluster(
     members = [
         node
         for node in masters
-        if (found := cluster.nodes.get(node.name)) is not None and found.control_plane
+        if (found := cluster.nodes.get(node.name)) is not None
+        and found.control_plane
+        and not _gone(desired, observed, node)
     ]
     healthy = [node for node in members if _answers(observed, node)]
     carriers = [n for n in masters if _answers(observed, n)]
@@ -199,6 +202,12 @@ def _choose_in_cluster(
             actions[node.name] = "none" if node in members else "join"
     joining, stale, refusals = _arrivals(desired, observed, cluster, actions)
     return Choice(leader, actions, joining, stale), refusals
+
+
+def _gone(desired: Desired, observed: Observed, node: Node) -> bool:
+    """Whether what the cluster holds under a name is to be let go: proved, and nothing is there."""
+    photo = observed.photographs.get(node.name)
+    return node.name in desired.returning and photo is not None and not is_member(photo)
 
 
 def _answers(observed: Observed, node: Node) -> bool:
@@ -219,24 +228,17 @@ def _arrivals(
         if photo is None:
             continue
         serial = photo.at("dmi.serial")
-        if known and known.serial and serial and serial != known.serial:
-            refusals.append(
-                Refusal(
-                    node.name,
-                    "passport",
-                    f"DMI serial {serial}",
-                    f"{known.serial}, which this node had when it joined",
-                    "put the right machine there, or take the old one out of the cluster first: "
-                    f"kubectl delete node {node.name}",
-                )
-            )
+        blank, returns = not is_member(photo), node.name in desired.returning
+        witness = Witness(node.name, known, photo, known.serial if known else None)
+        other = same_machine(witness, replaces=returns and blank)
+        if other:
+            refusals.append(other)
             continue
-        blank = not is_member(photo)
         if blank and known:
             stale.append(node.name)
-            if actions.get(node.name) == "none":
+            if actions.get(node.name) == "none" and not returns:
                 refusals.append(_lost_member(node.name))
-            elif known.ready and not (serial and serial == known.serial):
+            elif known.ready and not returns and not (serial and serial == known.serial):
                 refusals.append(_two_machines(node.name))
         if CONTROL_PLANE not in node.groups and (blank or known is None):
             joining.append(node.name)
@@ -266,8 +268,7 @@ def _lost_member(name: str) -> Refusal:
         "cluster",
         "an empty machine in the place of a control-plane member, which etcd still counts",
         "the member with its data, or a cluster that has let it go",
-        f"take the old one out of etcd (etcdctl member remove) and of the cluster (kubectl delete "
-        f"node {name}); then the same command joins it as a new one",
+        f"let it join as a new one: appliance node rejoin {name}",
     )
 
 

@@ -7,7 +7,8 @@ They say what one value may be; what several values say together is checked in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
@@ -225,6 +226,10 @@ class Site:
             KeyError: when the site has none.
         """
         return self._by_name[name]
+
+    def without(self, names: Collection[str]) -> Site:
+        """The same site without some of its nodes."""
+        return replace(self, nodes=tuple(node for node in self.nodes if node.name not in names))
 
     @cached_property
     def _by_name(self) -> dict[str, Node]:

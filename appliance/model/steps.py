@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from appliance.model import (
     access,
     inventory_roles,
+    membership,
     postconditions,
     postconditions_gpu,
     postconditions_runai,
@@ -181,6 +182,13 @@ STEPS: tuple[Step, ...] = (
         patience_seconds=120,
     ),
     Step(
+        "belongings",
+        "a node that came back has the labels, taints and annotations that it had",
+        _members,
+        membership.unmet,
+        by_port=True,
+    ),
+    Step(
         "node_roles",
         "nodes carry Run:ai's roles, as the inventory's groups say",
         _with_roles,
@@ -206,6 +214,14 @@ STEPS: tuple[Step, ...] = (
         _jumpboxes,
         None,
         command="runai_cli",
+    ),
+    # Only who was asked for is emptied; node_remove proves it.
+    Step(
+        "node_reset",
+        "nothing of a member is left on the node",
+        _members,
+        None,
+        command="node_remove",
     ),
 )
 

@@ -19,6 +19,7 @@ from appliance.errors import (
 )
 from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
+from appliance.model.membership import MemberRecord, to_keep
 from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
@@ -27,6 +28,7 @@ from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
+from appliance.workflows.passports import accept_members
 from appliance.workflows.recording import Evidence, Recorder
 from appliance.workflows.survey import Preflight, Survey, survey
 
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
     from appliance.model.plan import Plan, PlannedStep
     from appliance.model.postconditions import Observed
     from appliance.workflows.ports import (
+        Archive,
         Bundle,
         Clock,
         ClusterApi,
         JournalPort,
+        Members,
         Nodes,
         Observer,
         Playbooks,
@@ -56,12 +60,17 @@ LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class InstallRequest:
-    """What was asked for, by whom, with which tool."""
+    """What was asked for, by whom, with which tool.
+
+    Attributes:
+        accept: nodes whose passport is written anew: another machine took their place.
+    """
 
     desired: Desired
     run: Run
     scope: Scope = field(default_factory=Scope)
     dry_run: bool = False
+    accept: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,8 @@ class InstallPorts:
     preflight: Preflight
     bundle: Bundle | None
     confirm: Callable[[Plan], bool]
+    archive: Archive
+    members: Members
 
 
 @dataclass(frozen=True)
@@ -174,18 +185,41 @@ class _Run:
 
     def __init__(self, request: InstallRequest, ports: InstallPorts, found: Survey) -> None:
         self._request = request
+        self._desired = request.desired
         self._ports = ports
         self._plan = found.plan
         self._observed = found.observed
         self._recorder = Recorder(request.run, ports.journal, ports.clock)
 
     def carry_out(self) -> Installed:
-        ran = []
+        ran, ports = [], self._ports
+        self._keep()
         for planned in self._plan.steps:
             reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
             self._step(planned, reasons)
             ran.append(planned.name)
+        accept_members(self._request, self._observed, ports)
         return Installed(self._plan, self._observed, tuple(ran))
+
+    def _keep(self) -> None:
+        """Before Node objects go: write down what they have, where another laptop finds it."""
+        scope = self._request.scope.nodes
+        for record in to_keep(self._desired, self._observed, self._plan.choice):
+            if scope and record.node not in scope:
+                continue
+            self._ports.archive.put(record.document, record.text())
+            if record.kept is not None:
+                kept = {**self._desired.kept, record.node: record.kept}
+                self._desired = replace(self._desired, kept=kept)
+
+    def _put_back(self, nodes: tuple[str, ...]) -> None:
+        """Give members what was kept for them; it is forgotten once it is proved to be there."""
+        members = (
+            self._observed.cluster.nodes if isinstance(self._observed.cluster, Cluster) else {}
+        )
+        for name in nodes:
+            if name in self._desired.kept and name in members:
+                self._ports.members.put_back(members[name], self._desired.kept[name])
 
     def _step(self, planned: PlannedStep, why: tuple[str, ...]) -> None:
         ports, evidence = self._ports, Evidence()
@@ -204,7 +238,7 @@ class _Run:
 
     def _forbid(self, planned: PlannedStep) -> None:
         """Ask again what forbids the step: steps before it may have brought the evidence."""
-        step, desired = BY_NAME[planned.name], self._request.desired
+        step, desired = BY_NAME[planned.name], self._desired
         if step.forbids is None:
             return
         if planned.name != self._plan.steps[0].name:
@@ -218,12 +252,15 @@ class _Run:
             )
 
     def _converge(self, planned: PlannedStep) -> None:
+        if planned.name == "belongings":
+            self._put_back(planned.nodes)
+            return
         if BY_NAME[planned.name].by_port:
             self._ports.cluster.write_roles(self._roles())
             return
-        choice, _ = choose(self._request.desired, self._observed)
+        choice, _ = choose(self._desired, self._observed)
         inventory = run_inventory(
-            self._request.desired,
+            self._desired,
             self._observed,
             choice,
             bundle_directory=self._ports.bundle.directory if self._ports.bundle else None,
@@ -245,11 +282,11 @@ class _Run:
                 "the API does not answer, so no role was written",
                 hint="see what is wrong: appliance status",
             )
-        return plan_inventory(cluster.roles, inventory_roles(self._request.desired.site))
+        return plan_inventory(cluster.roles, inventory_roles(self._desired.site))
 
     def _verify(self, planned: PlannedStep) -> None:
         """Look until the post-condition is observed on the step's nodes, or patience ends."""
-        step, ports, desired = BY_NAME[planned.name], self._ports, self._request.desired
+        step, ports, desired = BY_NAME[planned.name], self._ports, self._desired
         if step.unmet is None:
             return
         deadline = ports.clock.now() + step.patience_seconds
@@ -275,14 +312,23 @@ class _Run:
                 self._read_cluster()
             else:
                 faults, looked = self._look(planned), ports.clock.now()
-        if self._is_last_proof(step.name):
+        self._prove(planned)
+
+    def _prove(self, planned: PlannedStep) -> None:
+        """What a step asks for beyond its post-condition."""
+        ports, desired = self._ports, self._desired
+        if self._is_last_proof(planned.name):
             self._prove_by_pods(planned)
-        if step.name == "gpu":
+        if planned.name == "gpu":
             prove_gpus(planned, desired, self._observed, ports)
+        if planned.name == "belongings":
+            for name in planned.nodes:
+                record = MemberRecord(name)
+                ports.archive.put(record.document, record.text())
 
     def _look(self, planned: PlannedStep) -> list[str]:
         """Photograph the step's nodes anew and read the API; why nodes could not be seen."""
-        site = self._request.desired.site
+        site = self._desired.site
         look = self._ports.nodes.look([site.node(name) for name in planned.nodes])
         unseen = {fault.node for fault in look.faults}
         photographs = {**self._observed.photographs, **look.photographs}
@@ -305,8 +351,8 @@ class _Run:
 
     def _prove_by_pods(self, planned: PlannedStep) -> None:
         cluster = self._observed.cluster
-        services = self._observed.photographs[self._request.desired.site.services_node.name]
-        image = proof_image(self._request.desired.site, services, BUSYBOX)
+        services = self._observed.photographs[self._desired.site.services_node.name]
+        image = proof_image(self._desired.site, services, BUSYBOX)
         if not isinstance(cluster, Cluster) or image is None:
             return
         ready = tuple(sorted(name for name, node in cluster.nodes.items() if node.ready))

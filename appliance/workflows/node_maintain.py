@@ -9,7 +9,7 @@ fails restores what it changed. What must not be here: who may be evicted
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -23,10 +23,10 @@ from appliance.errors import (
 )
 from appliance.model.drain import Forecast, forecast
 from appliance.model.maintenance import TAINT, Maintenance, Mode, archived, timestamp
+from appliance.workflows.eviction import BUDGET_SECONDS, POLL_SECONDS, Eviction, to_be_moved
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.drain import PodOnNode
     from appliance.model.journal import Run
     from appliance.model.observation import DrainView
     from appliance.model.site import Node, Site
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
         Power,
     )
 
-POLL_SECONDS = 1.0
-# Beyond a pod's own grace: what the API and the kubelet need to act.
-PATIENCE_SECONDS = 60.0
-BUDGET_SECONDS = 60.0
 SHUTDOWN_SECONDS = 300.0
 # From the order to power off until a return is complete, the node may be another than it was.
 OUT_PHASES = ("shutdown", "out of service", "return")
@@ -261,67 +257,18 @@ class _Run:
         self._ports.drain.mark(self._name, self._mark, cordon=True)
 
     def _evict(self) -> None:
-        """Ask for each pod until it is gone.
-
-        Each has its own grace and a minute more, from when it was granted; a budget may hold the
-        eviction up for as long as was asked for, counted again whenever a pod has gone.
-        """
-        drain, clock = self._ports.drain, self._ports.clock
-        drain.mark(self._name, self._mark.at("evict"), cordon=False)
-        asked: dict[str, float] = {}
-        held: dict[str, float] = {}
-        left: set[str] = set()
-        while pods := _to_be_moved(drain.view(self._name)):
-            here = {pod.where for pod in pods}
-            if left - here:
-                held = {}
-            left = here
-            for pod in pods:
-                why = "" if pod.ending else drain.evict(pod)
-                if not why:
-                    held.pop(pod.where, None)
-                    asked.setdefault(pod.where, clock.now())
-                elif clock.now() - held.setdefault(pod.where, clock.now()) >= self._patience:
-                    raise self._held_up(pod, why)
-            self._refuse_late(pods, asked)
-            self._ports.observer.verifying("maintain: evict", _waiting_for(pods, held))
-            clock.sleep(POLL_SECONDS)
-
-    @property
-    def _patience(self) -> float:
-        return self._request.budget_seconds
-
-    def _refuse_late(self, pods: Sequence[PodOnNode], asked: Mapping[str, float]) -> None:
-        now = self._ports.clock.now()
-        late = [
-            pod
-            for pod in pods
-            if pod.where in asked and now - asked[pod.where] >= pod.grace_seconds + PATIENCE_SECONDS
-        ]
-        if late:
-            took = now - asked[late[0].where]
-            raise StepNotProven(
-                f"{self._name}: pod {late[0].where} does not end, {took:.0f} s after it was asked "
-                f"(its grace is {late[0].grace_seconds} s)",
-                hint=f"kubectl -n {late[0].namespace} describe pod {late[0].name}",
-                details=[f"pod {pod.where} neither" for pod in late[1:]],
-            )
-
-    def _held_up(self, pod: PodOnNode, why: str) -> StepNotProven:
-        view = self._ports.drain.view(self._name)
-        budgets = [b for b in view.budgets if pod.where in b.pods and b.allowed == 0]
-        named = budgets[0].where if budgets else "its PodDisruptionBudget"
-        says = f" ({budgets[0].says})" if budgets and budgets[0].says else ""
-        owner = " ".join(pod.owner) if pod.owner else "no controller"
-        return StepNotProven(
-            f"{self._name}: pod {pod.where} of {owner} may not go: {named}{says} allows no "
-            f"disruption for {self._patience:.0f} s",
-            hint="ask its owner for one more replica or another budget; then the same command",
-            details=[] if budgets else [why],
+        self._ports.drain.mark(self._name, self._mark.at("evict"), cordon=False)
+        eviction = Eviction(
+            self._ports.drain,
+            self._ports.clock,
+            self._ports.observer,
+            "maintain: evict",
+            self._request.budget_seconds,
         )
+        eviction.evict(self._name)
 
     def _taint(self) -> None:
-        left = _to_be_moved(self._ports.drain.view(self._name)) if not self._mark.lost else []
+        left = () if self._mark.lost else to_be_moved(self._ports.drain.view(self._name))
         if left:
             raise StepNotProven(
                 f"{self._name}: pod {left[0].where} came after the eviction",
@@ -334,7 +281,8 @@ class _Run:
     def _shut_down(self) -> None:
         drain, clock = self._ports.drain, self._ports.clock
         drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
-        if self._ports.power.answers(self._request.node):
+        # A silent sshd alone is no proof that a node is off: somebody must have given the order.
+        if self._mark.phase != "shutdown" or self._ports.power.answers(self._request.node):
             self._ports.power.shut_down(self._request.node)
         deadline = clock.now() + SHUTDOWN_SECONDS
         while self._ports.power.answers(self._request.node):
@@ -378,14 +326,3 @@ def _as_error(stopped: ApplianceError | KeyboardInterrupt) -> ApplianceError:
     if isinstance(stopped, ApplianceError):
         return stopped
     return Interrupted("interrupted between two steps", hint="the same command begins again")
-
-
-def _to_be_moved(view: DrainView) -> list[PodOnNode]:
-    return list(forecast(view.node, view.pods, view.budgets, view.nodes).evicted)
-
-
-def _waiting_for(pods: Sequence[PodOnNode], held: dict[str, float]) -> str:
-    first = next((pod.where for pod in pods if pod.where in held), pods[0].where)
-    why = "a PodDisruptionBudget" if first in held else "it to end"
-    more = f" and {len(pods) - 1} more" if pods[1:] else ""
-    return f"{first}{more}: waiting for {why}"

@@ -11,14 +11,16 @@ if TYPE_CHECKING:
     from appliance.errors import ApplianceError
     from appliance.model.authority import Authority
     from appliance.model.bundle import BundleManifest
-    from appliance.model.cluster import ClusterState
+    from appliance.model.cluster import ClusterNode, ClusterState
     from appliance.model.drain import PodOnNode
     from appliance.model.journal import Record
     from appliance.model.maintenance import Maintenance
+    from appliance.model.membership import Belongings
     from appliance.model.node_roles import RolesPlan, RolesView
     from appliance.model.observation import DrainView, GpuProof, Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
+    from appliance.model.quorum import EtcdMember
     from appliance.model.runai_cli import CliWish, Jumpbox
     from appliance.model.site import Node
 
@@ -143,6 +145,13 @@ class Drain(Protocol):
             ClusterError: the API refused.
         """
 
+    def cordon(self, node: str, *, on: bool) -> None:
+        """Cordon a node that does not come back, or take that back.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
     def evict(self, pod: PodOnNode) -> str:
         """Ask once for a pod's eviction; why it was not granted, or an empty string.
 
@@ -190,6 +199,56 @@ class Archive(Protocol):
 
         Raises:
             NodeUnreachable: no control-plane node answers.
+        """
+
+
+class Members(Protocol):
+    """Node objects, as members of a cluster come and go."""
+
+    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+        """Write on a Node object what was kept of an earlier one.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def delete(self, name: str) -> None:
+        """Delete a Node object; one that is not there is no error.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+
+class Etcd(Protocol):
+    """The members of etcd, asked on a control-plane node; the Kubernetes API need not answer."""
+
+    def members(self, asked: Node) -> Sequence[EtcdMember]:
+        """Every member with its own word on its health.
+
+        Raises:
+            NodeUnreachable: etcd on that node does not answer.
+        """
+
+    def remove(self, asked: Node, member: EtcdMember) -> None:
+        """Take a member out.
+
+        Raises:
+            ClusterError: etcd refused.
+        """
+
+
+class Emptying(Protocol):
+    """Takes a node's pods away, by the eviction API."""
+
+    def forecast(self, name: str) -> tuple[str, ...]:
+        """One sentence for each pod that will be lost or may stand in the way."""
+
+    def empty(self, name: str) -> None:
+        """Cordon the node and evict what runs there, with patience, never by deleting.
+
+        Raises:
+            StepNotProven: pods are still there; the node is schedulable again if it was before.
         """
 
 

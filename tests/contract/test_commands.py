@@ -31,9 +31,10 @@ CHANGING = {
     ("install",), ("site", "init"), ("lab", "up"), ("lab", "down"), ("bundle", "build"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "access", "enable"),
     ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
+    ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
 }  # fmt: skip
 # Modules beside the workflows: Protocols, and the look that several of them share.
-NO_COMMAND = {"__init__", "gpu_proof", "recording", "survey"}
+NO_COMMAND = {"__init__", "eviction", "gpu_proof", "recording", "survey", "joining", "passports"}
 
 
 def _walk(

@@ -28,6 +28,7 @@ STORY = (
     "test_runai_refusals",
     "test_storage",
     "test_node_roles",
+    "test_membership",
     "test_access",
     "test_runai_waits",
     "test_vendor_bundle",

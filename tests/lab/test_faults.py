@@ -9,243 +9,137 @@ not marked slow.
 
 from __future__ import annotations
 
+import json
 import re
-import signal
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
-from typing import IO
 
 import pytest
 
 from tests.commands import appliance
 from tests.lab import faults, faults_cluster
-from tests.lab.conftest import LabSite, wait_for
+from tests.lab.conftest import LabSite
+from tests.lab.matrix import (
+    COMMANDS,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    KILLED,
+    KUBECTL,
+    REFUSED,
+    SECONDS,
+    SLOW_POD,
+    UNREACHABLE,
+    Fault,
+    Row,
+    Strike,
+    Table,
+    another_operator,
+    in_the_middle,
+    interrupted,
+    killed,
+    rebooted,
+    start,
+    timed,
+    whole,
+)
 
 pytestmark = pytest.mark.lab
 
-DONE, FAILED, REFUSED, UNREACHABLE = 0, 1, 3, 4
-SECONDS = 240
+
+def on(short: str, fault: Callable[..., AbstractContextManager[None]], *more: object) -> Fault:
+    return lambda lab: fault(lab.node(short), *more)
 
 
-@dataclass(frozen=True)
-class Met:
-    """How a command ended while a fault was in force."""
-
-    code: int
-    said: str
-
-
-Fault = Callable[[LabSite], AbstractContextManager[None]]
-Strike = Callable[[LabSite, "subprocess.Popen[str]"], AbstractContextManager[None]]
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command of the matrix.
-
-    Attributes:
-        words: of the command line, without the site.
-        prepare: gives it something to do.
-        goal: asserts that it was reached.
-        undo: leaves the lab as the next row expects it.
-    """
-
-    words: Callable[[LabSite], list[str]]
-    prepare: Callable[[LabSite], None]
-    goal: Callable[[LabSite], None]
-    undo: Callable[[LabSite], None] = lambda lab: None  # noqa: ARG005
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the matrix.
-
-    Attributes:
-        fault: puts itself in force and asserts it; a fault that strikes in the middle of the
-            command is given by ``strikes`` instead.
-        codes: the exit codes that are right while it is in force.
-        says: words of the output then (a regular expression).
-        strikes: called with a running command; returns when the fault has struck.
-        slow: not in every CI run.
-    """
-
-    name: str
-    command: str
-    codes: tuple[int, ...]
-    says: str = ""
-    fault: Fault | None = None
-    strikes: Strike | None = None
-    slow: bool = False
-
-
-@dataclass
-class Table:
-    """What was seen, for people."""
-
-    lines: list[tuple[str, str, str, str, str]] = field(default_factory=list)
-
-    def show(self) -> str:
-        head = ("fault", "command", "met with", "again", "seconds")
-        rows = [head, *self.lines]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-        return "\n".join(
-            "  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in rows
-        )
-
-
-# --- commands ------------------------------------------------------------------------------------
-
-DRIFT = "/etc/sysctl.d/90-appliance.conf"
-
-
-def _drift(lab: LabSite) -> None:
-    """A worker's settings were lost: enough for a step to be due."""
-    lab.shell("w1", f"rm {DRIFT}")
-    assert any(item["step"] == "host" for item in lab.status()["unmet"])
-
-
-def _whole(lab: LabSite) -> None:
-    status = lab.status()
-    assert status["unmet"] == []
-    assert [node["status"] for node in status["nodes"]] == ["Ready"] * 3
-
-
-COMMANDS: Mapping[str, Command] = {
-    "install": Command(lambda lab: lab.install_words(), _drift, _whole),
-}
-
-
-# --- faults that strike in the middle ------------------------------------------------------------
-
-
-def _playing(lab: LabSite) -> Callable[[], bool]:
-    """Whether a play of a run that begins now has shown an event."""
-    runs = lab.directory / ".appliance" / "runs"
-    before = set(runs.glob("*"))
-    return lambda: any(
-        next(run.glob("host/artifacts/*/job_events/*"), None)
-        for run in set(runs.glob("*")) - before
-    )
-
-
-def in_a_play(strike: Strike) -> Strike:
-    @contextmanager
-    def struck(lab: LabSite, process: subprocess.Popen[str]) -> Iterator[None]:
-        playing = _playing(lab)
-        wait_for("a play", lambda: playing() or process.poll() is not None, 90)
-        assert process.poll() is None, "it ended before the fault could strike"
-        with strike(lab, process):
-            yield
-
-    return struck
-
-
-@contextmanager
-def killed(lab: LabSite, process: subprocess.Popen[str]) -> Iterator[None]:  # noqa: ARG001
-    process.send_signal(signal.SIGKILL)
-    assert process.wait(10) == -signal.SIGKILL
-    yield
-
-
-@contextmanager
-def interrupted(lab: LabSite, process: subprocess.Popen[str]) -> Iterator[None]:  # noqa: ARG001
-    process.send_signal(signal.SIGINT)
-    yield
-
-
-def on(node: str, fault: Callable[..., AbstractContextManager[None]], *more: object) -> Fault:
-    return lambda lab: fault(lab.node(node), *more)
-
-
-def amid(node: str, fault: Callable[..., AbstractContextManager[None]], *more: object) -> Strike:
-    return in_a_play(lambda lab, process: fault(lab.node(node), *more))  # noqa: ARG005
-
-
-@contextmanager
-def rebooted(node: str) -> Iterator[None]:
-    before = faults.shell(node, "cat /proc/1/stat").split()[21]
-    faults.restart(node)
-    assert faults.shell(node, "cat /proc/1/stat").split()[21] != before
-    yield
+def amid(short: str, fault: Callable[..., AbstractContextManager[None]], *more: object) -> Strike:
+    return lambda lab, _process: fault(lab.node(short), *more)
 
 
 def full(node: str, folder: str) -> AbstractContextManager[None]:
     return faults.small_filesystem(node, folder, "64k", filled=True)
 
 
-def between(fault: Callable[..., AbstractContextManager[None]], one: str, other: str) -> Fault:
-    return lambda lab: fault(lab.node(one), lab.node(other))
+def between(one: str, other: str) -> Fault:
+    return lambda lab: faults_cluster.partition(lab.node(one), lab.node(other))
 
+
+@contextmanager
+def budget(lab: LabSite) -> Iterator[None]:
+    """A PodDisruptionBudget that never allows the slow pod to go."""
+    document = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "never"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": SLOW_POD}}},
+    }
+    lab.shell("cp1", f"echo '{json.dumps(document)}' | {KUBECTL} apply -f -")
+    allowed = f"{KUBECTL} get pdb never -o jsonpath='{{.status.disruptionsAllowed}}'"
+    try:
+        faults.wait("the budget", lab.node("cp1"), f'test "$({allowed})" = 0')
+        yield
+    finally:
+        lab.shell("cp1", f"{KUBECTL} delete pdb never")
+
+
+@contextmanager
+def nothing(_lab: LabSite) -> Iterator[None]:
+    """The fault is in what the command finds: the pod of every maintain row ignores SIGTERM."""
+    yield
+
+
+def lost_dimm(node: str) -> AbstractContextManager[None]:
+    told = json.loads(faults.shell(node, f"cat {faults.FACTS}/memory.json"))
+    return faults.facts(node, "memory", dimm_slots=2, dimms=told["dimms"][1:])
+
+
+UNIT = faults_cluster.unit_stopped
+OFF = on("w1", faults_cluster.power_off)
+NO_SSH = on("w1", faults.sshd_stopped)
+CLOCK = on("w1", faults.clock_off, 600)
+MTU = on("w1", faults.small_mtu, 1400)
+SERVICES = on("cp1", faults_cluster.services_lost)
+BLOB = on("cp1", faults_cluster.corrupted_blob)
+API = on("cp1", faults_cluster.api_down)
+ETCD = on("cp1", faults_cluster.etcd_paused)
+AWAY = (FAILED, REFUSED, UNREACHABLE)
 
 ROWS: tuple[Row, ...] = (
-    Row("control process killed", "install", (-9,), strikes=in_a_play(killed)),
-    Row("Ctrl-C", "install", (130,), "interrupted while host", strikes=in_a_play(interrupted)),
-    Row("SSH away", "install", (UNREACHABLE,), "w1", on("w1", faults.sshd_stopped)),
-    Row("SSH cut in a play", "install", (FAILED,), "w1", strikes=amid("w1", faults.sshd_stopped)),
-    Row("node off", "install", (UNREACHABLE,), "w1", on("w1", faults_cluster.power_off)),
-    Row("reboot in a play", "install", (DONE, FAILED), "w1", strikes=amid("w1", rebooted)),
+    Row("control process killed", "install", (KILLED,), strikes=killed),
+    Row("Ctrl-C", "install", (INTERRUPTED,), "interrupted while host", strikes=interrupted),
+    Row("SSH away", "install", (UNREACHABLE,), "w1", NO_SSH),
+    Row("SSH cut", "install", (FAILED,), "w1", strikes=amid("w1", faults.sshd_stopped)),
+    Row("node off", "install", (UNREACHABLE,), "w1", OFF),
+    Row("reboot", "install", (DONE, FAILED), "w1", strikes=amid("w1", rebooted), slow=True),
     Row("disk full", "install", (FAILED,), "No space left", on("w1", full, "/etc/sysctl.d")),
-    Row(
-        "registry stopped",
-        "install",
-        (DONE,),
-        "",
-        on("cp1", faults_cluster.unit_stopped, "docker-registry"),
-    ),
-    Row(
-        "services lost and rebuilt",
-        "install",
-        (DONE,),
-        "",
-        on("cp1", faults_cluster.services_lost),
-        slow=True,
-    ),
-    Row(
-        "blob cut short",
-        "install",
-        (DONE,),
-        "",
-        on("cp1", faults_cluster.corrupted_blob),
-        slow=True,
-    ),
-    Row("clock ten minutes off", "install", (REFUSED,), "clock", on("w1", faults.clock_off, 600)),
+    Row("registry stopped", "install", (DONE,), "", on("cp1", UNIT, "docker-registry")),
+    Row("services lost", "install", (DONE,), "", SERVICES, slow=True),
+    Row("blob cut short", "install", (DONE,), "", BLOB, slow=True),
+    Row("clock +10 min", "install", (REFUSED,), "clock", CLOCK),
     Row("no names", "install", (DONE,), "", on("w1", faults_cluster.no_names)),
-    Row(
-        "API server down",
-        "install",
-        (DONE, FAILED, REFUSED, UNREACHABLE),
-        "API|cp1",
-        on("cp1", faults_cluster.api_down),
-    ),
-    Row(
-        "etcd frozen",
-        "install",
-        (FAILED, REFUSED, UNREACHABLE),
-        "API|etcd",
-        on("cp1", faults_cluster.etcd_paused),
-    ),
-    Row("kubelet dead", "install", (DONE,), "", on("w1", faults_cluster.unit_stopped, "kubelet")),
-    Row(
-        "Docker hung",
-        "install",
-        (REFUSED, UNREACHABLE, FAILED),
-        "w1",
-        on("w1", faults_cluster.docker_hung),
-    ),
-    Row(
-        "network cut between nodes",
-        "install",
-        (REFUSED,),
-        "w1|w2",
-        between(faults_cluster.partition, "w1", "w2"),
-    ),
-    Row("MTU lowered", "install", (REFUSED,), "(?i)mtu", on("w1", faults.small_mtu, 1400)),
-)
+    Row("API server down", "install", (DONE, *AWAY), "API|cp1", API, slow=True),
+    Row("etcd frozen", "install", AWAY, "API|etcd", ETCD, slow=True),
+    Row("kubelet dead", "install", (DONE,), "", on("w1", UNIT, "kubelet")),
+    Row("Docker hung", "install", AWAY, "w1", on("w1", faults_cluster.docker_hung), slow=True),
+    Row("network cut", "install", (REFUSED,), "w1|w2", between("w1", "w2")),
+    Row("MTU lowered", "install", (REFUSED,), "(?i)mtu", MTU),
+    Row("control process killed", "maintain", (KILLED,), strikes=killed),
+    Row("Ctrl-C", "maintain", (INTERRUPTED,), "restored: .*w1", strikes=interrupted),
+    Row("cp1's SSH away", "maintain", (UNREACHABLE,), "cp1", on("cp1", faults.sshd_stopped)),
+    Row("API server down", "maintain", AWAY, "API", API, slow=True),
+    Row("etcd frozen", "maintain", AWAY, "API|list node", ETCD, slow=True),
+    Row("budget never allows", "maintain", (FAILED,), "never .minAvailable 1.", budget),
+    Row("pod ignores SIGTERM", "maintain", (DONE,), "in maintenance", nothing),
+    Row("second operator", "maintain", (REFUSED,), "at work|holds", another_operator),
+    Row("node off", "maintain", (REFUSED, UNREACHABLE), "--lost", OFF, slow=True),
+    Row("control process killed", "return", (KILLED,), strikes=killed),
+    Row("SSH away", "return", (UNREACHABLE,), "w1", NO_SSH),
+    Row("node off", "return", (UNREACHABLE,), "w1", OFF, slow=True),
+    Row("clock +10 min", "return", (REFUSED,), "clock: found .600 s off", CLOCK),
+    Row("a DIMM fewer", "return", (REFUSED,), "dimm:STANDIN_A1", on("w1", lost_dimm)),
+    Row("MTU lowered", "return", (REFUSED,), "link:eth0", MTU),
+    Row("network cut", "return", (FAILED,), "w1|w2", between("w1", "w2"), slow=True),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -257,38 +151,33 @@ def table() -> Iterator[Table]:
 
 @pytest.fixture(scope="module")
 def whole_lab(installed_lab: LabSite) -> LabSite:
-    _whole(installed_lab)
+    whole(installed_lab)
     return installed_lab
 
 
-def _start(words: list[str], said: IO[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "appliance", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=said,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-@contextmanager
-def _in_force(row: Row, lab: LabSite, words: list[str]) -> Iterator[Met]:
+def _meet(row: Row, lab: LabSite, words: list[str]) -> int:
+    """Run the command while the fault is in force; how it ended."""
     if row.fault is not None:
         with row.fault(lab):
             done = appliance(*words, timeout=SECONDS)
-            yield Met(done.returncode, done.stdout + done.stderr)
-        return
+            return _judged(row, done.returncode, done.stdout + done.stderr)
     assert row.strikes is not None, "a row has a fault or a strike"
     with tempfile.NamedTemporaryFile("w+") as said:
-        process = _start(words, said)
+        process = start(words, said.file)
         try:
-            with row.strikes(lab, process):
+            with in_the_middle(row.strikes)(COMMANDS[row.command])(lab, process):
                 code = process.wait(SECONDS)
                 said.seek(0)
-                yield Met(code, said.read())
+                return _judged(row, code, said.read())
         finally:
             process.kill()
             process.wait()
+
+
+def _judged(row: Row, code: int, said: str) -> int:
+    assert code in row.codes, said
+    assert re.search(row.says, said), said
+    return code
 
 
 @pytest.mark.parametrize(
@@ -299,16 +188,5 @@ def _in_force(row: Row, lab: LabSite, words: list[str]) -> Iterator[Met]:
     ],
 )
 def test_the_same_command_heals(row: Row, whole_lab: LabSite, table: Table) -> None:
-    lab, command = whole_lab, COMMANDS[row.command]
-    words = command.words(lab)
-    began = time.monotonic()
-    command.prepare(lab)
-    with _in_force(row, lab, words) as met:
-        assert met.code in row.codes, met.said
-        assert re.search(row.says, met.said), met.said
-    again = appliance(*words, timeout=SECONDS)
-    assert again.returncode == 0, again.stdout + again.stderr
-    command.goal(lab)
-    command.undo(lab)
-    took = time.monotonic() - began
-    table.lines.append((row.name, row.command, str(met.code), "0", f"{took:.0f}"))
+    words = COMMANDS[row.command].words(whole_lab)
+    table.lines.append(timed(row, whole_lab, lambda: _meet(row, whole_lab, words)))

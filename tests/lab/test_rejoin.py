@@ -19,12 +19,15 @@ from tests.lab.stillness import Scene, assert_still, scene
 pytestmark = pytest.mark.lab
 
 LOST, STAYING = "w2", ("cp1", "w1")
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
+TYPE = "run.ai/type"
 
 
 @pytest.fixture(scope="module")
 def whole(installed_lab: LabSite) -> Scene:
     """Every node before anything happens to one of them."""
     assert installed_lab.status()["unmet"] == []
+    installed_lab.shell("cp1", f"{KUBECTL} label node {installed_lab.node(LOST)} {TYPE}=standin")
     return scene(installed_lab)
 
 
@@ -45,7 +48,7 @@ def test_another_machine_in_the_place_of_a_worker_is_refused(
         f"error: {name}: passport: found DMI serial STANDIN-another, "
         f"expected STANDIN-{name}, which this node had when it joined"
     ) in done.stderr
-    assert f"kubectl delete node {name}" in done.stderr
+    assert f"appliance node add {name} --replace {name}" in done.stderr
     assert_still(before, scene(lab))
     _others_are_still(lab, whole)
 
@@ -78,6 +81,10 @@ def test_the_same_command_brings_a_wiped_worker_back(installed_lab: LabSite, who
     status = lab.status()
     assert [node["status"] for node in status["nodes"]] == ["Ready"] * 3
     assert status["unmet"] == []
+    # What its old Node object had was written down before that went.
+    labels = lab.shell("cp1", f"{KUBECTL} get node {name} --show-labels")
+    assert f"{TYPE}=standin" in labels
+    lab.shell("cp1", f"{KUBECTL} label node {name} {TYPE}-")
     _others_are_still(lab, whole)
     touched = {node for record in lab.records()[records:] for node in record["nodes"]}
     changed = {

@@ -1,15 +1,22 @@
-"""Three control planes and one worker: one of the three may go, the API stays at its name."""
+"""Three control planes and one worker: one of the three may go, the API stays at its name.
+
+``APPLIANCE_TEST_TRIO=DIR`` uses the installed lab of that site, and leaves it as it ends.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.commands import succeed
+from tests.commands import appliance, succeed
+from tests.lab import faults
+from tests.lab.api_probe import api_watched
 from tests.lab.conftest import LabSite, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -18,6 +25,9 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def trio(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[LabSite]:
     """An installed lab of its own."""
+    if given := os.environ.get("APPLIANCE_TEST_TRIO"):
+        yield LabSite(Path(given).name, Path(given), bundle_directory)
+        return
     name = "trio"
     site = tmp_path_factory.mktemp("trio") / name
     succeed("lab", "down", "--name", name, "--yes")
@@ -73,3 +83,69 @@ def test_one_control_plane_stops_and_the_api_still_answers(trio: LabSite) -> Non
         lambda: set(_nodes_through_the_endpoint(trio).values()) == {"True"},
         240,
     )
+
+
+KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
+LONGEST_GAP_SECONDS = 10.0
+
+
+def _etcd(lab: LabSite, asked: str) -> dict[str, bool]:
+    """Member -> healthy, by etcdctl in the pod of a living one."""
+    pki = "/etc/kubernetes/pki/etcd"
+    etcdctl = (
+        f"{KUBECTL} -n kube-system exec etcd-{lab.node(asked)} -- etcdctl --cacert={pki}/ca.crt "
+        f"--cert={pki}/server.crt --key={pki}/server.key --command-timeout=5s"
+    )
+    listed = json.loads(lab.shell(asked, f"{etcdctl} member list --write-out=json"))["members"]
+    urls = {member["peerURLs"][0].replace(":2380", ":2379"): member for member in listed}
+    words = f"{etcdctl} --endpoints={','.join(urls)} endpoint health --write-out=json 2>/dev/null"
+    health = json.loads(lab.shell(asked, words, check=False))
+    return {urls[one["endpoint"]].get("name", "?"): one["health"] for one in health}
+
+
+def test_the_first_control_plane_is_lost_and_one_command_brings_it_back(trio: LabSite) -> None:
+    lab, first = trio, trio.node("cp1")
+    assert _etcd(lab, "cp2") == {lab.node(name): True for name in ("cp1", "cp2", "cp3")}
+    old = lab.shell("cp2", f"{KUBECTL} get node {first} -o jsonpath={{.metadata.uid}}")
+    with api_watched(lab.node("w1"), f"api.{lab.name}.test", 8443) as watched:
+        faults.wipe(lab.directory, first)
+        assert _etcd(lab, "cp2")[first] is False
+        refused = lab.install()
+        assert refused.returncode == 3, refused.stderr
+        assert f"appliance node rejoin {first}" in refused.stderr
+        began = time.monotonic()
+        words = ("--site", str(lab.directory), "--bundle", str(lab.bundle), "--yes")
+        done = appliance("node", "rejoin", first, *words, timeout=1200)
+        took = time.monotonic() - began
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert _etcd(lab, "cp3") == {lab.node(name): True for name in ("cp1", "cp2", "cp3")}
+    print(  # noqa: T201 - figures for the log
+        f"rejoin of the first control plane: {took:.1f} s; API: {watched.asked} questions, "
+        f"{watched.failed} failed, longest gap {watched.gap:.1f} s; {watched.reasons}"
+    )
+    assert watched.asked > 5 * took / 2, "the client was held up itself: this proves nothing"
+    assert 0 < watched.gap <= LONGEST_GAP_SECONDS
+    new = lab.shell("cp2", f"{KUBECTL} get node {first} -o jsonpath={{.metadata.uid}}")
+    assert new != old
+    assert lab.status()["unmet"] == []
+    assert set(_nodes_through_the_endpoint(lab).values()) == {"True"}
+
+
+def test_a_control_plane_is_removed_only_while_etcd_keeps_its_quorum(trio: LabSite) -> None:
+    lab, third = trio, trio.node("cp3")
+    words = ("--site", str(lab.directory), "--yes")
+    done = succeed("node", "remove", third, *words, timeout=600)
+    assert "none may fail until another one joins" in done.stderr
+    assert set(_etcd(lab, "cp1")) == {lab.node("cp1"), lab.node("cp2")}
+    assert lab.shell("cp3", "ls -A /etc/kubernetes /var/lib/etcd") == (
+        "/etc/kubernetes:\n\n/var/lib/etcd:\n"
+    )
+    assert lab.shell("cp3", "systemctl is-active keepalived haproxy || true").split() == [
+        "inactive",
+        "inactive",
+    ]
+    assert third in lab.status()["removed"]
+    assert "nothing to do" in lab.install().stdout
+    succeed("node", "rejoin", third, *words, timeout=900)
+    assert _etcd(lab, "cp1") == {lab.node(name): True for name in ("cp1", "cp2", "cp3")}
+    assert lab.status()["unmet"] == []

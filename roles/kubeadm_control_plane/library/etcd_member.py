@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.basic import AnsibleModule
@@ -40,12 +41,30 @@ PKI = "/etc/kubernetes/pki/etcd/"
 class Etcd:
     """etcdctl inside the etcd pod of another, living member."""
 
-    def __init__(self, kubectl, address):
+    clock = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self, kubectl, address, patience_seconds=60):
         self._kubectl = kubectl
         self._address = address
+        self._patience = patience_seconds
         self._pod = None
 
     def _living(self):
+        """Return the name of a living member's pod; one that just started is waited for."""
+        until = self.clock() + self._patience
+        while True:
+            name = self._ready_pod()
+            if name is not None:
+                return name
+            if self.clock() >= until:
+                raise KubectlError(
+                    "no etcd pod but the one on %s is ready after %d s"
+                    % (self._address, self._patience)
+                )
+            self.sleep(1)
+
+    def _ready_pod(self):
         """Return the name of an etcd pod that is ready and not on the node in question."""
         pods = self._kubectl.get("--namespace=kube-system", "pods", "--selector=component=etcd")
         for pod in (pods or {}).get("items", []):
@@ -56,7 +75,7 @@ class Etcd:
             )
             if ready and status.get("hostIP") != self._address:
                 return pod["metadata"]["name"]
-        raise KubectlError("no etcd pod but the one on %s is ready" % self._address)
+        return None
 
     def _etcdctl(self, arguments, address="127.0.0.1", success_codes=(0,)):
         self._pod = self._pod or self._living()
@@ -98,7 +117,7 @@ def main():
     kubectl = Kubectl.of(module)
     if module.check_mode and not kubectl.is_possible():
         module.exit_json(changed=False, removed="")
-    etcd = Etcd(kubectl, address)
+    etcd = Etcd(kubectl, address, module.params["patience_seconds"])
     try:
         member = etcd.member()
         if member is None:

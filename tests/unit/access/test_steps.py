@@ -17,7 +17,7 @@ from appliance.model.planner import Scope
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
 from appliance.workflows.runai_access import enable
 from tests import samples
-from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
+from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 
 ISSUER = "https://runai.rack.test/auth/realms/runai"
 
@@ -66,6 +66,8 @@ class Bench:
             preflight=lambda *_: (),
             bundle=FakeBundle(samples.manifest()),
             confirm=lambda _: True,
+            archive=FakeArchive(),
+            members=self.rack,
         )
         request = InstallRequest(self.rack.wish, run(), Scope(**scope))
         result: Installed = workflow(request, ports)

@@ -11,7 +11,7 @@ from appliance.model.preflight import preflight
 from appliance.model.signature import Signature
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
 from tests import samples
-from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
+from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 from tests.unit.preflight import machines
 
 UNSIGNED = Signature("missing", fault="manifest.json.sig: missing: nobody signed this bundle")
@@ -39,6 +39,8 @@ class Bench:
             preflight=preflight,
             bundle=FakeBundle(samples.manifest()),
             confirm=lambda _plan: True,
+            archive=FakeArchive(),
+            members=self.rack,
         )
         return install(InstallRequest(self.rack.wish, run(), dry_run=dry_run), ports)
 

@@ -21,7 +21,7 @@ from appliance.model.plan import Plan
 from appliance.model.planner import Scope
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
 from tests import samples
-from tests.fakes import FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
+from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 
 ALL = [
     "preflight",
@@ -58,6 +58,8 @@ class Bench:
             preflight=lambda *_: (),
             bundle=self.bundle,
             confirm=self.confirm,
+            archive=FakeArchive(),
+            members=self.rack,
         )
         request = InstallRequest(
             desired=self.rack.wish,

@@ -88,6 +88,10 @@ class FakeDrain:
         others = tuple(taint for taint in self.taints if taint != TAINT)
         self.taints = (*others, TAINT) if on else others
 
+    def cordon(self, node: str, *, on: bool) -> None:  # noqa: ARG002
+        self._did(f"cordon {'on' if on else 'off'}")
+        self.unschedulable = on
+
     def evict(self, pod: PodOnNode) -> str:
         self._did(f"evict {pod.where}")
         if any(pod.where in budget.pods and budget.allowed == 0 for budget in self.budgets):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import ClusterError, Interrupted, StepNotProven
+from appliance.errors import ClusterError, Interrupted, NodeUnreachable, StepNotProven
 from appliance.model.drain import Budget, PodOnNode
 from appliance.model.maintenance import TAINT, maintenance_of
 from tests.unit.life.rack import Bench, web
@@ -106,6 +106,19 @@ def test_a_node_that_is_off_gets_no_second_order() -> None:
     bench.power.shut_down = None  # type: ignore[assignment,method-assign]
     bench.maintain(shutdown=True)
     assert phase(bench) == "out of service"
+
+
+def test_a_silent_sshd_is_not_taken_for_a_node_that_is_off() -> None:
+    bench = Bench()
+    bench.power.off_at = 0.0
+
+    def refuse(_node: object) -> None:
+        raise NodeUnreachable("w1: no answer on port 22")
+
+    bench.power.shut_down = refuse  # type: ignore[method-assign]
+    with pytest.raises(NodeUnreachable):
+        bench.maintain(shutdown=True)
+    assert phase(bench) == "shutdown"
 
 
 @pytest.mark.parametrize("begun", ["out of service", "return"])

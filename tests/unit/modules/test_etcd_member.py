@@ -58,5 +58,19 @@ def test_a_member_that_answers_is_known_to_live() -> None:
 
 def test_nobody_is_asked_but_a_ready_member_elsewhere() -> None:
     cluster = Cluster(pod("etcd-cp3", "10.0.0.3"), pod("etcd-cp1", "10.0.0.1", "False"))
-    with pytest.raises(etcd_member.KubectlError, match="ready"):
-        etcd_member.Etcd(cluster, "10.0.0.3").member()
+    with pytest.raises(etcd_member.KubectlError, match="ready after 0 s"):
+        etcd_member.Etcd(cluster, "10.0.0.3", patience_seconds=0).member()
+
+
+def test_a_member_that_just_started_is_waited_for() -> None:
+    cluster = Cluster(pod("etcd-cp1", "10.0.0.1", "False"))
+    etcd = etcd_member.Etcd(cluster, "10.0.0.3")
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        cluster.pods = [pod("etcd-cp1", "10.0.0.1")] if len(slept) > 2 else cluster.pods
+
+    etcd.sleep = sleep
+    assert etcd.member() is not None
+    assert len(slept) == 3

@@ -1,0 +1,120 @@
+"""etcd's members, through etcd's own gateway on a control-plane node.
+
+With the API server's certificate, by the Python of the node: it needs no program, no container
+runtime and no Kubernetes API, so it answers when those do not. What must not be here: whether a
+member may go (that is :mod:`appliance.model.quorum`).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from appliance.errors import ClusterError, NodeUnreachable
+from appliance.model.quorum import EtcdMember
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh import SshNodes
+    from appliance.model.site import Node
+
+SECONDS: Final = 30
+# Runs on the node: Python 3.8, standard library. Each member is asked for its own health, at the
+# same time: one that is gone answers after its time-out only.
+SCRIPT: Final = """
+import concurrent.futures, http.client, json, ssl, sys, urllib.parse
+PKI = "/etc/kubernetes/pki/"
+CONTEXT = ssl.create_default_context(cafile=PKI + "etcd/ca.crt")
+CONTEXT.load_cert_chain(PKI + "apiserver-etcd-client.crt", PKI + "apiserver-etcd-client.key")
+
+def ask(host, method, path, body=None, seconds=10):
+    line = http.client.HTTPSConnection(host, 2379, context=CONTEXT, timeout=seconds)
+    try:
+        line.request(method, path, body=body)
+        answer = line.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    finally:
+        line.close()
+
+def healthy(member):
+    host = urllib.parse.urlsplit(member["peerURLs"][0]).hostname
+    try:
+        status, said = ask(host, "GET", "/health", seconds=3)
+    except (OSError, ValueError, http.client.HTTPException):
+        return False
+    return status == 200 and str(said.get("health")) == "true"
+
+verb, wanted = sys.argv[1], sys.argv[2:]
+try:
+    if verb == "remove":
+        body = json.dumps({"ID": str(int(wanted[0], 16))})
+        status, said = ask("127.0.0.1", "POST", "/v3/cluster/member/remove", body)
+    else:
+        status, said = ask("127.0.0.1", "POST", "/v3/cluster/member/list", "{}")
+        with concurrent.futures.ThreadPoolExecutor(9) as pool:
+            for member, well in zip(said["members"], pool.map(healthy, said["members"])):
+                member["healthy"] = well
+    if status != 200:
+        sys.exit("etcd answers %d: %s" % (status, said.get("message") or said))
+    json.dump(said, sys.stdout)
+except (OSError, KeyError, ValueError, http.client.HTTPException) as error:
+    sys.exit("etcd does not answer: %s" % error)
+"""
+
+
+class EtcdMembers:
+    """Lists and removes members of one site's etcd.
+
+    Args:
+        nodes: SSH to the control plane.
+        python: the interpreter on the nodes.
+    """
+
+    def __init__(self, nodes: SshNodes, python: str) -> None:
+        self._nodes = nodes
+        self._python = python
+
+    def members(self, asked: Node) -> Sequence[EtcdMember]:
+        """Every member, as the one on ``asked`` lists it, with its own word on its health.
+
+        Raises:
+            NodeUnreachable: etcd on that node does not answer.
+        """
+        code, output, errors = self._run(asked, "list")
+        if code != 0:
+            raise NodeUnreachable(
+                f"{asked.name}: {errors.strip() or 'etcd could not be asked'}",
+                hint=f"see whether it runs: ssh {asked.ip} sudo docker ps --filter name=etcd",
+            )
+        return [_member(found) for found in json.loads(output).get("members", ())]
+
+    def remove(self, asked: Node, member: EtcdMember) -> None:
+        """Take a member out; the one on ``asked`` hands it to the leader.
+
+        Raises:
+            ClusterError: etcd refused.
+        """
+        code, _, errors = self._run(asked, "remove", member.id)
+        if code != 0:
+            raise ClusterError(
+                f"{asked.name}: the etcd member {member.name or member.id} was not removed: "
+                f"{errors.strip()}",
+                hint="see what is wrong: appliance status; the same command goes on from here",
+            )
+
+    def _run(self, asked: Node, *arguments: str) -> tuple[int, str, str]:
+        command = shlex.join((self._python, "-", *arguments))
+        answer = self._nodes.run_as_root(asked, command, stdin=SCRIPT.encode(), timeout=SECONDS)
+        return answer.code, answer.output, answer.errors
+
+
+def _member(found: dict[str, Any]) -> EtcdMember:
+    """The gateway writes 64-bit numbers as decimal strings and leaves out what is false."""
+    return EtcdMember(
+        id=f"{int(found['ID']):x}",
+        name=str(found.get("name", "")),
+        peer=str((found.get("peerURLs") or [""])[0]),
+        healthy=bool(found.get("healthy")),
+        learner=bool(found.get("isLearner")),
+    )

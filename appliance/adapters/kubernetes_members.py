@@ -1,0 +1,95 @@
+"""Node objects as members come and go: what was kept of one is put back, one is deleted.
+
+What must not be here: what is to be kept (that is :mod:`appliance.model.membership`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from appliance.errors import ClusterError
+from appliance.model.membership import new_role_taints
+
+if TYPE_CHECKING:
+    from appliance.adapters.kubernetes import KubernetesApi
+    from appliance.model.cluster import ClusterNode
+    from appliance.model.membership import Belongings
+
+
+class KubernetesMembers:
+    """Writes and deletes Node objects of one site."""
+
+    def __init__(self, api: KubernetesApi) -> None:
+        self._api = api
+
+    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+        """Write what was kept; what else is on the Node stays, but for kubeadm's new role taints.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+        gone = set(new_role_taints(kept, node))
+        with self._core(f"{node.name}: its labels and taints could not be put back") as core:
+            metadata = {"labels": dict(kept.labels), "annotations": dict(kept.annotations)}
+            core.patch_node(node.name, {"metadata": metadata})
+            now = core.read_node(node.name)
+            # The list is replaced as a whole; with its version a taint set meanwhile is not lost.
+            taints = [t.to_dict() for t in now.spec.taints or [] if _text(t) not in gone]
+            there = {_text(t) for t in now.spec.taints or []}
+            taints += [_taint(text) for text in kept.taints if text not in there]
+            body = {
+                "metadata": {"resourceVersion": now.metadata.resource_version},
+                "spec": {"taints": [_plain(taint) for taint in taints]},
+            }
+            core.patch_node(node.name, body)
+
+    def delete(self, name: str) -> None:
+        """Delete a Node object; one that is not there is no error.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+        from kubernetes.client import ApiException
+
+        with self._core(f"{name}: its Node object could not be deleted") as core:
+            try:
+                core.delete_node(name)
+            except ApiException as error:
+                if error.status != 404:
+                    raise
+
+    @contextmanager
+    def _core(self, what: str) -> Iterator[Any]:
+        from kubernetes.client import ApiException, CoreV1Api
+        from urllib3.exceptions import HTTPError
+
+        with self._api.any_client() as client:
+            try:
+                yield CoreV1Api(client)
+            except (ApiException, HTTPError, OSError) as error:
+                reason = getattr(error, "reason", None) or error.__class__.__name__
+                raise ClusterError(
+                    f"{what}: {reason}", hint="the same command goes on from here"
+                ) from error
+
+
+def _text(taint: Any) -> str:
+    return f"{taint.key}={taint.value or ''}:{taint.effect}"
+
+
+def _taint(text: str) -> dict[str, str]:
+    """``key=value:effect`` as the API has it."""
+    key, _, rest = text.partition("=")
+    value, _, effect = rest.rpartition(":")
+    return {"key": key, "value": value, "effect": effect}
+
+
+def _plain(taint: dict[str, Any]) -> dict[str, Any]:
+    """A taint without what is empty, under the API's own names."""
+    names = {"time_added": "timeAdded"}
+    found = {names.get(key, key): value for key, value in taint.items() if value}
+    if "timeAdded" in found and not isinstance(found["timeAdded"], str):
+        found["timeAdded"] = found["timeAdded"].isoformat()
+    return found

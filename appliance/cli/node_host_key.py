@@ -1,0 +1,44 @@
+"""The host key of a machine that takes a place; the old one goes only with proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appliance.cli.host_keys import accept
+from appliance.errors import Refused
+
+if TYPE_CHECKING:
+    from appliance.cli.connected import Connected
+
+
+def renew_host_key(connected: Connected, name: str, *, yes: bool, sworn: bool) -> None:
+    """Take a stale key of one node out of known_hosts, show the new one, keep it once confirmed.
+
+    Raises:
+        Refused: the Node is Ready, so two machines may be at work under one name; or nobody
+            confirmed the key.
+        NodeUnreachable: the machine does not answer.
+    """
+    from appliance.adapters.known_hosts import forget, holds
+    from appliance.adapters.ssh import host_keys
+    from appliance.model.cluster import Cluster
+
+    site = connected.site
+    node = next((one for one in site.nodes if one.name == name), None)
+    if node is None:
+        return
+    port = site.settings.ssh.port
+    key = host_keys({name: (node.ip, port)})[name]
+    if not isinstance(key, str) and not holds(site.known_hosts, node.ip, port, key):
+        look = connected.nodes.look(site.control_plane)
+        state = connected.cluster.read(look.photographs)
+        member = state.nodes.get(name) if isinstance(state, Cluster) else None
+        if member is not None and member.ready and not sworn:
+            raise Refused(
+                f"{name}: shows another host key than {site.known_hosts} holds, and its Node is "
+                "Ready: two machines may be at work under one name",
+                hint="if it was reinstalled just now, wait a minute until the API notices; else "
+                f"find the other one: kubectl get node {name} -o wide",
+            )
+        forget(site.known_hosts, node.ip, port)
+    accept(site.without({one.name for one in site.nodes} - {name}), assume_yes=yes)

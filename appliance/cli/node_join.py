@@ -1,0 +1,306 @@
+"""``appliance node remove``, ``rejoin`` and ``add``: who is a member of the cluster."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.confirm import confirmed
+from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
+from appliance.cli.plan_view import plan_as_json, show_plan
+from appliance.cli.progress import progress
+from appliance.cli.render import print_json
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.cli.connected import Connected
+    from appliance.model.plan import Plan
+    from appliance.model.removal import RemovalPlan
+    from appliance.model.site import Site
+    from appliance.workflows.joining import Joined
+    from appliance.workflows.node_remove import NodeRemoved
+
+node_argument = click.argument("node", metavar="NODE")
+sworn_option = click.option(
+    "--i-know-it-is-dead",
+    "sworn",
+    is_flag=True,
+    help="You have seen that the old machine is off, and will not come back under this name.",
+)
+bundle_option = click.option(
+    "--bundle",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The bundle directory. Needed when the node is the one that served it.",
+)
+host_keys_option = click.option(
+    "--accept-host-keys",
+    is_flag=True,
+    help="Show the host key of the machine, and keep it in the place of the old one's.",
+)
+reason_option = click.option("--reason", default="", help="Why, for those who come after you.")
+
+
+@click.command()
+@node_argument
+@reason_option
+@click.option(
+    "--allow-move", is_flag=True, help="Go on although a stateful service is bound to the node."
+)
+@sworn_option
+@site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def remove(
+    app: Application,
+    /,
+    node: str,
+    reason: str,
+    allow_move: bool,
+    sworn: bool,
+    site: Path,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Take a node out of the cluster, alive or dead, and leave nothing of it anywhere.
+
+    What will happen:
+
+    \b
+    - its pods are evicted, with patience; PodDisruptionBudgets are respected
+    - it is written down that it is removed: no install brings it back, until node rejoin
+    - of a control-plane node, etcd's member is taken out, if etcd keeps its quorum
+    - the machine, if it answers, is emptied: kubeadm reset, links, firewall rules, certificates
+    - its Node object is deleted; its labels, taints and Run:ai roles are kept for a rejoin
+    - of a dead machine you are told what must be cleaned should it come back
+
+    Example: appliance node remove w2 --reason "returned to the vendor"
+    """
+    from appliance.model.removal import RemovalWish
+
+    connected = app.connect(site)
+    wish = RemovalWish(node, reason, sworn=sworn, allow_move=allow_move)
+    with progress(plain=output == "json") as display:
+        done = _remove(connected, wish, display, yes=yes, dry_run=dry_run)
+    _show_removal(done, output)
+
+
+def _remove(
+    connected: Connected, wish: Any, display: Any, *, yes: bool, dry_run: bool
+) -> NodeRemoved:
+    from appliance.adapters.etcd_members import EtcdMembers
+    from appliance.workflows.eviction import REMOVAL_BUDGET_SECONDS, Eviction
+    from appliance.workflows.node_remove import (
+        COMMAND,
+        NodeRemovePorts,
+        NodeRemoveRequest,
+        node_remove,
+    )
+
+    def confirm(plan: RemovalPlan, forecast: tuple[str, ...]) -> bool:
+        lines = [*plan.sentences(), *forecast]
+        return confirmed(yes, lambda: click.echo("\n".join(lines), err=True))
+
+    ports = connected.install_ports(display, lambda _plan: False)
+    drain = connected.drain()
+    removing = NodeRemovePorts(
+        nodes=ports.nodes,
+        cluster=ports.cluster,
+        members=ports.members,
+        etcd=EtcdMembers(connected.nodes, connected.site.settings.ssh.python),
+        emptying=Eviction(drain, ports.clock, display, "drain", REMOVAL_BUDGET_SECONDS),
+        archive=ports.archive,
+        playbooks=ports.playbooks,
+        journal=ports.journal,
+        clock=ports.clock,
+        observer=display,
+        confirm=confirm,
+    )
+    run = connected.run(COMMAND)
+    with closing(drain), connected.changing(run, wish.reason):
+        record = connected.records.get(wish.node)
+        # Of the others, those that were removed before are not asked.
+        present = connected.wish_with(frozenset({wish.node})).site
+        request = NodeRemoveRequest(present, wish, run, record, dry_run=dry_run)
+        return node_remove(request, removing)
+
+
+def _show_removal(done: NodeRemoved, output: str) -> None:
+    plan = done.plan
+    if output == "json":
+        print_json(
+            {
+                "node": plan.node,
+                "changed": done.done,
+                "steps": list(plan.sentences()),
+                "pods": list(done.forecast),
+                "notices": [notice.text for notice in plan.notices],
+                "to_clean": list(plan.to_clean),
+            }
+        )
+        return
+    for notice in plan.notices:
+        click.echo(f"note: {notice.node}: {notice.text}", err=True)
+    for text in (*plan.sentences(), *done.forecast):
+        click.echo(text)
+    if plan.is_empty:
+        click.echo("nothing to do: it is removed already")
+    if plan.to_clean:
+        click.echo(f"{plan.node} could not be emptied. Should the machine come back, before it is")
+        click.echo("on the network: install it afresh, or clean by hand")
+        for thing in plan.to_clean:
+            click.echo(f"- {thing}")
+    if done.done or plan.is_empty:
+        click.echo(
+            f"for good: take {plan.node} out of hosts.yml; to have it back: "
+            f"appliance node rejoin {plan.node}",
+            err=True,
+        )
+
+
+@click.command()
+@node_argument
+@sworn_option
+@bundle_option
+@host_keys_option
+@site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def rejoin(app: Application, /, node: str, **options: Any) -> None:
+    """Bring a node back that was a member: wiped, mended, or removed on purpose.
+
+    What will happen:
+
+    \b
+    - it is proved first that nothing acts under its name any more, and that it is the same machine
+    - what is stale goes: the Node object with flannel's lease, etcd's member, the host key
+    - the node is installed like a new one, with a token, and for a control-plane node a
+      certificate key, that live no longer than the join
+    - labels, taints, annotations, Run:ai's roles and the MIG choice it had are put back
+    - any control-plane node of three is brought back the same way, the first one too
+
+    BMCs are not asked whether a machine is off: where nothing else proves it, look yourself and
+    say so with --i-know-it-is-dead.
+
+    Example: appliance node rejoin w2 --accept-host-keys
+    """
+    _join(app, node, None, **options)
+
+
+@click.command()
+@node_argument
+@click.option(
+    "--replace", metavar="OLD", help="The node whose place this machine takes; it may be its own."
+)
+@sworn_option
+@bundle_option
+@host_keys_option
+@site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def add(app: Application, /, node: str, replace: str | None, **options: Any) -> None:
+    """Add a node that the inventory has, or let a machine take the place of another.
+
+    What will happen:
+
+    \b
+    - other hardware under an old name is refused, unless --replace says that it takes its place
+    - the node is installed like the others; nobody else is touched
+    - with --replace it gets the labels, taints and Run:ai roles of the old one, and a new passport
+
+    Example: appliance node add w3 --replace w2
+    """
+    _join(app, node, replace, add=True, **options)
+
+
+def _join(
+    app: Application,
+    node: str,
+    replace: str | None,
+    *,
+    sworn: bool,
+    bundle: Path | None,
+    accept_host_keys: bool,
+    site: Path,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+    add: bool = False,
+) -> None:
+    from appliance.cli.node_host_key import renew_host_key
+    from appliance.workflows.joining import JoinRequest
+
+    connected = app.connect(site, bundle)
+    if accept_host_keys and not dry_run:
+        renew_host_key(connected, node, yes=yes, sworn=sworn)
+    with progress(plain=output == "json") as display:
+        workflow, command, ports = _join_ports(connected, display, yes=yes, add=add)
+        desired = connected.wish_with(frozenset({node}))
+        run = connected.run(command, desired.bundle_digest)
+        with connected.changing(run):
+            request = JoinRequest(
+                desired,
+                node,
+                run,
+                dict(connected.records),
+                accepted=connected.accepted_serial(node),
+                replace=replace,
+                sworn=sworn,
+                dry_run=dry_run,
+            )
+            done = workflow(request, ports)
+    _show_join(desired.site, done, output, dry_run=dry_run)
+
+
+def _join_ports(
+    connected: Connected, display: Any, *, yes: bool, add: bool
+) -> tuple[Any, str, Any]:
+    from appliance.adapters.etcd_members import EtcdMembers
+    from appliance.workflows import node_add, node_rejoin
+    from appliance.workflows.joining import JoinPorts
+
+    def confirm(plan: Plan, said: tuple[str, ...]) -> bool:
+        def show() -> None:
+            click.echo("\n".join(said), err=True)
+            show_plan(plan, err=True)
+
+        return confirmed(yes, show)
+
+    ports = JoinPorts(
+        connected.install_ports(display, lambda _plan: False),
+        EtcdMembers(connected.nodes, connected.site.settings.ssh.python),
+        confirm,
+    )
+    if add:
+        return node_add.node_add, node_add.COMMAND, ports
+    return node_rejoin.node_rejoin, node_rejoin.COMMAND, ports
+
+
+def _show_join(site: Site, done: Joined, output: str, *, dry_run: bool) -> None:
+    from appliance.cli.status_view import show_status
+
+    installed = done.installed
+    if output == "json":
+        print_json(
+            {
+                "proof": list(done.said),
+                "plan": plan_as_json(installed.plan),
+                "ran": list(installed.steps),
+            }
+        )
+        return
+    click.echo("\n".join(done.said))
+    if dry_run or not installed.plan.steps:
+        show_plan(installed.plan)
+        return
+    show_status(site, installed.observed)
+    click.echo(f"proven: {', '.join(installed.steps)}", err=True)

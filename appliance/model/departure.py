@@ -1,0 +1,117 @@
+"""Is the machine that had a name dead? What proves it, and what is only a guess.
+
+A Node object, an etcd member and a host key may be let go only when the machine they stand for
+cannot come back and act under them. What must not be here: asking the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from appliance.model.cluster import ClusterNode
+from appliance.model.photograph import Photograph
+from appliance.model.plan import Refusal
+from appliance.model.traces import cluster_traces, is_member
+
+DEAD = "--i-know-it-is-dead"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What is known of the machine behind a name.
+
+    Attributes:
+        member: its Node object; None when the cluster has none.
+        photo: what answers at its address; None when nothing does.
+        accepted_serial: of the machine the cluster accepted (Node, record or passport), or None.
+        sworn: the operator says that it is dead.
+    """
+
+    name: str
+    member: ClusterNode | None
+    photo: Photograph | None
+    accepted_serial: str | None = None
+    sworn: bool = False
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That the old machine is dead, in words for the operator and the journal."""
+
+    text: str
+
+
+def is_blank(photo: Photograph) -> bool:
+    """Whether a machine carries nothing of a cluster."""
+    return not is_member(photo) and cluster_traces(photo) is None
+
+
+def prove_dead(witness: Witness) -> Proof | Refusal:
+    """The proof that nothing acts under the name any more, or what is in its way.
+
+    Proofs, strongest first: no Node object; the same machine, empty; NotReady and no SSH; the
+    operator's word. BMCs are not asked.
+    """
+    name, member, photo = witness.name, witness.member, witness.photo
+    same = bool(photo and photo.serial and photo.serial == witness.accepted_serial)
+    found = _seen_dead(witness, same=same)
+    if found is not None:
+        return Proof(found)
+    if member is not None and member.ready:
+        return Refusal(
+            name,
+            "identity",
+            "its Node is Ready: a machine acts under this name",
+            "one that is NotReady, or the same machine wiped",
+            f"find it: kubectl get node {name} -o wide; if it was powered off just now, wait a "
+            "minute until the API notices",
+        )
+    if photo is not None and is_member(photo) and (same or witness.accepted_serial is None):
+        return Refusal(
+            name,
+            "identity",
+            "a machine that is NotReady and still has its identity as a member",
+            "one that is dead or empty",
+            f"mend it: appliance install; or take it out: appliance node remove {name}",
+        )
+    return Refusal(
+        name,
+        "identity",
+        f"another machine (serial {(photo and photo.serial) or 'unknown'}) at the address, and a "
+        "Node that is NotReady: the old machine may come back",
+        f"proof that the machine with serial {witness.accepted_serial or 'unknown'} is dead",
+        f"power it off and see that it is off; then the same command with {DEAD}",
+    )
+
+
+def _seen_dead(witness: Witness, *, same: bool) -> str | None:
+    """What proves it, in words; None when nothing does."""
+    member, photo = witness.member, witness.photo
+    if member is None:
+        return "the cluster has no such Node"
+    if photo and same and not is_member(photo):
+        return f"the same machine (serial {photo.serial}) answers, and it is empty"
+    if member.ready:
+        return None
+    if photo is None:
+        return "its Node is NotReady, and nothing answers by SSH at its address"
+    if witness.sworn and not (is_member(photo) and same):
+        return "NotReady, and the operator says that the old machine is dead"
+    return None
+
+
+def same_machine(witness: Witness, *, replaces: bool) -> Refusal | None:
+    """Refuse other hardware under an old name, unless it is said to replace it."""
+    photo = witness.photo
+    if photo is None or replaces or not (photo.serial and witness.accepted_serial):
+        return None
+    if photo.serial == witness.accepted_serial:
+        return None
+    return Refusal(
+        witness.name,
+        "passport",
+        f"DMI serial {photo.serial}",
+        f"{witness.accepted_serial}, which this node had when it joined",
+        "put the right machine there; or, if this one takes its place: "
+        f"appliance node add {witness.name} --replace {witness.name}",
+    )

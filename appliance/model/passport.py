@@ -1,0 +1,135 @@
+"""A node's passport: what was accepted as this node, by whom, and what differs today.
+
+It is written when the node is first proved to be a member, and later only when a person accepts
+what has changed. What must not be here: reading or keeping it (those are ports').
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from appliance.model.hardware_facts import IDENTITY, Difference, compare, hardware_facts
+from appliance.model.membership import Belongings, belongings_of, parse_belongings
+
+if TYPE_CHECKING:
+    from appliance.model.cluster import ClusterNode
+    from appliance.model.photograph import Photograph
+    from appliance.model.site import Node
+
+FOLDER: Final = "passports"
+# Besides what a machine is made of: what its cables carry.
+KINDS: Final = IDENTITY | {"link"}
+FIRST: Final = "first verified"
+
+
+@dataclass(frozen=True)
+class Passport:
+    """One node as it was accepted.
+
+    Attributes:
+        facts: of its hardware, as :mod:`appliance.model.hardware_facts` names them; ``machine`` is
+            the DMI serial.
+        belongings: labels, taints and annotations that are the operator's or Run:ai's.
+        bmc_address: of its BMC by the inventory; BMCs are not asked for more.
+        accepted_by: operator@host.
+        accepted_at: ISO 8601, UTC.
+        why: ``first verified``, or that an operator acknowledged what had changed.
+    """
+
+    node: str
+    facts: Mapping[str, str] = field(default_factory=dict)
+    belongings: Belongings = field(default_factory=Belongings)
+    bmc_address: str | None = None
+    accepted_by: str = ""
+    accepted_at: str = ""
+    why: str = ""
+
+    @property
+    def document(self) -> str:
+        """Its name in the archive."""
+        return document_of(self.node)
+
+    @property
+    def serial(self) -> str | None:
+        """The DMI serial, or None where the machine cannot tell it."""
+        return self.facts.get("machine")
+
+    def text(self) -> str:
+        """The document as JSON."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+
+
+def document_of(node: str) -> str:
+    """The name of a node's passport in the archive."""
+    return f"{FOLDER}/{node}.json"
+
+
+def parse_passport(text: str) -> Passport:
+    """Read a document that :meth:`Passport.text` wrote; unknown keys are left out.
+
+    Raises:
+        ValueError: it is no passport.
+    """
+    found: Any = json.loads(text)
+    if not isinstance(found, dict) or not found.get("node"):
+        raise ValueError("not a passport")
+    known = {key: found[key] for key in Passport.__dataclass_fields__ if key in found}
+    known["belongings"] = parse_belongings(found.get("belongings") or {})
+    return Passport(**known)
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Who accepts a node as it is: operator@host, when (ISO 8601, UTC) and why."""
+
+    by: str
+    at: str
+    why: str = FIRST
+
+
+def passport_of(
+    node: Node, photo: Photograph, member: ClusterNode, accepted: Acceptance
+) -> Passport:
+    """The passport of a node as it is now."""
+    return Passport(
+        node=node.name,
+        facts=dict(hardware_facts(photo, KINDS)),
+        belongings=belongings_of(member),
+        bmc_address=str(node.bmc_address) if node.bmc_address else None,
+        accepted_by=accepted.by,
+        accepted_at=accepted.at,
+        why=accepted.why,
+    )
+
+
+def differences(
+    passport: Passport, photo: Photograph | None, member: ClusterNode | None
+) -> tuple[Difference, ...]:
+    """What of a node is not as accepted; of what cannot be seen today nothing is said."""
+    found: list[Difference] = []
+    if photo is not None:
+        found.extend(compare(passport.facts, hardware_facts(photo, KINDS)))
+    if member is not None:
+        before, now = _by_name(passport.belongings), _by_name(belongings_of(member))
+        found.extend(
+            Difference(name, before.get(name), now.get(name))
+            for name in sorted(before.keys() | now.keys())
+            if before.get(name) != now.get(name)
+        )
+    return tuple(found)
+
+
+def _by_name(found: Belongings) -> dict[str, str]:
+    return dict(_named(found))
+
+
+def _named(found: Belongings) -> Iterator[tuple[str, str]]:
+    for key, value in found.labels.items():
+        yield f"label:{key}", value or "set"
+    for key, value in found.annotations.items():
+        yield f"annotation:{key}", value or "set"
+    for taint in found.taints:
+        yield f"taint:{taint}", "set"

@@ -1,0 +1,234 @@
+"""Taking a node out of the cluster: what is to be done, and what forbids it.
+
+What must not be here: doing it, and asking etcd (that is a port's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from appliance.model import groups
+from appliance.model.cluster import Cluster, ClusterNode
+from appliance.model.departure import Witness, prove_dead
+from appliance.model.plan import Notice, Refusal
+from appliance.model.quorum import EtcdMember, Verdict, may_go
+from appliance.model.traces import cluster_traces, is_member
+
+if TYPE_CHECKING:
+    from appliance.model.photograph import Photograph
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+
+MAINTENANCE: Final = "appliance.dev/maintenance"
+# Links of the pod network.
+LINKS: Final = ("cni0", "flannel.1")
+# What a machine that missed its own removal still has, should it ever come back.
+TO_CLEAN: Final = (
+    "the kubelet's identity and PKI (/etc/kubernetes, /var/lib/kubelet)",
+    "the pod network (links cni0 and flannel.1, /etc/cni/net.d, /var/lib/cni, /run/flannel)",
+    "the rules of kube-proxy and flannel in iptables",
+)
+TO_CLEAN_CONTROL_PLANE: Final = (
+    "etcd's data (/var/lib/etcd): it must never be started with them",
+    "keepalived and haproxy: it would take the API's address",
+)
+
+
+@dataclass(frozen=True)
+class RemovalWish:
+    """What an operator asks for.
+
+    Attributes:
+        sworn: he says that the machine is dead.
+        allow_move: stateful services may be cut off from the node they are bound to.
+    """
+
+    node: str
+    reason: str = ""
+    sworn: bool = False
+    allow_move: bool = False
+
+
+@dataclass(frozen=True)
+class RemovalPlan:
+    """What is to be done, in this order.
+
+    Attributes:
+        drain: its pods are evicted first.
+        record: that it was removed on purpose is still to be written.
+        etcd: the member to take out, or None.
+        reset: the machine is emptied.
+        delete: the Node object is deleted.
+        to_clean: what must be done to the machine should it come back, when it is not emptied.
+    """
+
+    node: str
+    drain: bool = False
+    record: bool = False
+    etcd: EtcdMember | None = None
+    reset: bool = False
+    delete: bool = False
+    refusals: tuple[Refusal, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    to_clean: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to do."""
+        return not (self.drain or self.record or self.etcd or self.reset or self.delete)
+
+    def sentences(self) -> tuple[str, ...]:
+        """One for each thing that will be done."""
+        etcd = self.etcd
+        named = f"etcd's member {etcd.name or etcd.id} is taken out" if etcd else ""
+        found = (
+            (self.drain, "no new pods come to it, and its pods are evicted"),
+            (self.record, "it is written down as removed on purpose: no install brings it back"),
+            (etcd is not None, named),
+            (self.reset, "kubeadm reset and a full clean on the machine; Docker and images stay"),
+            (
+                self.delete,
+                "its Node object is deleted; labels and taints are kept for a rejoin",
+            ),
+        )
+        return tuple(f"{self.node}: {text}" for wanted, text in found if wanted)
+
+
+def plan_removal(
+    site: Site,
+    observed: Observed,
+    wish: RemovalWish,
+    members: Sequence[EtcdMember],
+    *,
+    recorded: bool,
+) -> RemovalPlan:
+    """What removing a node means for this cluster.
+
+    Args:
+        site: with the node in it.
+        observed: with the node's photograph, if it answers; the API answered.
+        wish: as typed.
+        members: etcd's, each asked for its health; none for a worker.
+        recorded: that it is removed on purpose is written down already.
+    """
+    assert isinstance(observed.cluster, Cluster)  # noqa: S101  (for the type checker)
+    node = site.node(wish.node)
+    member = observed.cluster.nodes.get(node.name)
+    photo = observed.photographs.get(node.name)
+    ours = photo if photo and is_same_machine(member, photo) else None
+    verdict = may_go(members, node.ip)
+    refusals = [
+        *_of_the_site(site, node),
+        *_of_etcd(node, verdict),
+        *_of_services(observed.cluster, wish),
+    ]
+    if member is not None and ours is None:
+        proof = prove_dead(Witness(node.name, member, photo, member.serial, wish.sworn))
+        if isinstance(proof, Refusal):
+            refusals.append(proof)
+    reset = ours is not None and (is_member(ours) or cluster_traces(ours) is not None)
+    unclean = reset is False and ours is None
+    return RemovalPlan(
+        node.name,
+        # A node that is not Ready never confirms an eviction.
+        drain=bool(member and member.ready and ours and reset),
+        record=not recorded,
+        etcd=verdict.member,
+        reset=reset,
+        delete=member is not None,
+        refusals=tuple(refusals),
+        notices=tuple(_notices(node, member, photo, verdict, foreign=photo is not ours)),
+        to_clean=_to_clean(node) if unclean else (),
+    )
+
+
+def is_same_machine(member: ClusterNode | None, photo: Photograph) -> bool:
+    """Whether what answers is the machine that the cluster accepted, as far as serials tell."""
+    return not (member and member.serial and photo.serial and member.serial != photo.serial)
+
+
+def left_behind(photo: Photograph) -> tuple[str, ...]:
+    """What a photograph still shows of a member, one sentence each."""
+    traces = cluster_traces(photo)
+    interfaces = photo.at("cni.interfaces") or ()
+    links = ", ".join(name for name in interfaces if name in LINKS)
+    left = ", ".join(photo.at("cni.leftovers") or ())
+    found = [
+        (is_member(photo), "it still has its identity as a member"),
+        (traces is not None, f"it still has {traces}"),
+        (bool(photo.at("kubernetes.kubelet_active")), "its kubelet still runs"),
+        (bool(links), f"it still has the links {links}"),
+        (bool(left), f"it still has {left}"),
+    ]
+    return tuple(text for there, text in found if there)
+
+
+def _to_clean(node: Node) -> tuple[str, ...]:
+    more = TO_CLEAN_CONTROL_PLANE if groups.CONTROL_PLANE in node.groups else ()
+    return (*TO_CLEAN, *more)
+
+
+def _of_the_site(site: Site, node: Node) -> Iterator[Refusal]:
+    if node == site.services_node:
+        yield Refusal(
+            node.name,
+            "role in the site",
+            "the node that serves the bundle and the registry to all others",
+            "another node in the group services",
+            "put another node into the group services of hosts.yml, and: appliance install",
+        )
+    if site.control_plane == (node,):
+        yield Refusal(
+            node.name,
+            "role in the site",
+            "the only control-plane node",
+            "a cluster that goes on without it",
+            "add two more control-plane nodes first: appliance node add",
+        )
+
+
+def _of_etcd(node: Node, verdict: Verdict) -> Iterator[Refusal]:
+    if not verdict.may_go:
+        yield Refusal(
+            node.name,
+            "etcd",
+            verdict.seen,
+            verdict.expected,
+            "mend the other members first: appliance status",
+        )
+
+
+def _of_services(cluster: Cluster, wish: RemovalWish) -> Iterator[Refusal]:
+    anchored = cluster.roles.anchored if cluster.roles else ()
+    here = [str(thing) for thing in anchored if thing.node == wish.node]
+    if here and not wish.allow_move:
+        yield Refusal(
+            wish.node,
+            "stateful service",
+            f"{', '.join(here)} bound to this node",
+            "its data to stay where they are",
+            "move the service by hand first; --allow-move goes on without",
+        )
+
+
+def _notices(
+    node: Node,
+    member: ClusterNode | None,
+    photo: Photograph | None,
+    verdict: Verdict,
+    *,
+    foreign: bool,
+) -> Iterator[Notice]:
+    if verdict.notice:
+        yield Notice(node.name, verdict.notice)
+    if member and MAINTENANCE in member.annotations:
+        yield Notice(node.name, "is in maintenance; a rejoin does not bring that back")
+    if foreign and photo is not None:
+        yield Notice(
+            node.name,
+            f"another machine (serial {photo.serial}) answers at its address, and is left alone",
+        )
+    elif member and not member.ready and photo is not None:
+        yield Notice(node.name, "its kubelet does not answer: pods there end with the reset")

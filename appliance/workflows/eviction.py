@@ -1,0 +1,133 @@
+"""Empty a node by the eviction API: ask, wait as long as pods may take, never delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.errors import StepNotProven
+from appliance.model.drain import forecast
+
+if TYPE_CHECKING:
+    from appliance.model.drain import PodOnNode
+    from appliance.model.observation import DrainView
+    from appliance.workflows.ports import Clock, Drain, Observer
+
+POLL_SECONDS = 1.0
+# Beyond a pod's own grace: what the API and the kubelet need to act.
+PATIENCE_SECONDS = 60.0
+BUDGET_SECONDS = 60.0
+REMOVAL_BUDGET_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """How one node is emptied.
+
+    Attributes:
+        step: under which name progress is shown.
+        budget_seconds: how long a PodDisruptionBudget may hold it up.
+    """
+
+    drain: Drain
+    clock: Clock
+    observer: Observer
+    step: str
+    budget_seconds: float = BUDGET_SECONDS
+
+    def forecast(self, name: str) -> tuple[str, ...]:
+        """One sentence for each pod that will go, then for each that will be lost or may block."""
+        view = self.drain.view(name)
+        foreseen = forecast(name, view.pods, view.budgets, view.nodes)
+        moving = (f"pod {pod.where} moves" for pod in foreseen.evicted if pod.owner)
+        return (*moving, *(concern.sentence() for concern in foreseen.concerns))
+
+    def empty(self, name: str) -> None:
+        """Cordon a node and evict what runs there; a cordon of ours is taken back on failure.
+
+        Raises:
+            StepNotProven: a pod stays.
+            ClusterError: the API refused.
+        """
+        ours = not self.drain.view(name).unschedulable
+        try:
+            if ours:
+                self.drain.cordon(name, on=True)
+            self.evict(name)
+        except BaseException:
+            if ours:
+                self.drain.cordon(name, on=False)
+            raise
+
+    def evict(self, name: str) -> None:
+        """Ask for each pod until it is gone.
+
+        Each has its own grace and a minute more, from when it was granted; a budget may hold the
+        eviction up for ``budget_seconds``, counted again whenever a pod has gone.
+
+        Raises:
+            StepNotProven: a budget holds a pod, or a pod does not end; both are named.
+            ClusterError: the API refused.
+        """
+        asked: dict[str, float] = {}
+        held: dict[str, float] = {}
+        left: set[str] = set()
+        while pods := to_be_moved(self.drain.view(name)):
+            here = {pod.where for pod in pods}
+            if left - here:
+                held = {}
+            left = here
+            for pod in pods:
+                why = "" if pod.ending else self.drain.evict(pod)
+                now = self.clock.now()
+                if not why:
+                    held.pop(pod.where, None)
+                    asked.setdefault(pod.where, now)
+                elif now - held.setdefault(pod.where, now) >= self.budget_seconds:
+                    raise self._held_up(name, pod, why)
+            self._refuse_late(name, pods, asked)
+            self.observer.verifying(self.step, _waiting_for(pods, held))
+            self.clock.sleep(POLL_SECONDS)
+
+    def _refuse_late(
+        self, name: str, pods: Sequence[PodOnNode], asked: Mapping[str, float]
+    ) -> None:
+        now = self.clock.now()
+        took = {where: now - since for where, since in asked.items()}
+        late = [
+            pod for pod in pods if took.get(pod.where, 0.0) >= pod.grace_seconds + PATIENCE_SECONDS
+        ]
+        if late:
+            first, *others = late
+            raise StepNotProven(
+                f"{name}: pod {first.where} does not end, {took[first.where]:.0f} s after it was "
+                f"asked (its grace is {first.grace_seconds} s)",
+                hint=f"kubectl -n {first.namespace} describe pod {first.name}",
+                details=[f"pod {pod.where} neither" for pod in others],
+            )
+
+    def _held_up(self, name: str, pod: PodOnNode, why: str) -> StepNotProven:
+        view = self.drain.view(name)
+        budgets = [b for b in view.budgets if pod.where in b.pods and b.allowed == 0]
+        named = budgets[0].where if budgets else "its PodDisruptionBudget"
+        says = f" ({budgets[0].says})" if budgets and budgets[0].says else ""
+        owner = " ".join(pod.owner) if pod.owner else "no controller"
+        return StepNotProven(
+            f"{name}: pod {pod.where} of {owner} may not go: {named}{says} allows no "
+            f"disruption for {self.budget_seconds:.0f} s",
+            hint="ask its owner for one more replica or another budget; then the same command",
+            details=[] if budgets else [why],
+        )
+
+
+def to_be_moved(view: DrainView) -> tuple[PodOnNode, ...]:
+    """The pods that an eviction takes from the node."""
+    return forecast(view.node, view.pods, view.budgets, view.nodes).evicted
+
+
+def _waiting_for(pods: Sequence[PodOnNode], held: dict[str, float]) -> str:
+    first = next((pod.where for pod in pods if pod.where in held), pods[0].where)
+    why = "a PodDisruptionBudget" if first in held else "it to end"
+    more = f" and {len(pods) - 1} more" if pods[1:] else ""
+    return f"{first}{more}: waiting for {why}"

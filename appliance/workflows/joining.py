@@ -1,0 +1,222 @@
+"""Let a machine join under a name that was known before, or is new: shared by rejoin and add.
+
+It is an install of that one node. What is said here comes before it: that nothing acts under the
+name any more, and that it is the machine that was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from appliance.errors import NodeUnreachable, PreflightFailed, Refused
+from appliance.model.cluster import Cluster, Unreachable
+from appliance.model.departure import Proof, Witness, prove_dead, same_machine
+from appliance.model.membership import Belongings, MemberRecord
+from appliance.model.plan import Refusal
+from appliance.model.planner import Scope
+from appliance.model.quorum import may_go
+from appliance.model.traces import is_member
+from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
+from appliance.workflows.survey import observe
+
+if TYPE_CHECKING:
+    from appliance.model.cluster import ClusterNode
+    from appliance.model.desired import Desired
+    from appliance.model.journal import Run
+    from appliance.model.photograph import Photograph
+    from appliance.model.plan import Plan
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node
+    from appliance.workflows.ports import Etcd
+
+
+@dataclass(frozen=True)
+class JoinRequest:
+    """What was asked for, by whom, with which tool.
+
+    Attributes:
+        desired: with the node in its site, removed or not.
+        records: node -> what is written down of it.
+        accepted: the serial in the node's passport, or None.
+        replace: the name whose place the machine takes; None when it is its own.
+        sworn: the operator says that the old machine is dead.
+    """
+
+    desired: Desired
+    node: str
+    run: Run
+    records: dict[str, MemberRecord]
+    accepted: str | None = None
+    replace: str | None = None
+    sworn: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class JoinPorts:
+    """Everything outside that is needed; ``confirm`` is shown the proof beside the plan."""
+
+    install: InstallPorts
+    etcd: Etcd
+    confirm: Callable[[Plan, tuple[str, ...]], bool]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How it ended: the install of the node, and what was said before it."""
+
+    installed: Installed
+    said: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was looked at before anything was decided."""
+
+    node: Node
+    observed: Observed
+    cluster: Cluster
+    photo: Photograph
+    member: ClusterNode | None
+    serial: str | None
+
+    @property
+    def is_working_member(self) -> bool:
+        """The machine that answers is the member that the cluster knows."""
+        return self.member is not None and is_member(self.photo)
+
+
+def look(request: JoinRequest, ports: JoinPorts) -> Seen:
+    """Look at everything once.
+
+    Raises:
+        Refused: the inventory has no such member.
+        NodeUnreachable: the machine or the API does not answer.
+    """
+    site, name = request.desired.site, request.node
+    if name not in {node.name for node in site.cluster_members}:
+        raise Refused(
+            f"{name}: the inventory has no such member of the cluster",
+            hint="write it into hosts.yml and host_vars, then: appliance site check",
+        )
+    observed, found = observe(site, ports.install.nodes, ports.install.cluster)
+    for fault in found.faults:
+        if fault.node == name:
+            raise NodeUnreachable(fault.reason, hint=fault.hint)
+    if not isinstance(observed.cluster, Cluster):
+        reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else "none"
+        raise NodeUnreachable(
+            f"{name}: there is no cluster that answers: {reason}",
+            hint="see what is wrong: appliance status; a first install: appliance install",
+        )
+    member, record = observed.cluster.nodes.get(name), request.records.get(name)
+    serial = member.serial if member else None
+    if serial is None and record and record.removed:
+        serial = record.removed.serial
+    return Seen(
+        site.node(name),
+        observed,
+        observed.cluster,
+        observed.photographs[name],
+        member,
+        serial or request.accepted,
+    )
+
+
+def join(request: JoinRequest, ports: JoinPorts, seen: Seen) -> Joined:
+    """Prove that the name is free for this machine, then install the node.
+
+    Raises:
+        PreflightFailed: the old machine may be alive, or it is another machine, or etcd would
+            lose its quorum; nothing was changed.
+        what :func:`install` raises.
+    """
+    if seen.is_working_member:
+        proof, returning = f"{request.node}: is a member already", frozenset[str]()
+    else:
+        proof, returning = _judge(request, ports, seen), frozenset({request.node})
+    kept = _kept(request)
+    desired = replace(
+        request.desired,
+        returning=returning,
+        kept={**request.desired.kept, **({request.node: kept} if kept else {})},
+    )
+    installing = InstallRequest(
+        desired,
+        request.run,
+        Scope(nodes=frozenset({request.node})),
+        request.dry_run,
+        accept=frozenset({request.node}) if request.replace else frozenset(),
+    )
+    shown = replace(ports.install, confirm=lambda plan: ports.confirm(plan, (proof,)))
+    installed = install(installing, shown)
+    if not request.dry_run and not installed.steps:
+        _forget_removal(request, ports)
+    return Joined(installed, (proof,))
+
+
+def _judge(request: JoinRequest, ports: JoinPorts, seen: Seen) -> str:
+    """The proof, in words.
+
+    Raises:
+        PreflightFailed: something is in the way.
+    """
+    witness = Witness(request.node, seen.member, seen.photo, seen.serial, request.sworn)
+    other = same_machine(witness, replaces=request.replace == request.node)
+    if other:
+        _refuse([other])
+    proof = prove_dead(witness)
+    _refuse([*([proof] if isinstance(proof, Refusal) else []), *_of_etcd(request, ports, seen)])
+    assert isinstance(proof, Proof)  # noqa: S101  (for the type checker: it was refused)
+    return f"{request.node}: {proof.text}"
+
+
+def _of_etcd(request: JoinRequest, ports: JoinPorts, seen: Seen) -> list[Refusal]:
+    """Whether etcd can let go of the member that the old machine left."""
+    masters = request.desired.site.control_plane
+    if seen.node not in masters:
+        return []
+    reasons = []
+    for node in masters:
+        if node == seen.node or node.name not in seen.observed.photographs:
+            continue
+        try:
+            verdict = may_go(ports.etcd.members(node), seen.node.ip)
+        except NodeUnreachable as error:
+            reasons.append(error.message)
+            continue
+        if verdict.may_go:
+            return []
+        hint = "mend the other members first: appliance status"
+        return [Refusal(request.node, "etcd", verdict.seen, verdict.expected, hint)]
+    raise NodeUnreachable(
+        f"{request.node}: no other control-plane node can say who etcd's members are: "
+        f"{'; '.join(reasons) or 'none was reached'}",
+        hint="see what is wrong: appliance status",
+    )
+
+
+def _kept(request: JoinRequest) -> Belongings | None:
+    """What the node is to have: its own of before, or that of the node whose place it takes."""
+    record = request.records.get(request.replace or request.node)
+    return record.kept if record else None
+
+
+def _refuse(refusals: list[Refusal]) -> None:
+    if refusals:
+        first, *others = refusals
+        raise PreflightFailed(
+            first.sentence(),
+            hint=first.hint,
+            details=[f"{one.sentence()}  hint: {one.hint}" for one in others],
+        )
+
+
+def _forget_removal(request: JoinRequest, ports: JoinPorts) -> None:
+    """A member that was to be removed, and was not, stays: on the operator's word."""
+    record = request.records.get(request.node)
+    if record and record.removed:
+        stays = replace(record, removed=None)
+        ports.install.archive.put(stays.document, stays.text())

@@ -1,0 +1,43 @@
+"""Nothing of a member is left, and everything else is."""
+
+import pytest
+
+EMPTY = ("/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/cni", "/etc/cni/net.d")
+
+
+@pytest.mark.parametrize("folder", EMPTY)
+def test_what_is_a_members_alone_is_empty(host, folder):
+    assert host.file(folder).listdir() == []
+
+
+def test_its_mounts_links_and_credentials_are_gone(host):
+    assert "/var/lib/kubelet/" not in host.file("/proc/mounts").content_string
+    assert not host.interface("cni0").exists
+    assert not host.interface("flannel.1").exists
+    assert not host.file("/root/.kube/config").exists
+
+
+@pytest.mark.parametrize("name", ["kubelet", "keepalived"])
+def test_its_units_neither_run_nor_start_at_boot(host, name):
+    assert not host.service(name).is_running
+    assert not host.service(name).is_enabled
+
+
+def test_what_is_none_of_its_stays(host):
+    assert host.service("docker").is_running
+    assert host.interface("docker0").exists
+    assert host.file("/srv/kept").exists
+    assert host.file("/var/lib/appliance/archive/kept").exists
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ["ip link add cni0 type bridge"],
+        ["systemctl enable kubelet"],
+        ["echo left > /etc/kubernetes/kubelet.conf"],
+        ["mkdir -p /var/lib/kubelet/pods/q && mount -t tmpfs tmpfs /var/lib/kubelet/pods/q"],
+    ],
+)
+def test_what_comes_back_is_told_and_removed(drift, commands):
+    drift(commands, 1)

@@ -1,0 +1,108 @@
+"""What proves that the machine that had a name is dead, and what is only a guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from appliance.model.cluster import ClusterNode
+from appliance.model.departure import Proof, Witness, prove_dead, same_machine
+from appliance.model.photograph import Photograph
+from appliance.model.plan import Refusal
+from tests import samples
+
+SITE = samples.site()
+W2 = SITE.node("w2")
+
+
+@dataclass(frozen=True)
+class Case:
+    """Node: none, ready, away. Machine: none, blank, member. Its serial: same, other, unknown."""
+
+    node: str
+    machine: str
+    serial: str = "same"
+    sworn: bool = False
+    proof: str = ""
+    refusal: str = ""
+
+    def witness(self) -> Witness:
+        """As the workflow gathers it."""
+        serials = {"same": "SN-w2", "other": "SN-x", "unknown": None}
+        document = None
+        if self.machine != "none":
+            make = samples.converged(W2, samples.desired(SITE))
+            document = make if self.machine == "member" else samples.bare(W2)
+            document["dmi"]["serial"] = serials[self.serial]
+        member = ClusterNode("w2", ready=self.node == "ready", serial="SN-w2")
+        return Witness(
+            "w2",
+            None if self.node == "none" else member,
+            Photograph(document) if document else None,
+            "SN-w2",
+            self.sworn,
+        )
+
+
+CASES = [
+    Case("none", "none", proof="no such Node"),
+    Case("none", "blank", proof="no such Node"),
+    Case("none", "blank", "other", proof="no such Node"),
+    Case("ready", "none", refusal="its Node is Ready"),
+    Case("ready", "none", sworn=True, refusal="its Node is Ready"),
+    Case("ready", "blank", proof="the same machine (serial SN-w2) answers, and it is empty"),
+    Case("ready", "blank", "other", refusal="its Node is Ready"),
+    Case("ready", "blank", "other", sworn=True, refusal="its Node is Ready"),
+    Case("ready", "blank", "unknown", refusal="its Node is Ready"),
+    Case("ready", "member", refusal="its Node is Ready"),
+    Case("away", "none", proof="NotReady, and nothing answers by SSH"),
+    Case("away", "blank", proof="the same machine"),
+    Case("away", "blank", "other", refusal="another machine (serial SN-x)"),
+    Case("away", "blank", "other", sworn=True, proof="the operator says"),
+    Case("away", "blank", "unknown", refusal="another machine (serial unknown)"),
+    Case("away", "blank", "unknown", sworn=True, proof="the operator says"),
+    Case("away", "member", refusal="NotReady and still has its identity"),
+    Case("away", "member", sworn=True, refusal="NotReady and still has its identity"),
+    Case("away", "member", "other", refusal="another machine (serial SN-x)"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=repr)
+def test_a_name_is_let_go_only_with_proof(case: Case) -> None:
+    found = prove_dead(case.witness())
+    if case.proof:
+        assert isinstance(found, Proof)
+        assert case.proof in found.text
+    else:
+        assert isinstance(found, Refusal)
+        assert case.refusal in found.seen
+        assert found.hint
+
+
+def test_the_way_out_of_a_missing_proof_is_named() -> None:
+    found = prove_dead(Case("away", "blank", "other").witness())
+    assert isinstance(found, Refusal)
+    assert "--i-know-it-is-dead" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("serial", "replaces", "refused"),
+    [
+        ("same", False, False),
+        ("other", False, True),
+        ("other", True, False),
+        ("unknown", False, False),
+    ],
+)
+def test_other_hardware_under_an_old_name_must_be_said(
+    serial: str, replaces: bool, refused: bool
+) -> None:
+    found = same_machine(Case("away", "blank", serial).witness(), replaces=replaces)
+    assert (found is not None) == refused
+    if found:
+        assert found.sentence() == (
+            "w2: passport: found DMI serial SN-x, expected SN-w2, which this node had when it "
+            "joined"
+        )
+        assert "appliance node add w2 --replace w2" in found.hint

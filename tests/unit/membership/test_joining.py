@@ -1,0 +1,259 @@
+"""Rejoin and add against a fake rack: proof first, then an install of that node alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from appliance.errors import NodeUnreachable, PreflightFailed, Refused
+from appliance.model.cluster import Cluster, NoCluster
+from appliance.model.membership import Belongings, MemberRecord, Removal, parse_record
+from appliance.model.observation import Fault
+from appliance.model.plan import Plan
+from appliance.workflows.install import InstallPorts
+from appliance.workflows.joining import Joined, JoinPorts, JoinRequest
+from appliance.workflows.node_add import node_add
+from appliance.workflows.node_rejoin import node_rejoin
+from tests import samples
+from tests.fakes import (
+    FakeArchive,
+    FakeBundle,
+    FakeClock,
+    FakeEtcd,
+    FakeJournal,
+    FakeObserver,
+    FakeRack,
+    run,
+)
+
+LABELS = {"run.ai/type": "dgx"}
+GONE = Removal("ada", "now", serial="SN-w2")
+
+
+@dataclass
+class Bench:
+    """An installed rack, of which one node is lost."""
+
+    masters: int = 1
+    rack: FakeRack = field(init=False)
+    etcd: FakeEtcd = field(init=False)
+    archive: FakeArchive = field(default_factory=FakeArchive)
+    journal: FakeJournal = field(default_factory=FakeJournal)
+    shown: list[tuple[str, ...]] = field(default_factory=list)
+    records: dict[str, MemberRecord] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        wish = samples.desired(samples.site(self.masters))
+        self.rack = FakeRack(wish)
+        self.rack.cluster = samples.cluster(wish)
+        self.rack.documents = {n.name: samples.converged(n, wish) for n in wish.site.nodes}
+        self.etcd = FakeEtcd(wish.site)
+
+    @property
+    def cluster(self) -> Cluster:
+        """As it is now."""
+        assert isinstance(self.rack.cluster, Cluster)
+        return self.rack.cluster
+
+    def wipe(self, name: str, **member: Any) -> None:
+        """The machine is empty; its Node is what is said."""
+        self.rack.documents[name] = samples.bare(self.rack.wish.site.node(name))
+        nodes = dict(self.cluster.nodes)
+        nodes[name] = replace(nodes[name], **{"ready": False, "labels": LABELS, **member})
+        self.rack.cluster = replace(self.cluster, nodes=nodes)
+
+    def forget(self, name: str, record: MemberRecord | None = None) -> None:
+        """The cluster has no such Node."""
+        nodes = {key: node for key, node in self.cluster.nodes.items() if key != name}
+        self.rack.cluster = replace(self.cluster, nodes=nodes)
+        if record:
+            self.records[name] = record
+
+    def call(self, workflow: Any, name: str, **more: Any) -> Joined:
+        ports = InstallPorts(
+            nodes=self.rack,
+            cluster=self.rack,
+            playbooks=self.rack,
+            journal=self.journal,
+            clock=FakeClock(),
+            observer=FakeObserver(),
+            preflight=lambda *_: (),
+            bundle=FakeBundle(samples.manifest()),
+            confirm=lambda _plan: False,
+            archive=self.archive,
+            members=self.rack,
+        )
+
+        def confirm(_plan: Plan, said: tuple[str, ...]) -> bool:
+            self.shown.append(said)
+            return True
+
+        request = JoinRequest(self.rack.wish, name, run(), self.records, **more)
+        done: Joined = workflow(request, JoinPorts(ports, self.etcd, confirm))
+        return done
+
+    def rejoin(self, name: str, **more: Any) -> Joined:
+        return self.call(node_rejoin, name, **more)
+
+    def add(self, name: str, **more: Any) -> Joined:
+        return self.call(node_add, name, **more)
+
+    def variables(self, playbook: str, name: str) -> dict[str, Any]:
+        """What the role of a play was told of a host."""
+        (play,) = (play for play in self.rack.plays if play.playbook == playbook)
+        found: dict[str, Any] = play.inventory["all"]["hosts"][name]
+        return found
+
+
+def test_a_wiped_worker_gets_back_what_its_node_object_had() -> None:
+    bench = Bench()
+    bench.wipe("w2", taints=("a=b:NoSchedule",))
+    done = bench.rejoin("w2")
+    assert "workers" in done.installed.steps
+    assert {play.limit for play in bench.rack.plays if play.playbook == "host"} == {("w2",)}
+    assert bench.variables("workers", "w2")["kubeadm_worker_remove_stale_node"] is True
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS, {}, ("a=b:NoSchedule",)))]
+    assert bench.cluster.nodes["w2"].labels["run.ai/type"] == "dgx"
+    assert bench.shown == [
+        ("w2: the same machine (serial SN-w2) answers, and it is empty",),
+    ]
+    assert parse_record(bench.archive.documents["members/w2.json"]) == MemberRecord("w2")
+
+
+def test_a_removed_worker_comes_back_with_what_was_written_down() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    bench.forget("w2", MemberRecord("w2", GONE, Belongings(LABELS)))
+    bench.rejoin("w2")
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    assert parse_record(bench.archive.documents["members/w2.json"]).removed is None
+
+
+def test_what_it_had_is_written_down_before_the_old_node_object_goes() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    bench.rack.fail["workers"] = KeyboardInterrupt()
+    with pytest.raises(BaseException, match="interrupted"):
+        bench.rejoin("w2")
+    record = parse_record(bench.archive.documents["members/w2.json"])
+    assert record.kept == Belongings(LABELS)
+    # The killed run had deleted the Node object: the next one has the document alone.
+    bench.rack.fail.clear()
+    bench.forget("w2", record)
+    bench.rejoin("w2")
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+
+
+@pytest.mark.parametrize("name", ["cp1", "cp2", "cp3"])
+def test_any_of_three_control_planes_joins_a_living_one(name: str) -> None:
+    bench = Bench(masters=3)
+    bench.wipe(name)
+    bench.rejoin(name)
+    told = bench.variables("control_plane", name)
+    assert told["kubeadm_control_plane_action"] == "join"
+    assert told["kubeadm_control_plane_remove_stale_node"] is True
+    (play,) = (play for play in bench.rack.plays if play.playbook == "control_plane")
+    leader = play.inventory["all"]["vars"]["kubeadm_control_plane_leader"]
+    assert leader != name
+    assert name not in (play.inventory["all"]["children"]["appliance_leader"]["hosts"])
+
+
+def test_a_control_plane_does_not_come_back_to_an_etcd_without_quorum() -> None:
+    bench = Bench(masters=3)
+    bench.etcd = FakeEtcd(bench.rack.wish.site, sick=("cp2",))
+    bench.wipe("cp1")
+    bench.etcd.found[0] = replace(bench.etcd.found[0], healthy=False)
+    with pytest.raises(PreflightFailed, match="1 of etcd's 3 members healthy"):
+        bench.rejoin("cp1")
+    bench.etcd.silent = {"cp2", "cp3"}
+    with pytest.raises(NodeUnreachable, match="no other control-plane node"):
+        bench.rejoin("cp1")
+    assert (bench.rack.plays, bench.journal.records, bench.archive.documents) == ([], [], {})
+
+
+def test_other_hardware_is_refused_until_it_is_said_to_replace() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    bench.rack.documents["w2"]["dmi"]["serial"] = "SN-x"
+    for workflow in (bench.rejoin, bench.add):
+        with pytest.raises(PreflightFailed) as refused:
+            workflow("w2")
+        assert "found DMI serial SN-x, expected SN-w2" in refused.value.message
+        assert "appliance node add w2 --replace w2" in (refused.value.hint or "")
+    with pytest.raises(PreflightFailed, match="the old machine may come back"):
+        bench.add("w2", replace="w2")
+    assert bench.rack.plays == []
+    bench.add("w2", replace="w2", sworn=True)
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+
+
+def test_a_removed_node_is_known_by_its_serial_too() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    bench.forget("w2", MemberRecord("w2", GONE, Belongings(LABELS)))
+    bench.rack.documents["w2"]["dmi"]["serial"] = "SN-x"
+    with pytest.raises(PreflightFailed, match="expected SN-w2"):
+        bench.rejoin("w2")
+
+
+def test_a_machine_takes_the_place_of_another_name_with_what_that_had() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    bench.forget("w2")
+    with pytest.raises(Refused, match="w1, whose place it is to take, is still a member"):
+        bench.add("w2", replace="w1")
+    with pytest.raises(Refused, match="nothing is written down of w9"):
+        bench.add("w2", replace="w9")
+    bench.records["w9"] = MemberRecord("w9", GONE, Belongings(LABELS))
+    bench.add("w2", replace="w9")
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+
+
+def test_a_new_node_is_added_and_never_rejoined() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    bench.forget("w2")
+    with pytest.raises(Refused, match="never was a member") as refused:
+        bench.rejoin("w2")
+    assert refused.value.hint == "a new node: appliance node add w2"
+    assert "workers" in bench.add("w2").installed.steps
+    assert bench.rack.put_backs == []
+
+
+def test_a_member_that_works_is_left_as_it_is() -> None:
+    bench = Bench()
+    bench.records["w2"] = MemberRecord("w2", GONE)
+    done = bench.rejoin("w2")
+    assert done.installed.steps == ()
+    assert done.said == ("w2: is a member already",)
+    assert parse_record(bench.archive.documents["members/w2.json"]).removed is None
+
+
+def test_who_or_what_does_not_answer_is_named() -> None:
+    bench = Bench()
+    bench.rack.faults["w2"] = Fault("w2", "w2: no SSH", "ping")
+    with pytest.raises(NodeUnreachable, match="w2: no SSH"):
+        bench.rejoin("w2")
+    bench.rack.faults.clear()
+    bench.rack.cluster = NoCluster()
+    with pytest.raises(NodeUnreachable, match="no cluster that answers"):
+        bench.rejoin("w2")
+    with pytest.raises(Refused, match="no such member"):
+        bench.add("w9")
+
+
+def test_an_install_alone_brings_back_a_wiped_worker_with_what_it_had() -> None:
+    from appliance.workflows.install import InstallRequest, install
+
+    bench = Bench()
+    bench.wipe("w2")
+    ports = InstallPorts(
+        nodes=bench.rack, cluster=bench.rack, playbooks=bench.rack, journal=bench.journal,
+        clock=FakeClock(), observer=FakeObserver(), preflight=lambda *_: (),
+        bundle=FakeBundle(samples.manifest()), confirm=lambda _plan: True,
+        archive=bench.archive, members=bench.rack,
+    )  # fmt: skip
+    install(InstallRequest(bench.rack.wish, run()), ports)
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]

@@ -1,0 +1,272 @@
+"""The removal of a node against a fake rack: order, documents, refusals, a second run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from appliance.errors import (
+    ClusterError,
+    NodeUnreachable,
+    PreflightFailed,
+    Refused,
+    StepNotProven,
+)
+from appliance.model.cluster import Cluster, Unreachable
+from appliance.model.membership import parse_record
+from appliance.model.node_roles import Anchored, RolesView
+from appliance.model.observation import Fault
+from appliance.model.removal import RemovalPlan, RemovalWish
+from appliance.workflows.node_remove import (
+    NodeRemoved,
+    NodeRemovePorts,
+    NodeRemoveRequest,
+    node_remove,
+    reset_inventory,
+)
+from tests import samples
+from tests.fakes import (
+    FakeArchive,
+    FakeClock,
+    FakeEmptying,
+    FakeEtcd,
+    FakeJournal,
+    FakeObserver,
+    FakeRack,
+    run,
+)
+
+
+@dataclass
+class Bench:
+    """An installed rack with everything a removal needs."""
+
+    masters: int = 1
+    sick: tuple[str, ...] = ()
+    answer: bool = True
+    rack: FakeRack = field(init=False)
+    etcd: FakeEtcd = field(init=False)
+    emptying: FakeEmptying = field(default_factory=FakeEmptying)
+    archive: FakeArchive = field(default_factory=FakeArchive)
+    journal: FakeJournal = field(default_factory=FakeJournal)
+
+    def __post_init__(self) -> None:
+        wish = samples.desired(samples.site(self.masters))
+        self.rack = FakeRack(wish)
+        self.rack.cluster = samples.cluster(wish)
+        self.rack.documents = {n.name: samples.converged(n, wish) for n in wish.site.nodes}
+        self.etcd = FakeEtcd(wish.site, self.sick)
+
+    @property
+    def steps(self) -> list[str]:
+        """What the journal has."""
+        return [record.step for record in self.journal.records]
+
+    def die(self, name: str) -> None:
+        """The machine is off, and the API has noticed."""
+        self.rack.faults[name] = Fault(name, f"{name}: no SSH", "ping")
+        self.member(name, ready=False)
+
+    def member(self, name: str, **changes: Any) -> None:
+        """Change a Node object."""
+        assert isinstance(self.rack.cluster, Cluster)
+        nodes = dict(self.rack.cluster.nodes)
+        nodes[name] = replace(nodes[name], **changes)
+        self.rack.cluster = replace(self.rack.cluster, nodes=nodes)
+
+    def remove(self, name: str, *, dry_run: bool = False, **wish: Any) -> NodeRemoved:
+        ports = NodeRemovePorts(
+            nodes=self.rack,
+            cluster=self.rack,
+            members=self.rack,
+            etcd=self.etcd,
+            emptying=self.emptying,
+            archive=self.archive,
+            playbooks=self.rack,
+            journal=self.journal,
+            clock=FakeClock(),
+            observer=FakeObserver(),
+            confirm=self.confirm,
+        )
+        text = self.archive.documents.get(f"members/{name}.json")
+        record = parse_record(text) if text else None
+        request = NodeRemoveRequest(
+            self.rack.wish.site,
+            RemovalWish(name, **wish),
+            run("node remove"),
+            record,
+            dry_run=dry_run,
+        )
+        return node_remove(request, ports)
+
+    def confirm(self, plan: RemovalPlan, forecast: tuple[str, ...]) -> bool:
+        assert plan.sentences()
+        assert bool(forecast) == plan.drain
+        return self.answer
+
+
+def test_a_worker_is_drained_recorded_emptied_and_forgotten_in_this_order() -> None:
+    bench = Bench()
+    bench.member("w2", labels={"run.ai/type": "dgx"}, taints=("a=b:NoSchedule",))
+    done = bench.remove("w2", reason="sold")
+    assert bench.steps == ["drain", "record", "node_reset", "node_object"]
+    assert bench.emptying.emptied == ["w2"]
+    assert bench.rack.deleted == ["w2"]
+    assert [(play.playbook, play.limit) for play in bench.rack.plays] == [("node_reset", ("w2",))]
+    record = parse_record(bench.archive.documents["members/w2.json"])
+    assert record.removed is not None
+    assert record.kept is not None
+    assert (record.removed.by, record.removed.reason) == ("ada@laptop", "sold")
+    assert (record.removed.serial, record.removed.reset) == ("SN-w2", True)
+    assert record.kept.labels == {"run.ai/type": "dgx"}
+    assert record.kept.taints == ("a=b:NoSchedule",)
+    assert (done.done, done.plan.to_clean) == (True, ())
+
+
+def test_a_second_run_finds_nothing_to_do() -> None:
+    bench = Bench()
+    bench.remove("w2")
+    records = len(bench.journal.records)
+    assert not bench.remove("w2").done
+    assert len(bench.journal.records) == records
+
+
+@pytest.mark.parametrize(
+    ("at", "then"),
+    [
+        ("node_reset", ["node_reset", "node_object"]),
+        ("delete", ["node_object"]),
+    ],
+)
+def test_a_removal_that_failed_goes_on_where_it_was(at: str, then: list[str]) -> None:
+    bench = Bench()
+    bench.rack.fail[at] = ClusterError("w2: the API went away")
+    with pytest.raises(ClusterError):
+        bench.remove("w2")
+    bench.rack.fail.clear()
+    before, emptied = len(bench.steps), len(bench.emptying.emptied)
+    bench.remove("w2")
+    assert [step for step in bench.steps[before:] if step != "drain"] == then
+    assert emptied == 1
+    assert "w2" not in bench.rack.cluster.nodes  # type: ignore[union-attr]
+
+
+def test_a_dead_worker_goes_too_and_what_must_be_cleaned_is_said() -> None:
+    bench = Bench()
+    bench.die("w2")
+    done = bench.remove("w2")
+    assert bench.steps == ["record", "node_object"]
+    assert bench.rack.plays == []
+    assert any("/etc/kubernetes" in thing for thing in done.plan.to_clean)
+    assert not any("etcd" in thing for thing in done.plan.to_clean)
+
+
+def test_a_node_that_is_ready_and_does_not_answer_is_not_dead() -> None:
+    bench = Bench()
+    bench.rack.faults["w2"] = Fault("w2", "w2: no SSH", "ping")
+    with pytest.raises(PreflightFailed, match="its Node is Ready"):
+        bench.remove("w2")
+    assert (bench.steps, bench.archive.documents) == ([], {})
+
+
+def test_another_machine_at_the_address_is_left_alone() -> None:
+    bench = Bench()
+    bench.member("w2", ready=False)
+    bench.rack.documents["w2"]["dmi"]["serial"] = "SN-x"
+    with pytest.raises(PreflightFailed, match="the old machine may come back"):
+        bench.remove("w2")
+    done = bench.remove("w2", sworn=True)
+    assert bench.rack.plays == []
+    assert "left alone" in done.plan.notices[0].text
+
+
+@pytest.mark.parametrize("name", ["cp2", "cp3"])
+def test_of_three_control_planes_one_may_go_and_etcd_lets_it_go_first(name: str) -> None:
+    bench = Bench(masters=3)
+    bench.remove(name)
+    assert bench.steps == ["drain", "record", "etcd", "node_reset", "node_object"]
+    assert bench.etcd.removed == [name]
+
+
+def test_a_dead_control_plane_must_never_start_its_etcd_again() -> None:
+    bench = Bench(masters=3, sick=("cp3",))
+    bench.die("cp3")
+    done = bench.remove("cp3")
+    assert bench.etcd.removed == ["cp3"]
+    assert any("/var/lib/etcd" in thing for thing in done.plan.to_clean)
+
+
+def test_a_quorum_is_never_given_away() -> None:
+    bench = Bench(masters=3, sick=("cp2",))
+    with pytest.raises(PreflightFailed) as refused:
+        bench.remove("cp3")
+    assert refused.value.message == (
+        "cp3: etcd: found 1 of the 2 members that would stay healthy (cp2 not), expected 2 "
+        "healthy ones, else etcd stands still without it"
+    )
+    assert (bench.steps, bench.etcd.removed) == ([], [])
+
+
+def test_without_an_etcd_that_answers_nothing_is_decided() -> None:
+    bench = Bench(masters=3)
+    bench.etcd.silent = {"cp1", "cp2"}
+    with pytest.raises(NodeUnreachable, match="no other control-plane node can say"):
+        bench.remove("cp3")
+
+
+@pytest.mark.parametrize(
+    ("masters", "words"),
+    [(1, "the only control-plane node"), (3, "the node that serves the bundle")],
+)
+def test_what_the_site_cannot_go_without_stays(masters: int, words: str) -> None:
+    with pytest.raises(PreflightFailed) as refused:
+        Bench(masters).remove("cp1")
+    assert words in " ".join((refused.value.message, *refused.value.details))
+
+
+def test_a_stateful_service_keeps_its_node_unless_it_is_said() -> None:
+    bench = Bench()
+    assert isinstance(bench.rack.cluster, Cluster)
+    roles = RolesView({}, None, (Anchored("StatefulSet", "runai", "db", "w2"),))
+    bench.rack.cluster = replace(bench.rack.cluster, roles=roles)
+    with pytest.raises(PreflightFailed, match="StatefulSet runai/db"):
+        bench.remove("w2")
+    assert bench.remove("w2", allow_move=True).done
+
+
+def test_pods_that_stay_stop_it_before_anything_is_written() -> None:
+    bench = Bench()
+    bench.emptying.stuck = StepNotProven("w2: a budget")
+    with pytest.raises(StepNotProven):
+        bench.remove("w2")
+    assert (bench.archive.documents, bench.rack.deleted) == ({}, [])
+
+
+def test_a_machine_that_is_not_empty_afterwards_is_told() -> None:
+    bench = Bench()
+    bench.rack.without_effect.add("node_reset")
+    with pytest.raises(StepNotProven, match="it still has its identity as a member"):
+        bench.remove("w2")
+    assert bench.rack.deleted == []
+
+
+def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
+    bench = Bench(answer=False)
+    assert not bench.remove("w2", dry_run=True).done
+    with pytest.raises(Refused, match="not confirmed"):
+        bench.remove("w2")
+    with pytest.raises(Refused, match="no such member"):
+        bench.remove("w9")
+    bench.rack.cluster = Unreachable("no route")
+    with pytest.raises(NodeUnreachable, match="no route"):
+        bench.remove("w2")
+    assert (bench.steps, bench.rack.plays, bench.archive.documents) == ([], [], {})
+
+
+def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
+    site = samples.site()
+    found: Any = reset_inventory(site, site.node("w2"))
+    assert found["all"]["hosts"] == {"w2": {"ansible_host": "198.18.7.22"}}
+    assert found["all"]["vars"]["node_reset_users"] == ["ubuntu"]
