@@ -115,7 +115,7 @@ def test_a_silent_sshd_is_not_taken_for_a_node_that_is_off() -> None:
     def refuse(_node: object) -> None:
         raise NodeUnreachable("w1: no answer on port 22")
 
-    bench.power.shut_down = refuse  # type: ignore[method-assign]
+    bench.power.shut_down = refuse  # type: ignore[method-assign,assignment]
     with pytest.raises(NodeUnreachable):
         bench.maintain(shutdown=True)
     assert phase(bench) == "shutdown"
