@@ -178,6 +178,16 @@ class FakeJournal:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.begun = 0
+        self.notes: tuple[str, ...] = ()
+        self.refuse: ApplianceError | None = None
+
+    def begin(self) -> tuple[str, ...]:
+        self.begun += 1
+        if self.refuse:
+            raise self.refuse
+        notes, self.notes = self.notes, ()
+        return notes
 
     def append(self, record: Record) -> None:
         self.records.append(record)
@@ -205,6 +215,9 @@ class FakeArchive:
     def names(self, folder: str) -> tuple[str, ...]:
         self._require()
         return tuple(sorted(name for name in self.documents if name.startswith(f"{folder}/")))
+
+    def everything(self, folder: str) -> dict[str, str]:
+        return {name: self.documents[name] for name in self.names(folder)}
 
     def _require(self) -> None:
         if self.away:

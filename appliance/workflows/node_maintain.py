@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import (
     ApplianceError,
     Interrupted,
+    LeaseLost,
     NodeUnreachable,
     PreflightFailed,
     Refused,
@@ -107,7 +108,8 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
         PreflightFailed: it would be an outage; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over; what we changed was left as it is.
         StepNotProven: a pod stays; what we changed was restored.
         ClusterError: the API refused; what we changed was restored, or is named.
     """
@@ -201,11 +203,17 @@ class _Run:
         )
 
     def carry_out(self) -> Maintained:
+        self._recorder.begin()
         if not self._request.lost and not self._taken_up:
             self._photograph()
         try:
             if not self._only_off:
                 self._empty()
+        except LeaseLost as lease:
+            # Another command may be at work on the very node: what we did is not ours to undo now.
+            undo = f"{self._name} was left as it is: appliance node return {self._name}"
+            lease.details = (*lease.details, undo)
+            raise
         except (ApplianceError, KeyboardInterrupt) as stopped:
             error = _as_error(stopped)
             self._restore(error)
@@ -227,6 +235,7 @@ class _Run:
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> float:
         step = f"maintain: {name}"
+        self._recorder.begin()
         self._ports.observer.step_started(step, (self._name,))
         evidence = None
         try:

@@ -176,6 +176,7 @@ class _Removal:
 
     def carry_out(self, plan: RemovalPlan) -> None:
         ports, name = self._ports, self._node.name
+        self._recorder.begin()
         if plan.drain:
             with self._step("drain", "its pods move away"):
                 ports.emptying.empty(name)
@@ -262,6 +263,7 @@ class _Removal:
     @contextmanager
     def _step(self, name: str, why: str) -> Iterator[None]:
         observer, evidence = self._ports.observer, Evidence()
+        self._recorder.begin()
         observer.step_started(name, (self._node.name,))
         try:
             with self._recorder.step(
