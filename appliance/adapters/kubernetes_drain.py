@@ -205,14 +205,18 @@ class KubernetesDrain:
             return function(*words, _request_timeout=TIMEOUT)
         except ApiException as error:
             if error.status == 409:
-                raise _Conflict from error
+                what = str(function.__name__).replace("_", " ")
+                raise _Conflict(
+                    f"{what} failed: others changed it meanwhile",
+                    hint="the same command goes on from here",
+                ) from error
             raise _refused(str(function.__name__).replace("_", " "), error) from error
         except (HTTPError, OSError) as error:
             self.close()
             raise _refused(str(function.__name__).replace("_", " "), error) from error
 
 
-class _Conflict(Exception):
+class _Conflict(ClusterError):
     """Somebody else changed the object since it was read."""
 
 

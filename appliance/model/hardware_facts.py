@@ -107,8 +107,7 @@ def _number(text: str) -> float:
 
 def _facts(photo: Photograph) -> Iterator[tuple[str, str]]:
     yield "machine", photo.serial or ""
-    for dimm in photo.items("memory.dimms"):
-        yield f"dimm:{dimm.get('locator')}", _dimm(dimm)
+    yield from _dimms(photo)
     for disk in photo.items("disks"):
         if disk.get("transport") not in REMOVABLE:
             yield f"disk:{_disk_name(disk)}", _disk(disk)
@@ -119,6 +118,16 @@ def _facts(photo: Photograph) -> Iterator[tuple[str, str]]:
     for system in photo.items("filesystems"):
         yield f"mount:{system.get('mount')}", f"{system.get('device')} {system.get('fstype')}"
     yield "clock", _clock(photo)
+
+
+def _dimms(photo: Photograph) -> Iterator[tuple[str, str]]:
+    """Modules by slot; firmware that calls several slots alike gets them numbered."""
+    seen: dict[str, int] = {}
+    for dimm in photo.items("memory.dimms"):
+        slot = "_".join(str(dimm.get("locator") or "unnamed").split())
+        seen[slot] = seen.get(slot, 0) + 1
+        number = f".{seen[slot]}" if seen[slot] > 1 else ""
+        yield f"dimm:{slot}{number}", _dimm(dimm)
 
 
 def _dimm(dimm: Mapping[str, Any]) -> str:

@@ -151,3 +151,17 @@ def test_a_clock_is_compared_with_ours(off: float, said: list[str]) -> None:
 def test_identity_is_what_belongs_to_the_machine() -> None:
     kinds = {name.partition(":")[0] for name in hardware_facts(Photograph(machine()), IDENTITY)}
     assert kinds == {"machine", "dimm", "disk", "nic", "gpu", "uuid"}
+
+
+@pytest.mark.parametrize("locator", ["DIMM 0", None])
+def test_slots_that_firmware_calls_alike_are_told_apart(locator: str | None) -> None:
+    """With one name for two modules, the loss of one of them would go unseen."""
+    document = machine()
+    for dimm in document["memory"]["dimms"]:
+        dimm["locator"] = locator
+    fewer = copy.deepcopy(document)
+    del fewer["memory"]["dimms"][1]
+    slot = "DIMM_0" if locator else "unnamed"
+    assert [d.sentence() for d in compare(facts(document), facts(fewer))] == [
+        f"dimm:{slot}.2: found none, expected 32 GiB 3200 MT/s serial D-B1"
+    ]
