@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.loss_view import find_losses, losses_as_json, show_losses
 from appliance.cli.options import output_option, site_option
 from appliance.cli.render import print_json
 from appliance.cli.status_view import faults_of, show_status, status_as_json
@@ -27,16 +28,20 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
     \b
     - every node is looked at once, over SSH; nodes that do not answer are shown, too
     - the cluster is asked through the control plane
+    - a lost node is named: since when, what is stuck on it, which services have no copy left
     - stand-ins of a lab are named, those in the bundle too
 
     Example: appliance status --site inventories/rack7
     """
     connected = app.connect(site)
     observed, look, plan = connected.look()
+    lost = find_losses(connected, observed, look)
     if output == "json":
-        print_json(status_as_json(connected.site, observed, look, plan, connected.wish.manifest))
+        found = status_as_json(connected.site, observed, look, plan, connected.wish.manifest)
+        print_json({**found, "lost": losses_as_json(lost)})
     else:
         show_status(connected.site, observed, look, plan, connected.wish.manifest)
+        show_losses(lost)
     faults = faults_of(look, plan)
     if exit_code and faults:
         raise NotHealthy(
