@@ -13,7 +13,10 @@ from typing import Any
 from appliance.adapters.lab_vendor_bundle import Ingredients, StandinImage, write_vendor_bundle
 from appliance.model.vendor_bundle import Chart, Contents, Image, VendorBundle
 
-NAMES = ("backend-standin", "postgresql-standin", "agent-standin", "scheduler-standin")
+NAMES = (
+    *("backend-standin", "postgresql-standin", "agent-standin"),
+    *("scheduler-standin", "scheduler-controller-standin"),
+)
 
 
 GB = 1_000_000_000

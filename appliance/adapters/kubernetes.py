@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from appliance.adapters.kubernetes_gpu import read_gpu_stack, whole_gpus
+from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack, whole_gpus
+from appliance.adapters.kubernetes_lost import read_lost
 from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
 from appliance.adapters.kubernetes_surroundings import read_surroundings
@@ -85,15 +86,20 @@ class KubernetesApi:
         from appliance.adapters.kubernetes_roles import read_roles
 
         settings = self._site.settings
+        away = {n.name: n.ready_since for n in cluster.nodes.values() if not n.ready}
+        if away:
+            cluster = replace(cluster, lost=read_lost(client, _call, away))
         if settings.nfs is not None:
             cluster = replace(cluster, storage=read_storage(client, _call))
         if settings.gpu is None and settings.runai is None:
             return cluster
-        releases = read_releases(client, _call)
+        releases, operators = read_releases(client, _call), read_gpu_operators(client, _call)
+        stack = read_gpu_stack(client, _call, _pod, operators) if settings.gpu else None
         return replace(
             cluster,
             releases=releases,
-            gpu_stack=read_gpu_stack(client, _call, _pod) if settings.gpu else None,
+            gpu_stack=stack,
+            gpu_operators=operators,
             surroundings=read_surroundings(client, _call, releases) if settings.runai else None,
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
             roles=read_roles(client, _call) if settings.runai else None,
@@ -327,6 +333,7 @@ def _node(node: Any) -> ClusterNode:
         name=node.metadata.name,
         ready=ready is not None and ready.status == "True",
         not_ready_reason="" if ready is None else f"{ready.reason}: {ready.message}",
+        ready_since=_iso(ready.last_transition_time) if ready else None,
         version=node.status.node_info.kubelet_version,
         internal_ip=next(
             (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
@@ -340,9 +347,14 @@ def _node(node: Any) -> ClusterNode:
         pod_cidr=node.spec.pod_cidr,
         network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
         labels=labels,
+        annotations=node.metadata.annotations or {},
         allocatable_gpus=whole_gpus(node.status.allocatable),
         gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
     )
+
+
+def _iso(moment: Any) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None
 
 
 def _pod(pod: Any) -> SystemPod:

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from appliance.model.cluster import GpuStack, SystemPod
+from appliance.model.cluster import GpuOperator, GpuStack, SystemPod
 from appliance.model.gpu import NAMESPACE, RELEASE, RESOURCE
 
 Call = Callable[..., Any]
+# What the chart labels the operator's Deployment with, in whichever namespace it is.
+COMPONENT, VERSION = "app.kubernetes.io/component", "app.kubernetes.io/version"
+RELEASE_NAME = "meta.helm.sh/release-name"
 POLICIES = ("nvidia.com", "v1", "clusterpolicies")
 
 
-def read_gpu_stack(client: Any, call: Call, pod: Callable[[Any], SystemPod]) -> GpuStack:
+def read_gpu_operators(client: Any, call: Call) -> tuple[GpuOperator, ...]:
+    """Every GPU Operator of the cluster, whoever installed it; ``call`` makes one request."""
+    from kubernetes.client import AppsV1Api
+
+    listed = call(AppsV1Api(client).list_deployment_for_all_namespaces).items
+    return tuple(
+        operator_of(item.metadata)
+        for item in listed
+        if item.metadata.name == RELEASE or (item.metadata.labels or {}).get(COMPONENT) == RELEASE
+    )
+
+
+def read_gpu_stack(
+    client: Any,
+    call: Call,
+    pod: Callable[[Any], SystemPod],
+    operators: Iterable[GpuOperator],
+) -> GpuStack:
     """The operator's word, and its pods.
 
     Args:
         client: of the API.
         call: makes one request.
         pod: reads one pod.
+        operators: every one of the cluster.
     """
-    from kubernetes.client import AppsV1Api, CoreV1Api, CustomObjectsApi
+    from kubernetes.client import CoreV1Api, CustomObjectsApi
 
     policies = call(_Policies(CustomObjectsApi(client)))
-    deployments = call(AppsV1Api(client).list_namespaced_deployment, NAMESPACE).items
     pods = call(CoreV1Api(client).list_namespaced_pod, NAMESPACE).items
     return GpuStack(
         state=state_of(policies),
-        version=next((_version(d) for d in deployments if d.metadata.name == RELEASE), None),
+        version=next((one.version for one in operators if one.namespace == NAMESPACE), None),
         pods=tuple(pod(item) for item in pods),
     )
 
@@ -60,9 +80,14 @@ def state_of(policies: list[Mapping[str, Any]]) -> str | None:
     return str((policies[0].get("status") or {}).get("state") or "unknown")
 
 
-def _version(deployment: Any) -> str | None:
-    version = (deployment.metadata.labels or {}).get("app.kubernetes.io/version")
-    return version.removeprefix("v") if version else None
+def operator_of(metadata: Any) -> GpuOperator:
+    """An operator by its Deployment's metadata."""
+    version = (metadata.labels or {}).get(VERSION)
+    return GpuOperator(
+        metadata.namespace,
+        (metadata.annotations or {}).get(RELEASE_NAME),
+        version.removeprefix("v") if version else None,
+    )
 
 
 def whole_gpus(allocatable: Mapping[str, str] | None) -> int:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from appliance.adapters.bundle_directory import BundleDirectory
     from appliance.adapters.journal import FileJournal
     from appliance.adapters.kubernetes import KubernetesApi
+    from appliance.adapters.kubernetes_drain import KubernetesDrain
+    from appliance.adapters.power import SshPower
     from appliance.adapters.ssh import SshNodes
     from appliance.model.desired import Desired
     from appliance.model.node_roles import RoleRequest, RolesPlan
@@ -75,7 +77,7 @@ class Connected:
             return found
         from appliance.cli.health_parts import before_runai
 
-        return (*found, *before_runai(desired, observed))
+        return (*found, *before_runai(desired, observed, found))
 
     @cached_property
     def wish(self) -> Desired:
@@ -140,6 +142,23 @@ class Connected:
         from appliance.adapters.journal import journal_of
 
         return journal_of(self.site.directory)
+
+    @property
+    def clock(self) -> SystemClock:
+        """Real time."""
+        return SystemClock()
+
+    def drain(self) -> KubernetesDrain:
+        """Emptying nodes; to be closed."""
+        from appliance.adapters.kubernetes_drain import KubernetesDrain
+
+        return KubernetesDrain(self.cluster)
+
+    def power(self) -> SshPower:
+        """The nodes' power."""
+        from appliance.adapters.power import SshPower
+
+        return SshPower(self.site, self.nodes)
 
     @cached_property
     def archive(self) -> ControlPlaneArchive:

@@ -6,9 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
-from appliance.model.health import Facts, before_change
+from appliance.model.health import Facts, before_change, without_echoes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from appliance.cli.connected import Connected
     from appliance.model.desired import Desired
     from appliance.model.observation import Look, PodView
@@ -19,18 +21,21 @@ if TYPE_CHECKING:
 BUSYBOX = "busybox:"
 
 
-def before_runai(desired: Desired, observed: Observed) -> tuple[Finding, ...]:
-    """What a plan has to say of Run:ai before the first change."""
+def before_runai(
+    desired: Desired, observed: Observed, found: Sequence[Finding] = ()
+) -> tuple[Finding, ...]:
+    """What a plan has to say of Run:ai before the first change, beside what preflight found."""
     from appliance.adapters.backend_certificate import read_backend_certificate
     from appliance.adapters.control_host import resolve
 
-    return before_change(
+    told = before_change(
         desired,
         observed,
         certificate=read_backend_certificate(desired.site),
         control_host=resolve([desired.site.runai_domain]),
         clock=time.time(),
     )
+    return without_echoes(told, found)
 
 
 def require_runai(site: Site) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli import node_maintain
 from appliance.cli.confirm import confirmed
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
@@ -32,6 +33,10 @@ move_option = click.option(
 @click.group()
 def node() -> None:
     """Look after single nodes."""
+
+
+node.add_command(node_maintain.maintain)
+node.add_command(node_maintain.return_)
 
 
 @node.group()

@@ -40,8 +40,8 @@ class PlainProgress:
         """A step begins."""
         self._changes.clear()
         self._waiting = ""
-        summary = BY_NAME[step].summary if step in BY_NAME else step
-        self.note(f"{step}: {summary}: {', '.join(nodes)}")
+        summary = f"{BY_NAME[step].summary}: " if step in BY_NAME else ""
+        self.note(f"{step}: {summary}{', '.join(nodes)}")
 
     def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
         """Only changes are worth a line."""
@@ -66,16 +66,20 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A table of steps that redraws itself: state, nodes, what is going on, elapsed, left."""
+    """A table of steps that redraws itself: state, nodes, what is going on, elapsed, left.
 
-    def __init__(self) -> None:
+    Nothing is drawn before the first step, so that a question can be asked on the same terminal.
+    """
+
+    def __init__(self, title: str = "appliance install") -> None:
+        self._title = title
         self._start = time.monotonic()
         self._rows: dict[str, dict[str, str]] = {}
         self._started: dict[str, float] = {}
         self._durations: Mapping[str, float] = {}
         self._tasks: dict[str, str] = {}
         self._notes: list[str] = []
-        self.live: Live | None = None
+        self._live: Live | None = None
 
     def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
         """Show every step as waiting."""
@@ -118,15 +122,38 @@ class LiveProgress:
         self._draw()
 
     def _draw(self) -> None:
-        if self.live is not None:
-            self.live.update(self.table(), refresh=True)
+        if self._live is None and self._rows:
+            self._live = self._begin()
+        if self._live is not None:
+            self._live.update(self.table(), refresh=True)
+        elif self._notes:
+            click.echo(self._notes[-1], err=True)
+
+    def _begin(self) -> Live:
+        from rich.console import Console
+        from rich.live import Live
+
+        live = Live(
+            self.table(),
+            console=Console(stderr=True),
+            refresh_per_second=4,
+            get_renderable=self.table,
+        )
+        live.start(refresh=True)
+        return live
+
+    def end(self) -> None:
+        """Leave the last picture on the terminal."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def table(self) -> Table:
         """The picture: one row a step, then what the running step's nodes do."""
         from rich.table import Table
 
         elapsed = time.monotonic() - self._start
-        table = Table(title=f"appliance install   {elapsed:.0f} s{self._left()}", expand=True)
+        table = Table(title=f"{self._title}   {elapsed:.0f} s{self._left()}", expand=True)
         for name, ratio in (("step", 2), ("state", 1), ("nodes", 3), ("now", 6), ("took", 1)):
             table.add_column(name, ratio=ratio, overflow="ellipsis", no_wrap=True)
         colours = {"proven": "green", "failed": "red", "running": "cyan", "proving": "yellow"}
@@ -161,20 +188,13 @@ class LiveProgress:
 
 
 @contextmanager
-def progress(*, plain: bool = False) -> Iterator[Observer]:
+def progress(*, plain: bool = False, title: str = "appliance install") -> Iterator[Observer]:
     """The display that fits where stderr goes."""
     if plain or not sys.stderr.isatty():
         yield PlainProgress()
         return
-    from rich.console import Console
-    from rich.live import Live
-
-    display = LiveProgress()
-    with Live(
-        display.table(),
-        console=Console(stderr=True),
-        refresh_per_second=4,
-        get_renderable=display.table,
-    ) as live:
-        display.live = live
+    display = LiveProgress(title)
+    try:
         yield display
+    finally:
+        display.end()

@@ -8,8 +8,9 @@ import click
 
 from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
-from appliance.model.cluster import Cluster, NoCluster
+from appliance.model.cluster import Cluster, LostNode, NoCluster
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.maintenance import maintenance_of
 from appliance.model.shared_storage import GB, export_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def show_status(
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, observed) for node in site.nodes]
     print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
-    click.echo("\n".join(_sentences(site, observed)))
+    click.echo("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
     _show_standins(standins(observed), bundle)
     for fault in look.faults if look else ():
         click.echo(f"unreachable: {fault.reason}")
@@ -94,6 +95,40 @@ def storage_sentence(site: Site, observed: Observed) -> str | None:
     )
 
 
+def life_sentences(observed: Observed) -> list[str]:
+    """Nodes in maintenance, and nodes that were lost: one sentence each, then what is stuck."""
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        return []
+    said = []
+    for name, node in sorted(cluster.nodes.items()):
+        mark = maintenance_of(node.annotations)
+        if mark is not None:
+            said.append(f"{name}: {mark.sentence()}")
+            if mark.is_under_way:
+                said.append(
+                    f"   at work, or stopped at {mark.phase}: go on by appliance node maintain "
+                    f"{name}, or undo it by appliance node return {name}"
+                )
+        lost = cluster.lost.get(name)
+        if lost is not None:
+            said += _lost_sentences(name, lost, planned=mark is not None)
+    return said
+
+
+def _lost_sentences(name: str, lost: LostNode, *, planned: bool) -> list[str]:
+    said = [f"{name}: lost since {lost.since or 'nobody knows when'}"] if not planned else []
+    if lost.services:
+        said.append(f"   without a copy: {', '.join(lost.services)}")
+    if lost.terminating:
+        said.append(f"   stuck in Terminating: {', '.join(lost.terminating)}")
+    if lost.volumes:
+        said.append(f"   volumes held there: {', '.join(lost.volumes)}")
+    if not planned:
+        said.append(f"   hint: appliance node maintain {name} --lost moves its jobs elsewhere")
+    return said
+
+
 def standins(observed: Observed) -> dict[str, list[str]]:
     """Node -> what on it only plays a part, e.g. ``dmi``."""
     return {
@@ -126,6 +161,7 @@ def status_as_json(
         "cluster": cluster_sentence(observed),
         "storage": storage_sentence(site, observed),
         "nodes": [dict(zip(keys, _row(node, observed), strict=True)) for node in site.nodes],
+        "life": life_sentences(observed),
         "standins": standins(observed),
         "bundle_standins": list(bundle.standins) if bundle else [],
         "unreachable": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults],
@@ -154,15 +190,19 @@ def _row(node: Node, observed: Observed) -> list[str]:
 
 
 def _state(node: Node, observed: Observed) -> str:
-    if node.name not in observed.photographs:
-        return "unreachable"
     cluster = observed.cluster
+    if node.name not in observed.photographs:
+        known = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+        planned = known is not None and maintenance_of(known.annotations) is not None
+        return "in maintenance" if planned else "unreachable"
     if not node.in_cluster:
         return "outside the cluster"
     member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
     if member is None:
         return "bare" if CONTROL_PLANE not in node.groups or isinstance(cluster, NoCluster) else "?"
     state = "Ready" if member.ready else "NotReady"
+    if maintenance_of(member.annotations) is not None:
+        return f"{state}, in maintenance"
     return f"{state}, cordoned" if member.unschedulable else state
 
 

@@ -14,6 +14,7 @@ from appliance.model.groups import GPU_WORKERS
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundledArtifact, BundleManifest
+    from appliance.model.cluster import ClusterState, GpuOperator
     from appliance.model.desired import Desired
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node, Site
@@ -60,6 +61,23 @@ _MASTER_TAINT: Final = {
 def is_refused(version: str) -> bool:
     """Whether Run:ai does not take this version of the operator."""
     return ".".join(version.removeprefix("v").split(".")[:2]) in REFUSED_VERSIONS
+
+
+def refused_operators(cluster: ClusterState) -> tuple[GpuOperator, ...]:
+    """The operators of the cluster that Run:ai does not take, in any namespace."""
+    operators = getattr(cluster, "gpu_operators", ())
+    return tuple(one for one in operators if one.version and is_refused(one.version))
+
+
+def refusal_of(operator: GpuOperator) -> tuple[str, str, str]:
+    """What is seen of an operator that Run:ai does not take, what is expected, the next command."""
+    name = operator.release or RELEASE
+    return (
+        f"GPU Operator {operator.version} in namespace {operator.namespace}",
+        f"none, or one that Run:ai takes: {REFUSED_BECAUSE}",
+        f"take it out: helm uninstall {name} --namespace {operator.namespace} --wait, and "
+        "kubectl delete crd clusterpolicies.nvidia.com; then the same command again",
+    )
 
 
 def gpu_nodes(site: Site) -> tuple[Node, ...]:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.maintenance import TAINT, Maintenance, maintenance_of
+
 if TYPE_CHECKING:
+    from appliance.model.drain import Budget, NodeView, PodOnNode
     from appliance.model.photograph import Photograph
 
 
@@ -30,6 +33,37 @@ class Look:
 
     photographs: Mapping[str, Photograph]
     faults: tuple[Fault, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class DrainView:
+    """A node and what has to do with emptying it, at one moment.
+
+    Attributes:
+        taints: ``key=value:effect`` strings.
+        pods: those on the node.
+        budgets: of the whole cluster.
+        nodes: every node of the cluster, this one included.
+    """
+
+    node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    unschedulable: bool = False
+    taints: tuple[str, ...] = ()
+    ready: bool = True
+    pods: tuple[PodOnNode, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+
+    @property
+    def tainted(self) -> bool:
+        """Whether the drain taint is there, whoever put it there."""
+        return TAINT in self.taints
+
+    @property
+    def maintenance(self) -> Maintenance | None:
+        """What our annotation says."""
+        return maintenance_of(self.annotations)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from .source import Source
 FOLDERS = (
     "/", "/var", "/var/lib/docker", "/var/lib/kubelet", "/var/lib/etcd",
     "/var/lib/appliance", "/var/lib/docker-registry", "/var/lib/containerd", "/boot",
+    "/var/lib/appliance/runai",
 )  # fmt: skip
 PSEUDO = {
     "proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue", "tracefs", "debugfs", "securityfs",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import StepNotProven
 from appliance.model.cluster import Cluster
 from appliance.model.gpu import gpu_nodes, gpus_on_pci
+from appliance.model.proof_image import CUDA, proof_image
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -28,22 +29,20 @@ if TYPE_CHECKING:
             """Sees progress."""
 
 
-IMAGE = "cuda"
-
-
 def prove_gpus(planned: PlannedStep, desired: Desired, observed: Observed, ports: Ports) -> None:
     """Have every node of the step that offers GPUs proved by a pod.
 
     Raises:
         StepNotProven: a pod did not see what it was given.
     """
-    image = _image(desired, observed)
+    site = desired.site
+    image = proof_image(site, observed.photographs[site.services_node.name], CUDA)
     cluster = observed.cluster
     if not isinstance(cluster, Cluster) or image is None:
         return
     nodes = [
         node.name
-        for node in gpu_nodes(desired.site)
+        for node in gpu_nodes(site)
         if node.name in planned.nodes
         and node.name in observed.photographs
         and gpus_on_pci(observed.photographs[node.name])
@@ -62,13 +61,3 @@ def prove_gpus(planned: PlannedStep, desired: Desired, observed: Observed, ports
             hint="kubectl -n gpu-operator get pods -o wide; then run the same command again",
             details=sentences[1:],
         )
-
-
-def _image(desired: Desired, observed: Observed) -> str | None:
-    """The CUDA base image as the registry in custody holds it, by digest."""
-    site = desired.site
-    held = observed.photographs[site.services_node.name].at("registry.images") or {}
-    for image, digest in held.items():
-        if image.startswith(f"{IMAGE}:"):
-            return f"{site.settings.registry}/{IMAGE}@{digest}"
-    return None

@@ -6,7 +6,7 @@ the plan follows from what is observed, not from what was recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
 from appliance.model.planner import Scope, choose, unmet
+from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
@@ -304,7 +305,8 @@ class _Run:
 
     def _prove_by_pods(self, planned: PlannedStep) -> None:
         cluster = self._observed.cluster
-        image = self._proof_image()
+        services = self._observed.photographs[self._request.desired.site.services_node.name]
+        image = proof_image(self._request.desired.site, services, BUSYBOX)
         if not isinstance(cluster, Cluster) or image is None:
             return
         ready = tuple(sorted(name for name, node in cluster.nodes.items() if node.ready))
@@ -318,17 +320,6 @@ class _Run:
                 hint="is UDP 8472 open between the nodes? Then run the same command again",
                 details=faults[1:],
             )
-
-    def _proof_image(self) -> str | None:
-        """Busybox as the registry in custody holds it, by digest."""
-        site = self._request.desired.site
-        held: Mapping[str, str] = (
-            self._observed.photographs[site.services_node.name].at("registry.images") or {}
-        )
-        for image, digest in held.items():
-            if image.startswith("busybox:"):
-                return f"{site.settings.registry}/busybox@{digest}"
-        return None
 
 
 def _digests(observed: Observed, nodes: tuple[str, ...]) -> dict[str, str]:

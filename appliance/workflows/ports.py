@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from appliance.model.authority import Authority
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterState
+    from appliance.model.drain import PodOnNode
     from appliance.model.journal import Record
+    from appliance.model.maintenance import Maintenance
     from appliance.model.node_roles import RolesPlan, RolesView
-    from appliance.model.observation import GpuProof, Look, Play
+    from appliance.model.observation import DrainView, GpuProof, Look, Play
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.runai_cli import CliWish, Jumpbox
@@ -107,6 +109,61 @@ class JournalPort(Protocol):
 
     def durations(self) -> dict[str, float]:
         """Step -> seconds its last proven run took."""
+
+
+class Drain(Protocol):
+    """One node's pods and marks."""
+
+    def view(self, node: str) -> DrainView:
+        """Everything that a forecast asks.
+
+        Raises:
+            NodeUnreachable: no API server answers.
+            ClusterError: the API refused, or knows no such node.
+        """
+
+    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:
+        """Write our annotation, and the cordon with it, in one request.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def clear(self, node: str, *, uncordon: bool) -> None:
+        """Take our annotation away, and the cordon with it, in one request.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def taint(self, node: str, *, on: bool) -> None:
+        """Add the drain taint or take it away.
+
+        Raises:
+            ClusterError: the API refused.
+        """
+
+    def evict(self, pod: PodOnNode) -> str:
+        """Ask once for a pod's eviction; why it was not granted, or an empty string.
+
+        Raises:
+            ClusterError: the API refused for another reason than a budget.
+        """
+
+
+class Power(Protocol):
+    """A node's power, by SSH."""
+
+    def shut_down(self, node: Node) -> None:
+        """Ask the node to power off cleanly.
+
+        Raises:
+            NodeUnreachable: it does not answer.
+            ClusterError: it refused.
+        """
+
+    def answers(self, node: Node) -> bool:
+        """Whether its SSH port takes a connection."""
 
 
 class Archive(Protocol):

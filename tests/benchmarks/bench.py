@@ -12,19 +12,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from appliance.adapters.bundle_directory import BundleDirectory
 from appliance.adapters.site_files import load_site
 from appliance.model.site import Site
-from tests.benchmarks.measured import Measured, measure, nodes_cpu_seconds
+from tests.benchmarks import with_runai
+from tests.benchmarks.labs import Lab, Result, appliance, node_cpu, steps_of
+from tests.benchmarks.measured import MIB, basics, measure, median
 from tests.vendor_bundles import tiny_bundle, with_hole
 
 HERE = Path(__file__).resolve().parent
-MIB = 1024 * 1024
 TARGETS = {
     "install ÷ floor": 1.5,
     "second run, seconds": 5.0,
@@ -32,48 +31,13 @@ TARGETS = {
     "control process, MiB": 200.0,
     "bundle verify ÷ sha256sum": 1.2,
     "vendor bundle of 20 GB, MiB": 250.0,
+    "Run:ai's steps ÷ floor": 1.3,
+    "second run with Run:ai, seconds": 8.0,
+    "registry again, seconds": 3.0,
+    "20 GB streamed, MiB": 250.0,
     "warm lab up, seconds": 180.0,
     "cold lab up, seconds": 1200.0,
 }
-Result = dict[str, Any]
-
-
-def appliance(*words: str) -> list[str]:
-    return [sys.executable, "-m", "appliance", *words]
-
-
-class Lab:
-    """One lab's name, and labs made under it one after the other, each with a new site."""
-
-    def __init__(self, name: str, bundle: Path, folder: Path) -> None:
-        self.name = name
-        self.bundle = bundle
-        self._folder = folder
-        self._count = 0
-
-    def up(self, *words: str, environment: dict[str, str] | None = None) -> tuple[Path, Measured]:
-        """Take what is there down, and bring it up anew; what ``lab up`` took is measured."""
-        self.down()
-        self._count += 1
-        site = self._folder / f"site-{self._count}"
-        argv = appliance("lab", "up", "--name", self.name, "--site", str(site), "--yes", *words)
-        if environment is None:
-            argv += ["--bundle", str(self.bundle)]
-        return site, measure(argv, environment=environment)
-
-    def down(self) -> None:
-        measure(appliance("lab", "down", "--name", self.name, "--yes"))
-
-
-@contextmanager
-def node_cpu(site: Site, result: Result) -> Iterator[None]:
-    """Add to the result what the nodes' processors did in between."""
-    names = [node.name for node in site.nodes]
-    before = nodes_cpu_seconds(names)
-    yield
-    after = nodes_cpu_seconds(names)
-    if before is not None and after is not None:
-        result["nodes_cpu_seconds"] = round(after - before, 1)
 
 
 def floor(lab: Lab) -> Result:
@@ -86,7 +50,7 @@ def floor(lab: Lab) -> Result:
             [str(HERE / "floor" / "floor.sh")], environment=_floor_environment(site, lab)
         )
     lines = [line.partition(" ") for line in done.output.splitlines()]
-    return result | _basics(done) | {"done_after": {what: float(at) for at, _, what in lines}}
+    return result | basics(done) | {"done_after": {what: float(at) for at, _, what in lines}}
 
 
 def _floor_environment(site: Site, lab: Lab) -> dict[str, str]:
@@ -122,25 +86,20 @@ def install(lab: Lab) -> Result:
     result: Result = {}
     with node_cpu(site, result):
         done = measure(command, whole=True)
-    result |= _basics(done)
+    result |= basics(done)
     result["control_process_mib"] = round(done.peak_bytes / MIB, 1)
     result["with_children_mib"] = round(done.tree_peak_bytes / MIB, 1)
-    result["steps"] = _steps(directory)
+    result["steps"] = steps_of(directory)
     again = [measure(command) for _ in range(3)]
-    result["second_run_seconds"] = _median(done.seconds for done in again)
-    result["second_run_steps"] = len(_steps(directory)) - len(result["steps"])
+    result["second_run_seconds"] = median(done.seconds for done in again)
+    result["second_run_steps"] = len(steps_of(directory)) - len(result["steps"])
     return result
-
-
-def _steps(site: Path) -> dict[str, float]:
-    told = measure(appliance("history", "--site", str(site), "--output", "json"))
-    return {record["step"]: record["took_seconds"] for record in json.loads(told.output)}
 
 
 def help_page() -> Result:
     """How long a person waits for the list of commands."""
     runs = [measure(appliance("--help")) for _ in range(9)]
-    return {"seconds": _median(done.seconds for done in runs)}
+    return {"seconds": median(done.seconds for done in runs)}
 
 
 def verify(bundle: Path) -> Result:
@@ -153,10 +112,10 @@ def verify(bundle: Path) -> Result:
         ours = appliance("bundle", "verify", str(bundle))
         measure(plain)
         pairs = [(measure(ours), measure(plain)) for _ in range(3)]
-    ratio = _median(mine.seconds / other.seconds for mine, other in pairs)
+    ratio = median(mine.seconds / other.seconds for mine, other in pairs)
     return {
-        "verify_seconds": _median(mine.seconds for mine, _ in pairs),
-        "sha256sum_seconds": _median(other.seconds for _, other in pairs),
+        "verify_seconds": median(mine.seconds for mine, _ in pairs),
+        "sha256sum_seconds": median(other.seconds for _, other in pairs),
         "ratio": ratio,
     }
 
@@ -173,7 +132,7 @@ def vendor(folder: Path) -> Result:
 def lab_up(lab: Lab) -> Result:
     """The first command of the README once the cache is filled."""
     _, done = lab.up()
-    return _basics(done) | {"parts": _parts(done.output)}
+    return basics(done) | {"parts": _parts(done.output)}
 
 
 def cold_lab_up(lab: Lab, folder: Path) -> Result:
@@ -187,7 +146,7 @@ def cold_lab_up(lab: Lab, folder: Path) -> Result:
         "GOCACHE": str(folder / "go-build"),
     }
     _, done = lab.up(environment=environment)
-    return _basics(done) | {"parts": _parts(done.output), "image_was_removed": not used.returncode}
+    return basics(done) | {"parts": _parts(done.output), "image_was_removed": not used.returncode}
 
 
 def _node_image() -> str:
@@ -210,18 +169,6 @@ def _parts(table: str) -> dict[str, float]:
         elif line.startswith("("):
             break
     return found
-
-
-def _basics(done: Measured) -> Result:
-    return {
-        "seconds": round(done.seconds, 1),
-        "control_cpu_seconds": round(done.cpu_seconds, 1),
-        "load_at_end": round(done.load, 1),
-    }
-
-
-def _median(values: Iterator[float]) -> float:
-    return round(statistics.median(values), 3)
 
 
 def summary(results: Sequence[tuple[str, Result]]) -> dict[str, float]:
@@ -255,6 +202,7 @@ def summary(results: Sequence[tuple[str, Result]]) -> dict[str, float]:
         "vendor bundle of 20 GB, seconds": all_of("vendor", "seconds"),
         "warm lab up, seconds": all_of("lab", "seconds"),
         "cold lab up, seconds": all_of("cold", "seconds"),
+        **with_runai.summary(all_of),
     }
     return {name: round(statistics.median(values), 2) for name, values in found.items() if values}
 
@@ -299,6 +247,8 @@ def main() -> None:
     each: dict[str, Callable[[], Result]] = {
         "floor": lambda: floor(lab),
         "install": lambda: install(lab),
+        "runai-floor": lambda: with_runai.floor(lab),
+        "runai": lambda: with_runai.install(lab),
     }
     last: dict[str, Callable[[], Result]] = {"lab": lambda: lab_up(lab)}
     if want.cold:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import os
+import statistics
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SAMPLE_SECONDS = 0.5
 KIB = 1024
+MIB = 1024 * 1024
 PR_SET_CHILD_SUBREAPER = 36
 PROC = Path("/proc")
 
@@ -188,3 +191,17 @@ def _field(pid: int, name: str, field: str) -> int:
             if line.startswith(field):
                 return int(line.split()[1]) * KIB
     return 0
+
+
+def basics(done: Measured) -> dict[str, Any]:
+    """Time, processor time and load of a command."""
+    return {
+        "seconds": round(done.seconds, 1),
+        "control_cpu_seconds": round(done.cpu_seconds, 1),
+        "load_at_end": round(done.load, 1),
+    }
+
+
+def median(values: Iterable[float]) -> float:
+    """The median, to a thousandth."""
+    return round(statistics.median(values), 3)

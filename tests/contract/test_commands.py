@@ -30,7 +30,7 @@ VERBS = {
 CHANGING = {
     ("install",), ("site", "init"), ("lab", "up"), ("lab", "down"), ("bundle", "build"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "access", "enable"),
-    ("bundle", "sign"), ("runai", "cli", "install"),
+    ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
 }  # fmt: skip
 # Modules beside the workflows: Protocols, and the look that several of them share.
 NO_COMMAND = {"__init__", "gpu_proof", "recording", "survey"}

@@ -25,9 +25,11 @@ from tests.commands import appliance, succeed
 # The files that share the lab tell one story: bare nodes, an install, then what may befall them.
 STORY = (
     *("test_refusals", "test_install", "test_drift", "test_rejoin", "test_health"),
+    "test_runai_refusals",
     "test_storage",
     "test_node_roles",
     "test_access",
+    "test_runai_waits",
     "test_vendor_bundle",
 )
 

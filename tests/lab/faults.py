@@ -309,6 +309,12 @@ def port_taken(node: str, port: int) -> Iterator[None]:
     assert shell(node, f"{listens} || echo free") == "free"
 
 
+def _gpus(node: str) -> dict[str, Any]:
+    """The GPUs that a node has on PCI: they stay in the machine."""
+    told = shell(node, f"cat {FACTS}/gpus.json 2>/dev/null || true")
+    return {"gpus": json.loads(told)} if told else {}
+
+
 def wipe(site: Path, node: str, *, serial: str | None = None, **more: Any) -> None:
     """Make a node again, empty; under another DMI serial it is another machine.
 
@@ -320,9 +326,10 @@ def wipe(site: Path, node: str, *, serial: str | None = None, **more: Any) -> No
     """
     (before,) = (one for one in Podman().nodes() if one.name == node)
     plays = LocalPlays()
+    facts = {**node_facts(node, serial=serial), **_gpus(node)}
     plays.run("lab_down", {"lab_node_lab": before.lab, "lab_node_remove_nodes": [node]})
     assert node not in {one.name for one in Podman().nodes()}
-    entry = {"name": node, "address": before.address, "facts": node_facts(node, serial=serial)}
+    entry = {"name": node, "address": before.address, "facts": facts}
     plays.run(
         "lab_up",
         {

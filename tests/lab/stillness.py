@@ -9,6 +9,8 @@ from appliance.cli.app import Application
 from appliance.model.photograph import Photograph, differences, photograph_digest
 from tests.lab.conftest import LabSite
 
+LOOKS = 5
+
 
 @dataclass(frozen=True)
 class Scene:
@@ -26,10 +28,13 @@ class Scene:
 
 
 def scene(lab: LabSite) -> Scene:
-    """Photograph everything, as the product does."""
+    """Photograph everything, as the product does; again where a busy node answered too late."""
     connected = Application().connect(lab.directory)
     try:
-        observed, _, _ = connected.look()
+        for _ in range(LOOKS):
+            observed, _, _ = connected.look()
+            if not any(_was_late(photo) for photo in observed.photographs.values()):
+                break
     finally:
         connected.nodes.close()
     state = lab.directory / ".appliance"
@@ -39,6 +44,10 @@ def scene(lab: LabSite) -> Scene:
         len(list((state / "runs").glob("*"))),
         (lab.directory / "known_hosts").read_bytes(),
     )
+
+
+def _was_late(photo: Photograph) -> bool:
+    return any("no answer" in entry["reason"] for entry in photo.items("unreadable"))
 
 
 def assert_still(before: Scene, after: Scene, nodes: Collection[str] = ()) -> None:

@@ -15,19 +15,22 @@ from appliance.model.health.facts import Check, Facts, Result, Skipped, State
 from appliance.model.preflight.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from appliance.model.backend_certificate import BackendCertificate
     from appliance.model.desired import Desired
     from appliance.model.postconditions import Observed
 
-__all__ = ["CHECKS", "Facts", "Result", "before_change", "health"]
+__all__ = ["CHECKS", "Facts", "Result", "before_change", "health", "without_echoes"]
 
 STEP = "runai"
+# Check -> the check of preflight that has said the same, and knows more, when it found an error.
+ECHOES = {"cluster_version": "vendor_bundle", "clock_spread": "clock"}
 CHECKS: tuple[Check, ...] = (
     Check("cluster_version", "Kubernetes is one that this Run:ai takes", cluster.version, True),
     Check("nodes_ready", "every member is Ready", cluster.nodes_ready),
     Check("system_nodes", "Run:ai's own software has nodes", nodes.system_nodes, True),
+    Check("gpu_operator", "NVIDIA's operator is one that Run:ai takes", nodes.gpu_operator, True),
     Check("gpu_nodes", "GPUs can be asked for", nodes.gpu_nodes),
     Check("storage_class", "volumes have somewhere to be", cluster.storage_class),
     Check("ingress_class", "nobody else answers on 443", cluster.ingress_class, True),
@@ -93,3 +96,11 @@ def before_change(
         if check.early
         for finding in _run(check, facts).findings
     )
+
+
+def without_echoes(
+    findings: Iterable[Finding], preflight: Iterable[Finding]
+) -> tuple[Finding, ...]:
+    """Leave out what preflight has found already, and says better."""
+    said = {finding.check for finding in preflight if finding.severity == "error"}
+    return tuple(finding for finding in findings if ECHOES.get(finding.check) not in said)

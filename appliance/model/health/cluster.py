@@ -17,6 +17,7 @@ from appliance.model.runai_versions import (
 
 CLUSTER = "cluster"
 NO_CLUSTER = Skipped("no cluster answers")
+UNFIT = Skipped("this Run:ai is not for this Kubernetes")
 NGINX = "nginx"
 
 
@@ -48,7 +49,7 @@ def version(facts: Facts) -> Iterator[Finding | Skipped | str]:
         )
         return
     low, high = KUBERNETES.get(vendor, ((0, 0), (0, 0)))
-    if not low <= kubernetes <= high:
+    if _unfit(facts):
         yield Finding(
             CLUSTER,
             "cluster_version",
@@ -59,6 +60,15 @@ def version(facts: Facts) -> Iterator[Finding | Skipped | str]:
         )
     else:
         yield f"{running}; Run:ai {dotted(vendor)} takes {dotted(low)} to {dotted(high)}"
+
+
+def _unfit(facts: Facts) -> bool:
+    """Whether the vendor's version is known and not for this Kubernetes."""
+    running = facts.cluster.version if facts.cluster else facts.desired.kubernetes_version
+    if facts.vendor_version is None:
+        return False
+    low, high = KUBERNETES.get(facts.vendor_version, ((0, 0), (0, 0)))
+    return not low <= (minor_of(running) or (0, 0)) <= high
 
 
 def nodes_ready(facts: Facts) -> Iterator[Finding | Skipped | str]:
@@ -130,6 +140,9 @@ def ingress_class(facts: Facts) -> Iterator[Finding | Skipped | str]:
     if found is None:
         yield NO_CLUSTER
         return
+    if _unfit(facts):
+        yield UNFIT
+        return
     names = ", ".join(str(one) for one in found.ingress_classes)
     if not brings_its_own(facts.vendor_version):
         if not found.ingress_classes:
@@ -166,6 +179,9 @@ def prometheus(facts: Facts) -> Iterator[Finding | Skipped | str]:
     found = facts.surroundings
     if found is None:
         yield NO_CLUSTER
+        return
+    if _unfit(facts):
+        yield UNFIT
         return
     names = ", ".join(str(one) for one in found.prometheuses)
     others = [one for one in found.prometheuses if not one.is_runais]

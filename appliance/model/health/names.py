@@ -8,7 +8,7 @@ from appliance.model.backend_certificate import certificate_faults
 from appliance.model.health.facts import Facts, Skipped
 from appliance.model.preflight.finding import Finding, Severity
 
-CONTROL_HOST = "control host"
+CONTROL_HOST, EVERY_NODE = "control host", "every node"
 
 
 def certificate(facts: Facts) -> Iterator[Finding | Skipped | str]:
@@ -37,15 +37,18 @@ def dns_control_host(facts: Facts) -> Iterator[Finding | Skipped | str]:
 def dns_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """The API server and the kubelets ask their own node's resolver."""
     domain = facts.site.runai_domain
-    asked = False
-    for node, photo in facts.members():
-        resolved = photo.at("resolver.resolves")
-        if resolved is None or domain not in resolved:
-            continue
-        asked = True
-        yield _judge(facts, "dns_nodes", node.name, resolved[domain])
-    if not asked:
+    answers = {
+        node.name: tuple(resolved[domain])
+        for node, photo in facts.members()
+        if domain in (resolved := photo.at("resolver.resolves") or {})
+    }
+    if not answers:
         yield Skipped("no node was asked for it")
+    # One record that is wrong is one fault, however many nodes ask for it.
+    alike = len(answers) > 1 and len(set(answers.values())) == 1
+    said = {EVERY_NODE: next(iter(answers.values()))} if alike else answers
+    for who, found in said.items():
+        yield _judge(facts, "dns_nodes", who, found)
 
 
 def dns_pods(facts: Facts) -> Iterator[Finding | Skipped | str]:

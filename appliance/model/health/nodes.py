@@ -7,6 +7,7 @@ from datetime import datetime
 
 from appliance.model import groups, postconditions
 from appliance.model.backend_certificate import DAY
+from appliance.model.gpu import refusal_of, refused_operators
 from appliance.model.health.facts import Facts, Skipped
 from appliance.model.preflight.finding import Finding
 from appliance.model.preflight.naming import ANSWER_SECONDS
@@ -75,6 +76,19 @@ def system_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
                 "nothing to do on an appliance of two servers",
             )
     yield ", ".join(node.name for node in found)
+
+
+def gpu_operator(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """Two lines of NVIDIA's operator publish a label that Run:ai misreads."""
+    if facts.cluster is None:
+        yield Skipped("no cluster answers")
+        return
+    for operator in refused_operators(facts.cluster):
+        yield Finding("cluster", "gpu_operator", "error", *refusal_of(operator))
+    found = [
+        f"{one.version or 'unknown'} in {one.namespace}" for one in facts.cluster.gpu_operators
+    ]
+    yield ", ".join(found) or "none yet"
 
 
 def gpu_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -95,6 +95,7 @@ CHECKS: tuple[Check, ...] = (
     supply.bundle_signature,
     *shared_storage.CHECKS,
     gpu.gpu_operator,
+    gpu.gpu_operator_there,
     gpu.gpu_bundle,
     gpu.gpu_on_pci,
     gpu.gpu_driver,

@@ -12,6 +12,8 @@ from appliance.model.gpu import (
     gpu_nodes,
     gpus_on_pci,
     host_driver,
+    refusal_of,
+    refused_operators,
 )
 from appliance.model.preflight.finding import Finding, Subject
 
@@ -38,6 +40,15 @@ def gpu_operator(subject: Subject) -> Iterator[Finding]:
             f"{own or 'none'}, which release {release.name} was tested with",
             "take the line gpu: operator: out of site.yml, or choose another release",
         )
+
+
+def gpu_operator_there(subject: Subject) -> Iterator[Finding]:
+    """Somebody's operator of a line that Run:ai misreads; with ``runai:``, health speaks of it."""
+    settings, first = subject.site.settings, subject.site.control_plane[0]
+    if settings.gpu is None or settings.runai is not None or subject.node != first:
+        return
+    for operator in refused_operators(subject.observed.cluster):
+        yield subject.error("gpu_operator_there", *refusal_of(operator))
 
 
 def gpu_bundle(subject: Subject) -> Iterator[Finding]:

@@ -112,9 +112,15 @@ def dns_servers(subject: Subject) -> Iterator[Finding]:
 
 
 def names(subject: Subject) -> Iterator[Finding]:
-    """A name that resolves must resolve to what the site says; the rest goes to /etc/hosts."""
+    """A name that resolves must resolve to what the site says; the rest goes to /etc/hosts.
+
+    Of the backend's name the checks before Run:ai speak (``model/health/names.py``).
+    """
     expected: dict[str, str] = {
-        name: address for address, items in subject.desired.host_names.items() for name in items
+        name: address
+        for address, items in subject.desired.host_names.items()
+        for name in items
+        if name != subject.site.runai_domain
     }
     resolved: Mapping[str, list[str]] = subject.photo.at("resolver.resolves") or {}
     for name, addresses in resolved.items():

@@ -9,7 +9,8 @@ from appliance.model.preflight.finding import Finding, Subject
 from appliance.model.vendor_bundle import GIGABYTE, Needs, short_of_space, supported_range
 
 _PURPOSES = {"unpack": "to unpack it", "docker": "for Docker", "registry": "for the registry"}
-UNPACK, DOCKER, REGISTRY = "/var/lib/appliance", "/var/lib/docker", "/var/lib/docker-registry"
+# Folders that a site may have file systems of their own at.
+UNPACK, DOCKER, REGISTRY = "/var/lib/appliance/runai", "/var/lib/docker", "/var/lib/docker-registry"
 
 
 def vendor_bundle(subject: Subject) -> Iterator[Finding]:

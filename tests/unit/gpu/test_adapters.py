@@ -6,9 +6,9 @@ from types import SimpleNamespace as Thing
 from typing import Any
 
 from appliance.adapters.gpu_proof import judged, lister
-from appliance.adapters.kubernetes_gpu import state_of, whole_gpus
+from appliance.adapters.kubernetes_gpu import operator_of, state_of, whole_gpus
 from appliance.adapters.kubernetes_releases import newest
-from appliance.model.cluster import CHART_ANNOTATION, VALUES_ANNOTATION
+from appliance.model.cluster import CHART_ANNOTATION, VALUES_ANNOTATION, GpuOperator
 
 UUID = "GPU-818033ed-a1f2-53af-bae8-f91ef4a28db"
 
@@ -56,6 +56,15 @@ def test_the_operators_word_may_be_missing() -> None:
     assert state_of([]) is None
     assert state_of([{}]) == "unknown"
     assert state_of([{"status": {"state": "ready"}}]) == "ready"
+
+
+def test_an_operator_is_told_by_its_deployment() -> None:
+    labels = {"app.kubernetes.io/version": "v1.11.1"}
+    helm = {"meta.helm.sh/release-name": "op"}
+    metadata = Thing(namespace="nvidia", labels=labels, annotations=helm)
+    assert operator_of(metadata) == GpuOperator("nvidia", "op", "1.11.1")
+    bare = Thing(namespace="nvidia", labels=None, annotations=None)
+    assert operator_of(bare) == GpuOperator("nvidia", None, None)
 
 
 def test_whole_gpus_are_counted_by_what_is_allocatable() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from appliance.model.cluster import NoCluster
-from appliance.model.health import before_change
+from appliance.model.health import before_change, without_echoes
 from appliance.model.plan import Plan
 from appliance.model.planner import plan
 from appliance.model.postconditions import Observed
@@ -44,8 +44,25 @@ def test_what_the_issue_names_is_refused_before_any_change() -> None:
     assert _errors(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}) == {"system_nodes"}
     assert _errors(see={"w1": {"clock/epoch": scene.NOW + 90}}) == {"clock_spread"}
     assert _errors(certificate={"trusted": False}) == {"certificate"}
-    assert _errors(runai={"vendor_bundle": "runai-2.17.1.tar"}) >= {"cluster_version"}
+    assert _errors(runai={"vendor_bundle": "runai-2.17.1.tar"}) == {"cluster_version"}
+    operator = {"namespace": "gpu-operator", "version": "1.11.1"}
+    assert _errors(gpu_operators=[operator]) == {"gpu_operator"}
     assert _errors() == set()
+
+
+def test_what_preflight_said_already_is_not_said_again() -> None:
+    late = _findings(runai={"vendor_bundle": "runai-2.17.1.tar"})
+    ahead = _findings(see={"w1": {"clock/epoch": scene.NOW + 90}})
+    bundle, clock = (Finding("cp1", c, "error", "a", "b", "c") for c in ("vendor_bundle", "clock"))
+    warned = dataclasses.replace(clock, severity="warning")
+    for findings, said, left in (
+        (late, bundle, set()),
+        (late, clock, {"cluster_version"}),
+        (ahead, clock, set()),
+        (ahead, warned, {"clock_spread"}),
+    ):
+        errors = {f.check for f in without_echoes(findings, [said]) if f.severity == "error"}
+        assert errors == left
 
 
 def test_it_speaks_of_bare_nodes_as_well() -> None:

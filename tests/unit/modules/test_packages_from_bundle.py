@@ -117,6 +117,8 @@ def test_only_one_source_and_no_configuration_of_the_site_is_read(tmp_path: Path
     assert 'Dir::Etc::sourceparts "/dev/null";' in text
     assert 'Dir::Etc::main "/dev/null";' in text
     assert f'Dir::State::lists "{tmp_path}/lists";' in text
+    # It names its host; a question to a DNS server that is not there costs five seconds.
+    assert 'Acquire::EnableSrvRecords "false";' in text
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from appliance.adapters.hardware_files import load_hardware, load_role_minima
-from appliance.model.cluster import ClusterState, ClusterStorage, NoCluster
+from appliance.model.cluster import ClusterState, ClusterStorage, GpuOperator, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions import Observed
@@ -33,6 +33,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
     *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
+    "gpu_operators",
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -85,7 +86,10 @@ def run(case: dict[str, Any]) -> tuple[Finding, ...]:
     cluster: ClusterState = NoCluster()
     if case.get("start") == "member":
         proven = ClusterStorage(is_class=True, proven=case.get("storage_proven"))
-        cluster = dataclasses.replace(samples.cluster(wish), storage=proven)
+        operators = tuple(GpuOperator(**one) for one in case.get("gpu_operators", ()))
+        cluster = dataclasses.replace(
+            samples.cluster(wish), storage=proven, gpu_operators=operators
+        )
     return preflight(
         wish,
         seen,

@@ -1,0 +1,100 @@
+"""A node in maintenance: what is written on its Node object, and what follows from it.
+
+The annotation is written before anything else is changed and says what will be ours, so that any
+run on any laptop can undo exactly that. What must not be here: deciding who may be evicted (that is
+:mod:`appliance.model.drain`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+ANNOTATION: Final = "appliance.dev/maintenance"
+# The guide's taint ("Planned maintenance"): kubectl taint nodes NODE runai=drain:NoExecute.
+TAINT: Final = "runai=drain:NoExecute"
+Mode = Literal["taint", "cordon"]
+Phase = Literal["cordon", "evict", "taint", "shutdown", "out of service", "return"]
+PHASES: Final[tuple[Phase, ...]] = (
+    *("cordon", "evict", "taint", "shutdown"),
+    *("out of service", "return"),
+)
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """The annotation's content.
+
+    Attributes:
+        run: the run that began it.
+        by: who typed it.
+        host: of that person's machine.
+        since: when it began, UTC, ISO 8601.
+        until: when the node is to be back, or None without a window.
+        mode: whether the node gets the guide's taint beside the cordon.
+        phase: what the run was about to do when it wrote it; ``out of service`` when all is done.
+        cordoned: the node was schedulable before, so the cordon is ours.
+        tainted: the node had no drain taint before, so the taint is ours.
+        photograph: name in the archive of the photograph taken before; None when the node was lost.
+        lost: it was begun without the node's help.
+    """
+
+    run: str
+    by: str
+    host: str
+    since: str
+    mode: Mode
+    phase: Phase
+    cordoned: bool
+    tainted: bool
+    reason: str = ""
+    until: str | None = None
+    photograph: str | None = None
+    lost: bool = False
+
+    def at(self, phase: Phase) -> Maintenance:
+        """The same, about to do the next thing."""
+        return replace(self, phase=phase)
+
+    def as_text(self) -> str:
+        """The annotation's value."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a run stopped half-way, or is at work now."""
+        return self.phase != "out of service"
+
+    def overrun_seconds(self, now: float) -> float | None:
+        """How long the window has been over; negative while it is open, None without one."""
+        if self.until is None:
+            return None
+        return now - datetime.fromisoformat(self.until).timestamp()
+
+    def sentence(self) -> str:
+        """Who, since when, until when and why, for people."""
+        until = f" until {self.until}" if self.until else ""
+        reason = f": {self.reason}" if self.reason else ""
+        return f"in maintenance by {self.by} on {self.host} since {self.since}{until}{reason}"
+
+
+def maintenance_of(annotations: Mapping[str, str]) -> Maintenance | None:
+    """What the annotation says; None without one, or for one that is not ours to read."""
+    try:
+        document: Any = json.loads(annotations.get(ANNOTATION, "null"))
+        return Maintenance(**document) if isinstance(document, dict) else None
+    except (ValueError, TypeError):
+        return None
+
+
+def timestamp(epoch: float) -> str:
+    """UTC seconds as ISO 8601."""
+    return datetime.fromtimestamp(epoch, UTC).isoformat(timespec="seconds")
+
+
+def archived(node: str, run: str) -> str:
+    """The name of a photograph in the archive."""
+    return f"maintenance/{node}/{run}.json"

@@ -1,0 +1,312 @@
+"""Bring a node back into service: look, compare with the photograph, untaint, prove, uncordon.
+
+Pods of users come last: the node is schedulable again only after a pod has proved its network, and
+its GPUs where it has some. Only what we did is undone; somebody else's cordon or taint stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotProven
+from appliance.model.hardware_facts import Difference, compare, hardware_facts
+from appliance.model.photograph import Photograph, photograph_digest
+from appliance.model.plan import PlannedStep
+from appliance.model.planner import unmet
+from appliance.model.postconditions import Observed
+from appliance.model.proof_image import BUSYBOX, proof_image
+from appliance.model.steps import BY_NAME
+from appliance.workflows.gpu_proof import prove_gpus
+from appliance.workflows.recording import Recorder
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.journal import Run
+    from appliance.model.maintenance import Maintenance
+    from appliance.model.observation import DrainView
+    from appliance.model.site import Node
+    from appliance.workflows.ports import (
+        Archive,
+        Clock,
+        ClusterApi,
+        Drain,
+        JournalPort,
+        Nodes,
+        Observer,
+    )
+
+POLL_SECONDS = 1.0
+SSH_SECONDS = 600.0
+# A driver in a container is compiled on the node.
+DRIVER_SECONDS = 900.0
+READY_SECONDS = 180.0
+# Steps whose post-condition a member in service meets.
+PROVED_BY = ("workers", "network", "gpu")
+
+
+@dataclass(frozen=True)
+class ReturnRequest:
+    """What was asked for.
+
+    Attributes:
+        acknowledged: names of facts whose loss is accepted, e.g. ``dimm:A1``.
+        wait_seconds: how long the node may take to answer.
+    """
+
+    desired: Desired
+    node: Node
+    run: Run
+    acknowledged: frozenset[str] = frozenset()
+    wait_seconds: float = SSH_SECONDS
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class ReturnPorts:
+    """Everything outside that a return needs."""
+
+    drain: Drain
+    nodes: Nodes
+    cluster: ClusterApi
+    archive: Archive
+    journal: JournalPort
+    clock: Clock
+    observer: Observer
+    confirm: Callable[[Maintenance, Sequence[Difference]], bool]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """How it ended.
+
+    Attributes:
+        maintenance: what stood on the node; None when it was in service already.
+        differences: what is not as it was before.
+        overrun_seconds: how long the window was over at the end; None without a window.
+        took_seconds: from the order to the node in service.
+    """
+
+    maintenance: Maintenance | None
+    differences: tuple[Difference, ...] = ()
+    overrun_seconds: float | None = None
+    took_seconds: float | None = None
+
+
+def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
+    """Bring a node back, or say what keeps it out.
+
+    Raises:
+        NodeUnreachable: the API, or the node, does not answer; nothing was changed.
+        PreflightFailed: something of the machine is not as it was; nothing was changed.
+        Refused: the operator did not confirm; nothing was changed.
+        StepNotProven: a part of the node does not come back; it stays cordoned.
+    """
+    began = ports.clock.now()
+    view = ports.drain.view(request.node.name)
+    mark = view.maintenance
+    if mark is None:
+        _refuse_foreign(view)
+        return Returned(None)
+    photograph = _wait_for_node(request, ports)
+    differences = _differences(request, ports, mark, photograph)
+    _refuse_losses(request, differences)
+    if request.dry_run:
+        return Returned(mark, differences)
+    if not ports.confirm(mark, differences):
+        raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
+    run = _Run(request, ports, mark, photograph)
+    run.carry_out()
+    now = ports.clock.now()
+    return Returned(mark, differences, mark.overrun_seconds(now), now - began)
+
+
+def _refuse_foreign(view: DrainView) -> None:
+    """A node that somebody else took out of service is theirs to bring back."""
+    commands = []
+    if view.unschedulable:
+        commands.append(f"kubectl uncordon {view.node}")
+    if view.tainted:
+        commands.append(f"kubectl taint nodes {view.node} runai=drain:NoExecute-")
+    if commands:
+        what = "cordoned" if view.unschedulable else "tainted"
+        raise PreflightFailed(
+            f"{view.node}: found it {what} by somebody else, expected a maintenance of ours",
+            hint=f"when its owner agrees: {' && '.join(commands)}",
+        )
+
+
+def _wait_for_node(request: ReturnRequest, ports: ReturnPorts) -> Photograph:
+    """Photograph the node as soon as it answers.
+
+    Raises:
+        NodeUnreachable: it does not, for as long as was asked for.
+    """
+    deadline = ports.clock.now() + request.wait_seconds
+    while True:
+        look = ports.nodes.look([request.node])
+        if not look.faults:
+            return look.photographs[request.node.name]
+        fault = look.faults[0]
+        if ports.clock.now() >= deadline:
+            raise NodeUnreachable(fault.reason, hint=fault.hint)
+        ports.observer.note(f"waiting for {request.node.name}: {fault.reason}")
+        ports.clock.sleep(5 * POLL_SECONDS)
+
+
+def _differences(
+    request: ReturnRequest, ports: ReturnPorts, mark: Maintenance, photograph: Photograph
+) -> tuple[Difference, ...]:
+    """Compare with the photograph before; the driver is given time to load first.
+
+    Raises:
+        PreflightFailed: the photograph is nowhere to be had, and that was not acknowledged.
+    """
+    before = _before(request, ports, mark)
+    if before is None:
+        return ()
+    was, deadline = hardware_facts(before), ports.clock.now() + DRIVER_SECONDS
+    while True:
+        found = compare(was, hardware_facts(photograph))
+        late = any(d.name == "driver" and d.now is None for d in found)
+        if not late or ports.clock.now() >= deadline or request.dry_run:
+            return found
+        ports.observer.note(f"waiting for NVIDIA's driver on {request.node.name}")
+        ports.clock.sleep(10 * POLL_SECONDS)
+        photograph = _wait_for_node(request, ports)
+
+
+def _before(request: ReturnRequest, ports: ReturnPorts, mark: Maintenance) -> Photograph | None:
+    name = request.node.name
+    if mark.photograph is None:
+        ports.observer.note(f"{name} was lost: there is no photograph of the day before to compare")
+        return None
+    text = ports.archive.get(mark.photograph)
+    if text is not None:
+        kept = json.loads(text)
+        return Photograph(kept["document"], kept["received_at"])
+    # Killed before it was kept: then nothing was done to the machine either.
+    if mark.phase == "cordon" or "photograph" in request.acknowledged:
+        return None
+    raise PreflightFailed(
+        f"{name}: found no photograph {mark.photograph} on the control-plane nodes, expected the "
+        "one taken before the maintenance",
+        hint=f"look at the machine yourself, then: appliance node return {name} "
+        "--acknowledge photograph",
+    )
+
+
+def _refuse_losses(request: ReturnRequest, differences: Sequence[Difference]) -> None:
+    losses = [d for d in differences if d.is_loss and d.name not in request.acknowledged]
+    if losses:
+        name = request.node.name
+        words = " ".join(f"--acknowledge {loss.name}" for loss in losses)
+        raise PreflightFailed(
+            f"{name}: {losses[0].sentence()}",
+            hint=f"put it right and run the same command; to accept it: appliance node return "
+            f"{name} {words}",
+            details=[f"{name}: {loss.sentence()}" for loss in losses[1:]],
+        )
+
+
+class _Run:
+    """One return, after everything that could refuse it."""
+
+    def __init__(
+        self, request: ReturnRequest, ports: ReturnPorts, mark: Maintenance, photograph: Photograph
+    ) -> None:
+        self._request = request
+        self._ports = ports
+        self._mark = mark
+        self._photograph = photograph
+        self._name = request.node.name
+        self._recorder = Recorder(request.run, ports.journal, ports.clock)
+
+    def carry_out(self) -> None:
+        self._step("untaint", "the network and the GPU stack are to come back", self._untaint)
+        self._step("prove", "nobody's pod is to meet a broken node", self._prove)
+        self._step("uncordon", "it is proved", self._uncordon)
+
+    def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
+        step = f"return: {name}"
+        self._ports.observer.step_started(step, (self._name,))
+        evidence = None
+        try:
+            with self._recorder.step(step, (self._name,), (f"{self._name}: {why}",)) as evidence:
+                evidence.before = {self._name: photograph_digest(self._photograph)}
+                act()
+        finally:
+            took = evidence.took_seconds if evidence else 0.0
+            self._ports.observer.step_ended(step, took, evidence.error if evidence else None)
+
+    def _untaint(self) -> None:
+        # Whether the cordon is ours is in the mark; until the end it keeps users' pods away.
+        self._ports.drain.mark(self._name, self._mark.at("return"), cordon=False)
+        if self._mark.tainted:
+            self._ports.drain.taint(self._name, on=False)
+
+    def _prove(self) -> None:
+        observed = self._wait_until_whole()
+        site = self._request.desired.site
+        image = proof_image(site, observed.photographs[site.services_node.name], BUSYBOX)
+        if image is not None:
+            self._ports.observer.verifying("return: prove", "a pod on it to reach others")
+            peers = [self._name, *self._a_peer(observed)]
+            if faults := self._ports.cluster.prove(peers, image):
+                raise StepNotProven(
+                    f"{self._name}: {faults[0]}",
+                    hint="it stays cordoned; see appliance status, then run the same command again",
+                    details=faults[1:],
+                )
+        planned = PlannedStep("return: prove", (self._name,), ())
+        prove_gpus(planned, self._request.desired, observed, self._ports)
+
+    def _wait_until_whole(self) -> Observed:
+        """Look until the post-conditions of a member in service are observed on the node."""
+        ports, desired = self._ports, self._request.desired
+        deadline = ports.clock.now() + max(
+            [READY_SECONDS, *(BY_NAME[step].patience_seconds for step in self._steps())]
+        )
+        while True:
+            observed, faults = self._look()
+            only = frozenset({self._name})
+            open_points = [
+                *faults,
+                *(
+                    f"{reason.node}: {reason.text}"
+                    for step in self._steps()
+                    for reason in unmet(BY_NAME[step], desired, observed, only)
+                ),
+            ]
+            if not open_points:
+                return observed
+            if ports.clock.now() >= deadline:
+                raise StepNotProven(
+                    f"the return is not proved: {open_points[0]}",
+                    hint="it stays cordoned; see appliance status, then run the same command again",
+                    details=open_points[1:],
+                )
+            ports.observer.verifying("return: prove", open_points[0])
+            ports.clock.sleep(POLL_SECONDS)
+
+    def _steps(self) -> tuple[str, ...]:
+        """The steps that concern this node, on a site that has them."""
+        site = self._request.desired.site
+        return tuple(name for name in PROVED_BY if self._request.node in BY_NAME[name].nodes(site))
+
+    def _look(self) -> tuple[Observed, list[str]]:
+        site = self._request.desired.site
+        wanted = list(dict.fromkeys([self._request.node, site.services_node, *site.control_plane]))
+        look = self._ports.nodes.look(wanted)
+        observed = Observed(look.photographs, self._ports.cluster.read(look.photographs))
+        return observed, [fault.reason for fault in look.faults]
+
+    def _a_peer(self, observed: Observed) -> list[str]:
+        """Another Ready member to talk to, or none."""
+        members = getattr(observed.cluster, "nodes", {})
+        return [n for n, node in members.items() if n != self._name and node.ready][:1]
+
+    def _uncordon(self) -> None:
+        self._ports.drain.clear(self._name, uncordon=self._mark.cordoned)

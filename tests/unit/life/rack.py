@@ -1,0 +1,186 @@
+"""A node with pods, whose API, power and clock are fakes with a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from appliance.model.drain import Budget, Forecast, NodeView, PodOnNode
+from appliance.model.hardware_facts import Difference
+from appliance.model.maintenance import ANNOTATION, TAINT, Maintenance
+from appliance.model.observation import DrainView
+from appliance.model.site import Node
+from appliance.workflows.node_maintain import (
+    Maintained,
+    MaintainPorts,
+    MaintainRequest,
+    node_maintain,
+)
+from appliance.workflows.node_return import Returned, ReturnPorts, ReturnRequest, node_return
+from tests import samples
+from tests.fakes import (
+    FakeArchive,
+    FakeClock,
+    FakeJournal,
+    FakeObserver,
+    FakeRack,
+    run,
+)
+
+WEB = ("ReplicaSet", "web-5d")
+
+
+@dataclass
+class FakeDrain:
+    """One node's pods: an eviction that a budget allows ends a pod after its grace."""
+
+    clock: FakeClock
+    pods: list[PodOnNode] = field(default_factory=list)
+    budgets: list[Budget] = field(default_factory=list)
+    ready: bool = True
+    unschedulable: bool = False
+    taints: tuple[str, ...] = ()
+    annotations: dict[str, str] = field(default_factory=dict)
+    nodes: tuple[NodeView, ...] = (NodeView("w1"), NodeView("w2"))
+    log: list[str] = field(default_factory=list)
+    fail_at: dict[str, BaseException] = field(default_factory=dict)
+    immortal: set[str] = field(default_factory=set)
+    _ends: dict[str, float] = field(default_factory=dict)
+
+    def _did(self, what: str) -> None:
+        self.log.append(what)
+        if what in self.fail_at:
+            raise self.fail_at.pop(what)
+
+    def view(self, node: str) -> DrainView:
+        now = self.clock.now()
+        gone = {name for name, at in self._ends.items() if at <= now and name not in self.immortal}
+        self.pods = [
+            replace(pod, ending=pod.where in self._ends)
+            for pod in self.pods
+            if pod.where not in gone
+        ]
+        return DrainView(
+            node,
+            dict(self.annotations),
+            self.unschedulable,
+            self.taints,
+            self.ready,
+            tuple(self.pods),
+            tuple(self.budgets),
+            self.nodes,
+        )
+
+    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:  # noqa: ARG002
+        self._did(f"mark {maintenance.phase}")
+        self.annotations[ANNOTATION] = maintenance.as_text()
+        self.unschedulable = self.unschedulable or cordon
+
+    def clear(self, node: str, *, uncordon: bool) -> None:  # noqa: ARG002
+        self._did("clear")
+        self.annotations.pop(ANNOTATION, None)
+        if uncordon:
+            self.unschedulable = False
+
+    def taint(self, node: str, *, on: bool) -> None:  # noqa: ARG002
+        self._did(f"taint {'on' if on else 'off'}")
+        others = tuple(taint for taint in self.taints if taint != TAINT)
+        self.taints = (*others, TAINT) if on else others
+
+    def evict(self, pod: PodOnNode) -> str:
+        self._did(f"evict {pod.where}")
+        if any(pod.where in budget.pods and budget.allowed == 0 for budget in self.budgets):
+            return "a PodDisruptionBudget does not allow it"
+        self._ends[pod.where] = self.clock.now() + pod.grace_seconds
+        return ""
+
+
+class FakePower:
+    """A node that is off some seconds after it was asked."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.off_at: float | None = None
+        self.stays_on = False
+
+    def shut_down(self, node: Node) -> None:  # noqa: ARG002
+        self.off_at = self.clock.now() + 5
+
+    def answers(self, node: Node) -> bool:  # noqa: ARG002
+        return self.stays_on or self.off_at is None or self.clock.now() < self.off_at
+
+
+class Bench:
+    """A worker of a converged site, to be maintained and returned."""
+
+    def __init__(self) -> None:
+        self.wish = samples.desired(samples.site())
+        self.node = self.wish.site.node("w1")
+        self.rack = FakeRack(self.wish)
+        self.rack.documents = {
+            node.name: samples.converged(node, self.wish) for node in self.wish.site.nodes
+        }
+        self.rack.cluster = samples.cluster(self.wish)
+        self.clock = FakeClock()
+        self.drain = FakeDrain(self.clock)
+        self.power = FakePower(self.clock)
+        self.archive = FakeArchive()
+        self.journal = FakeJournal()
+        self.observer = FakeObserver()
+        self.asked: list[Any] = []
+        self.answer = True
+
+    def maintain(self, **more: Any) -> Maintained:
+        request = MaintainRequest(
+            self.wish.site, self.node, run("node maintain"), reason="new riser", **more
+        )
+        ports = MaintainPorts(
+            self.drain,
+            self.rack,
+            self.power,
+            self.archive,
+            self.journal,
+            self.clock,
+            self.observer,
+            self._confirm(),
+        )
+        return node_maintain(request, ports)
+
+    def _confirm(self) -> Callable[[Forecast, str], bool]:
+        def confirm(foreseen: Forecast, last_time: str) -> bool:
+            self.asked.append((foreseen, last_time))
+            return self.answer
+
+        return confirm
+
+    def bring_back(self, *acknowledged: str, **more: Any) -> Returned:
+        request = ReturnRequest(
+            self.wish, self.node, run("node return"), frozenset(acknowledged), **more
+        )
+
+        def confirm(mark: Maintenance, differences: Sequence[Difference]) -> bool:
+            self.asked.append((mark, differences))
+            return self.answer
+
+        ports = ReturnPorts(
+            self.drain,
+            self.rack,
+            self.rack,
+            self.archive,
+            self.journal,
+            self.clock,
+            self.observer,
+            confirm,
+        )
+        return node_return(request, ports)
+
+    @property
+    def state(self) -> tuple[bool, tuple[str, ...], bool]:
+        """Cordoned, taints, marked."""
+        return self.drain.unschedulable, self.drain.taints, ANNOTATION in self.drain.annotations
+
+
+def web(name: str = "web-1", **more: Any) -> PodOnNode:
+    values: dict[str, Any] = {"owner": WEB, "siblings": 1, "grace_seconds": 10, **more}
+    return PodOnNode("team", name, "w1", **values)

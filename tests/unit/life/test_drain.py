@@ -1,0 +1,176 @@
+"""The forecast of a maintenance, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from appliance.model.drain import Budget, NodeView, PodOnNode, Toleration, forecast
+from appliance.model.maintenance import TAINT
+
+REPLICAS = ("ReplicaSet", "web-5d")
+EVERY = (Toleration(operator="Exists"),)
+NO_SCHEDULE = (Toleration(operator="Exists", effect="NoSchedule"),)
+NODES = (
+    NodeView("cp1", control_plane=True, schedulable=False),
+    NodeView("w1", gpus=2),
+    NodeView("w2", gpus=4),
+)
+
+
+def pod(name: str = "web-5d-x", **more: Any) -> PodOnNode:
+    values: dict[str, Any] = {"owner": REPLICAS, "siblings": 1, **more}
+    return PodOnNode(values.pop("namespace", "team"), name, "w1", **values)
+
+
+def _said(
+    pods: Sequence[PodOnNode] = (),
+    budgets: Sequence[Budget] = (),
+    nodes: Sequence[NodeView] = NODES,
+    node: str = "w1",
+) -> list[tuple[str, str]]:
+    return [(c.severity, c.sentence()) for c in forecast(node, pods, budgets, nodes).concerns]
+
+
+@pytest.mark.parametrize(
+    ("what", "stays"),
+    [
+        (pod(), False),
+        (pod(owner=None), False),
+        (pod(owner=("DaemonSet", "log")), True),
+        (pod(mirror=True, owner=("Node", "w1")), True),
+        (pod(phase="Succeeded"), True),
+        (pod(phase="Failed", owner=None), True),
+        (pod(phase="Pending"), False),
+        (pod(owner=("StatefulSet", "db")), False),
+        (pod(owner=("Job", "train")), False),
+    ],
+)
+def test_who_is_evicted(what: PodOnNode, stays: bool) -> None:
+    assert (forecast("w1", [what], (), NODES).evicted == ()) is stays
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "tolerates"),
+    [
+        ((), False),
+        (EVERY, True),
+        (NO_SCHEDULE, False),
+        ((Toleration("runai", "Exists"),), True),
+        ((Toleration("runai", "Exists", "", "NoExecute"),), True),
+        ((Toleration("runai", "Exists", "", "NoSchedule"),), False),
+        ((Toleration("runai", "Equal", "drain", "NoExecute"),), True),
+        ((Toleration("runai", "Equal", "else", "NoExecute"),), False),
+        ((Toleration("nvidia.com/gpu", "Exists", "", "NoSchedule"),), False),
+    ],
+)
+def test_what_tolerates_the_guides_taint(tolerations: Any, tolerates: bool) -> None:
+    assert pod(tolerations=tolerations).tolerates(TAINT) is tolerates
+
+
+@pytest.mark.parametrize(
+    ("daemon", "unfit", "ended"),
+    [
+        ({"app": "flannel", "tolerations": NO_SCHEDULE}, 1, 0),
+        ({"app": "flannel", "tolerations": EVERY}, 0, 0),
+        ({"namespace": "gpu-operator", "tolerations": NO_SCHEDULE}, 1, 0),
+        ({"app": "fluentd"}, 0, 1),
+        ({"app": "fluentd", "tolerations": EVERY}, 0, 0),
+    ],
+)
+def test_daemons_that_the_taint_would_end(daemon: Any, unfit: int, ended: int) -> None:
+    found = forecast("w1", [pod("d-x", owner=("DaemonSet", "d"), **daemon)], (), NODES)
+    assert (len(found.unfit), len(found.ended_by_taint)) == (unfit, ended)
+
+
+NOTEBOOK = "is an interactive job{} in project {}: its work ends"
+CONCERNS: list[tuple[str, PodOnNode, list[tuple[str, str]]]] = [
+    ("one of two", pod(), []),
+    (
+        *("the only copy", pod(siblings=0)),
+        [("interrupts", "team/web-5d-x: is the only copy: away until it runs elsewhere")],
+    ),
+    (
+        *("a bare pod", pod("p", owner=None)),
+        [("loses", "team/p: has no controller: nothing starts it again")],
+    ),
+    (
+        *("data in emptyDir", pod(empty_dir=True)),
+        [("loses", "team/web-5d-x: loses what it keeps in an emptyDir")],
+    ),
+    (
+        *("a volume on the node's disk", pod(pinned="its volume is here")),
+        [("interrupts", "team/web-5d-x: can run nowhere else: its volume is here")],
+    ),
+    (
+        "somebody's interactive job",
+        pod(
+            "nb-0-0", namespace="runai-team-a", owner=("Job", "nb"), siblings=0, user="ada",
+            labels={"priorityClassName": "build", "project": "team-a"},
+        ),
+        [("loses", f"runai-team-a/nb-0-0: {NOTEBOOK.format(' of ada', 'team-a')}")],
+    ),
+    (
+        "an interactive job whose owner nobody knows",
+        pod("nb-0-0", namespace="runai-b", labels={"priorityClassName": "build"}),
+        [("loses", f"runai-b/nb-0-0: {NOTEBOOK.format('', 'b')}")],
+    ),
+    ("a training job", pod("t-0", owner=("Job", "t"), siblings=1, gpus=1), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [pytest.param(*case[1:], id=case[0]) for case in CONCERNS]
+)
+def test_concerns_of_one_pod(what: PodOnNode, said: list[tuple[str, str]]) -> None:
+    assert _said([what]) == said
+
+
+def test_a_budget_without_room_blocks_and_names_its_owner() -> None:
+    budget = Budget("team", "web", frozenset({"team/web-5d-x"}), 0, "minAvailable 2")
+    assert _said([pod()], [budget]) == [
+        (
+            "blocks",
+            "team/web-5d-x: PodDisruptionBudget web (minAvailable 2) allows no disruption now; "
+            "it belongs to ReplicaSet web-5d",
+        )
+    ]
+    assert _said([pod()], [replace(budget, allowed=1)]) == []
+    assert _said([pod("other")], [budget]) == []
+
+
+MASTERS = tuple(NodeView(f"cp{i}", control_plane=True) for i in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("node", "nodes", "refused"),
+    [
+        ("w1", NODES, ""),
+        ("cp1", NODES, "0 of 1 control-plane nodes would be left"),
+        ("cp1", MASTERS, ""),
+        ("cp1", (MASTERS[0], replace(MASTERS[1], ready=False), MASTERS[2]), "1 of 3 control-plane"),
+        ("w1", (NodeView("w1", system=True), NodeView("w2")), "the only system node"),
+        ("w1", (NodeView("w1", system=True), NodeView("w2", system=True)), ""),
+        ("w1", (NodeView("w1", system=True), replace(NODES[2], system=True, ready=False)), "only"),
+        ("w1", (NodeView("w1"), NodeView("w2", schedulable=False)), "no other node can take"),
+    ],
+)  # fmt: skip
+def test_outages_are_refused(node: str, nodes: Any, refused: str) -> None:
+    sentences = [
+        text for severity, text in _said([pod()], (), nodes, node) if severity == "refuses"
+    ]
+    assert (refused in sentences[0]) if refused else sentences == []
+
+
+def test_gpus_that_are_left_and_the_longest_grace() -> None:
+    found = forecast("w1", [pod(grace_seconds=90), pod("b", grace_seconds=5)], (), NODES)
+    assert (found.gpus_left, found.gpus_now, found.grace_seconds) == (4, 6, 90)
+
+
+def test_workloads_go_before_the_systems_own_pods() -> None:
+    system = pod("coredns-1", namespace="kube-system")
+    found = forecast("w1", [system, pod("b"), pod("a")], (), NODES)
+    assert [p.name for p in found.evicted] == ["a", "b", "coredns-1"]

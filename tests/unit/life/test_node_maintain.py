@@ -1,0 +1,307 @@
+"""Maintenance and return against fakes: order, refusals, restoring, kills in every phase."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from appliance.errors import (
+    ClusterError,
+    Interrupted,
+    NodeUnreachable,
+    PreflightFailed,
+    Refused,
+    StepNotProven,
+)
+from appliance.model.drain import Budget, NodeView, PodOnNode
+from appliance.model.maintenance import TAINT, maintenance_of
+from appliance.model.observation import DrainView, Fault
+from tests.unit.life.rack import Bench, web
+
+State = tuple[bool, tuple[str, ...], bool]
+IN_SERVICE: State = (False, (), False)
+OUT: State = (True, (TAINT,), True)
+NEVER = Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")
+
+
+class Killed(BaseException):
+    """SIGKILL: nothing of ours runs any more."""
+
+
+def test_pods_go_before_the_taint_comes() -> None:
+    bench = Bench()
+    bench.drain.pods = [web(), web("d", owner=("DaemonSet", "d"))]
+    done = bench.maintain(window_seconds=3600)
+    assert bench.drain.log == [
+        "mark cordon", "mark evict", "evict team/web-1", "mark taint", "taint on",
+        "mark out of service",
+    ]  # fmt: skip
+    assert bench.state == OUT
+    assert done.maintenance is not None
+    assert done.evict_seconds is not None
+    assert 10 <= done.evict_seconds <= 12
+    assert [r.step for r in bench.journal.records] == [
+        *("maintain: cordon", "maintain: evict", "maintain: taint")
+    ]
+    assert bench.archive.documents.keys() == {"maintenance/w1/run-1.json"}
+
+
+def test_a_second_maintain_has_nothing_to_do() -> None:
+    bench = Bench()
+    bench.maintain()
+    log = list(bench.drain.log)
+    assert bench.maintain().already
+    assert bench.drain.log == log
+
+
+def test_cordon_mode_leaves_the_taint_out() -> None:
+    bench = Bench()
+    bench.maintain(mode="cordon")
+    assert bench.state == (True, (), True)
+    bench.bring_back()
+    assert bench.state == IN_SERVICE
+
+
+def test_it_is_shut_down_at_the_end_and_waited_for() -> None:
+    bench = Bench()
+    bench.maintain(shutdown=True)
+    assert bench.power.off_at is not None
+    assert bench.clock.now() >= bench.power.off_at
+    bench = Bench()
+    bench.power.stays_on = True
+    with pytest.raises(StepNotProven, match="still answers 300 s after") as failed:
+        bench.maintain(shutdown=True)
+    assert "BMC" in (failed.value.hint or "")
+    assert bench.state == OUT, "an empty node stays out of service"
+
+
+def test_a_budget_that_never_allows_restores_the_node_and_is_named() -> None:
+    bench = Bench()
+    bench.drain.pods, bench.drain.budgets = [web()], [NEVER]
+    with pytest.raises(StepNotProven) as failed:
+        bench.maintain()
+    assert failed.value.exit_code == 1
+    assert "pod team/web-1 of ReplicaSet web-5d may not go: team/web (minAvailable 1)" in str(
+        failed.value
+    )
+    assert "restored: w1 is as it was before" in failed.value.details
+    assert bench.state == IN_SERVICE
+    assert "taint on" not in bench.drain.log
+
+
+def test_a_budget_that_allows_later_only_takes_longer() -> None:
+    bench = Bench()
+    bench.drain.pods, bench.drain.budgets = [web()], [NEVER]
+    allow, began = bench.drain.evict, bench.clock.now()
+
+    def evict(pod: PodOnNode) -> str:
+        if bench.clock.now() > began + 20:
+            bench.drain.budgets = []
+        return allow(pod)
+
+    bench.drain.evict = evict  # type: ignore[method-assign]
+    bench.maintain()
+    assert bench.state == OUT
+
+
+def test_a_pod_that_does_not_end_restores_the_node() -> None:
+    bench = Bench()
+    bench.drain.pods, bench.drain.immortal = [web()], {"team/web-1"}
+    with pytest.raises(StepNotProven, match="pod team/web-1 does not end, 10 s after"):
+        bench.maintain()
+    assert bench.state == IN_SERVICE
+
+
+def test_somebody_elses_cordon_and_taint_stay() -> None:
+    bench = Bench()
+    bench.drain.unschedulable, bench.drain.taints = True, ("a=b:NoSchedule", TAINT)
+    bench.maintain()
+    bench.bring_back()
+    assert bench.state == (True, ("a=b:NoSchedule", TAINT), False)
+
+
+@pytest.mark.parametrize("where", ["mark cordon", "mark evict", "evict team/web-1", "taint on"])
+@pytest.mark.parametrize("error", [ClusterError("the API refused"), KeyboardInterrupt()])
+def test_a_failure_or_ctrl_c_restores_what_we_changed(where: str, error: BaseException) -> None:
+    bench = Bench()
+    bench.drain.pods = [web()]
+    bench.drain.fail_at[where] = error
+    expected = Interrupted if isinstance(error, KeyboardInterrupt) else ClusterError
+    with pytest.raises(expected) as failed:
+        bench.maintain()
+    assert any("restored: w1" in line for line in failed.value.details)
+    assert bench.state == IN_SERVICE
+
+
+def test_what_cannot_be_restored_is_named() -> None:
+    bench = Bench()
+    bench.drain.fail_at = {"taint on": ClusterError("gone"), "clear": ClusterError("gone too")}
+    with pytest.raises(ClusterError) as failed:
+        bench.maintain()
+    assert failed.value.details[-1] == "undo it with: appliance node return w1"
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["mark cordon", "mark evict", "evict team/web-1", "mark taint", "taint on", "mark shutdown",
+     "mark out of service"],
+)  # fmt: skip
+@pytest.mark.parametrize("next_command", ["maintain", "return"])
+def test_after_a_kill_the_next_run_finishes_or_undoes(where: str, next_command: str) -> None:
+    bench = Bench()
+    bench.drain.pods = [web()]
+    bench.drain.fail_at[where] = Killed()
+    with pytest.raises(Killed):
+        bench.maintain(shutdown=True)
+    bench.drain.fail_at.clear()
+    if next_command == "maintain":
+        bench.maintain(shutdown=True)
+        assert bench.state == OUT
+        bench.bring_back()
+    else:
+        bench.bring_back()
+    assert bench.state == IN_SERVICE
+
+
+@pytest.mark.parametrize("where", ["mark return", "taint off", "clear"])
+def test_a_return_that_was_killed_is_finished(where: str) -> None:
+    bench = Bench()
+    bench.maintain()
+    bench.drain.fail_at[where] = Killed()
+    with pytest.raises(Killed):
+        bench.bring_back()
+    bench.drain.fail_at.clear()
+    assert bench.drain.unschedulable, "no pod may come before the node is proved"
+    bench.bring_back()
+    assert bench.state == IN_SERVICE
+
+
+def test_outages_are_refused_unless_allowed() -> None:
+    bench = Bench()
+    bench.drain.nodes = (NodeView("w1", system=True), NodeView("w2"))
+    with pytest.raises(PreflightFailed, match="only system node") as refused:
+        bench.maintain()
+    assert "--allow-outage" in (refused.value.hint or "")
+    assert bench.drain.log == []
+    bench.maintain(allow_outage=True)
+    assert bench.state == OUT
+
+
+def test_a_network_pod_that_the_taint_would_end_refuses_the_taint() -> None:
+    bench = Bench()
+    flannel = web("flannel-x", owner=("DaemonSet", "flannel"), app="flannel")
+    bench.drain.pods = [flannel]
+    with pytest.raises(PreflightFailed, match="flannel-x does not tolerate runai=drain:NoExecute"):
+        bench.maintain()
+    bench.maintain(mode="cordon")
+    assert bench.state == (True, (), True)
+
+
+def test_a_lost_node_is_tainted_without_its_help() -> None:
+    bench = Bench()
+    with pytest.raises(PreflightFailed, match="found it Ready"):
+        bench.maintain(lost=True)
+    bench.drain.ready, bench.drain.pods = False, [web()]
+    with pytest.raises(PreflightFailed, match="found it NotReady") as refused:
+        bench.maintain()
+    assert "--lost" in (refused.value.hint or "")
+    done = bench.maintain(lost=True)
+    assert done.maintenance is not None
+    assert done.maintenance.lost
+    assert bench.drain.log == ["mark cordon", "mark taint", "taint on", "mark out of service"]
+    assert bench.archive.documents == {}
+
+
+def test_nothing_is_done_without_yes_or_for_a_dry_run() -> None:
+    bench = Bench()
+    bench.answer = False
+    with pytest.raises(Refused):
+        bench.maintain()
+    assert bench.maintain(dry_run=True).maintenance is None
+    assert (bench.drain.log, bench.journal.records, bench.archive.documents) == ([], [], {})
+
+
+def test_a_node_that_does_not_answer_is_not_touched() -> None:
+    bench = Bench()
+    bench.rack.faults["w1"] = Fault("w1", "w1: no answer", "look")
+    with pytest.raises(NodeUnreachable) as failed:
+        bench.maintain()
+    assert "--lost" in (failed.value.hint or "")
+    assert bench.state == IN_SERVICE
+
+
+def test_a_loss_refuses_the_return_until_it_is_acknowledged() -> None:
+    bench = Bench()
+    dimms = [{"locator": slot, "size_bytes": 2**35} for slot in ("A1", "B1")]
+    bench.rack.documents["w1"]["memory"] = {"dimms": dimms}
+    bench.maintain()
+    bench.rack.documents["w1"]["memory"] = {"dimms": dimms[1:]}
+    with pytest.raises(PreflightFailed) as refused:
+        bench.bring_back()
+    assert refused.value.exit_code == 3
+    assert "w1: dimm:A1: found none, expected 32 GiB" in refused.value.message
+    assert "--acknowledge dimm:A1" in (refused.value.hint or "")
+    assert bench.state == OUT
+    done = bench.bring_back("dimm:A1")
+    assert [difference.name for difference in done.differences] == ["dimm:A1"]
+    assert bench.state == IN_SERVICE
+
+
+def test_a_return_proves_the_node_before_it_is_schedulable() -> None:
+    bench = Bench()
+    bench.maintain(window_seconds=60)
+    bench.clock.sleep(600)
+    bench.rack.proof_faults = ("w1: no answer from the pod on w2",)
+    with pytest.raises(StepNotProven, match="no answer from the pod on w2"):
+        bench.bring_back()
+    assert bench.state == (True, (), True)
+    mark = maintenance_of(bench.drain.annotations)
+    assert mark is not None
+    assert mark.phase == "return"
+    bench.rack.proof_faults = ()
+    done = bench.bring_back()
+    assert bench.state == IN_SERVICE
+    assert done.overrun_seconds is not None
+    assert done.overrun_seconds >= 540
+
+
+def test_a_node_in_service_has_nothing_to_return_and_a_foreign_cordon_is_refused() -> None:
+    bench = Bench()
+    assert bench.bring_back().maintenance is None
+    bench.drain.unschedulable = True
+    with pytest.raises(PreflightFailed, match="cordoned by somebody else"):
+        bench.bring_back()
+
+
+def test_a_node_that_takes_its_time_is_waited_for() -> None:
+    bench = Bench()
+    bench.maintain()
+    bench.rack.faults["w1"] = Fault("w1", "w1: no answer", "look")
+    with pytest.raises(NodeUnreachable):
+        bench.bring_back(wait_seconds=30)
+    assert bench.state == OUT
+
+
+def test_a_lost_photograph_must_be_acknowledged() -> None:
+    bench = Bench()
+    bench.maintain()
+    bench.archive.documents.clear()
+    with pytest.raises(PreflightFailed, match="found no photograph"):
+        bench.bring_back()
+    bench.bring_back("photograph")
+    assert bench.state == IN_SERVICE
+
+
+def test_pods_that_came_after_the_eviction_keep_the_taint_away() -> None:
+    bench = Bench()
+    view, count = bench.drain.view, iter(range(99))
+
+    def with_a_late_pod(node: str) -> DrainView:
+        seen = view(node)
+        return replace(seen, pods=(web("late"),)) if next(count) >= 2 else seen
+
+    bench.drain.view = with_a_late_pod  # type: ignore[method-assign]
+    with pytest.raises(StepNotProven, match="pod team/late came after the eviction"):
+        bench.maintain()
+    assert bench.state == IN_SERVICE
