@@ -11,6 +11,7 @@ import click
 from appliance.errors import ApplianceError
 from appliance.model.cluster import Cluster
 from appliance.model.loss import Loss, losses
+from appliance.model.maintenance import away
 
 if TYPE_CHECKING:
     from appliance.cli.connected import Connected
@@ -24,12 +25,14 @@ def find_losses(connected: Connected, observed: Observed, look: Look) -> tuple[L
     if not isinstance(cluster, Cluster):
         return ()
     unreachable = {fault.node for fault in look.faults} & cluster.nodes.keys()
-    if not unreachable and all(node.ready for node in cluster.nodes.values()):
+    planned = {name for name, mark in away(cluster).items() if not mark.lost}
+    silent = unreachable | {name for name, node in cluster.nodes.items() if not node.ready}
+    if not silent - planned:
         return ()
     from appliance.adapters.kubernetes_loss import read_tenancy
 
     try:
-        return losses(read_tenancy(connected.cluster), unreachable)
+        return losses(read_tenancy(connected.cluster), unreachable, planned)
     except ApplianceError as error:
         click.echo(f"warning: {error.message}", err=True)
         return ()

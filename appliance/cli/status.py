@@ -42,7 +42,7 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
     else:
         show_status(connected.site, observed, look, plan, connected.wish.manifest)
         show_losses(lost)
-    faults = faults_of(look, plan)
+    faults = faults_of(look, plan, observed)
     if exit_code and faults:
         raise NotHealthy(
             faults[0], hint="see what would mend it: appliance plan", details=faults[1:]
