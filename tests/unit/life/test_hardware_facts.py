@@ -148,6 +148,21 @@ def test_a_clock_is_compared_with_ours(off: float, said: list[str]) -> None:
     assert [difference.sentence() for difference in found] == said
 
 
+@pytest.mark.parametrize(("off", "is_right"), [(-20, True), (-40, False), (20, False)])
+def test_a_probe_that_took_long_explains_a_lag_but_no_lead(off: float, is_right: bool) -> None:
+    document = {**machine(), "took_seconds": 30.0}
+    assert (facts(document, off=off)["clock"] == "right") is is_right
+
+
+def test_a_link_whose_address_is_made_up_counts_only_by_being_there() -> None:
+    before, after = machine(), machine()
+    before["nics"].append({"name": "eth0", "mac": "1e:fe", "kind": "veth", "state": "up"})
+    after["nics"].append({"name": "eth0", "mac": "76:43", "kind": "veth", "state": "up"})
+    assert compare(facts(before), facts(after)) == ()
+    after["nics"].pop()
+    assert [found.name for found in compare(facts(before), facts(after))] == ["nic:eth0"]
+
+
 def test_identity_is_what_belongs_to_the_machine() -> None:
     kinds = {name.partition(":")[0] for name in hardware_facts(Photograph(machine()), IDENTITY)}
     assert kinds == {"machine", "dimm", "disk", "nic", "gpu", "uuid"}
