@@ -34,6 +34,8 @@ STORY = (
     "test_storage",
     "test_node_roles",
     "test_membership",
+    "test_faults",
+    "test_runbooks",
     "test_access",
     "test_runai_waits",
     "test_vendor_bundle",
