@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.bundle import BundleManifest
@@ -194,6 +197,16 @@ class FakeJournal:
 
     def durations(self) -> dict[str, float]:
         return {}
+
+
+def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:
+    """Commands take no lock on nodes, and keep their documents here."""
+    from appliance.cli.connected import Connected
+
+    archive = FakeArchive()
+    monkeypatch.setattr(Connected, "archive", archive)
+    monkeypatch.setattr(Connected, "changing", lambda *_: nullcontext())
+    return archive
 
 
 class FakeArchive:
