@@ -15,12 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+from appliance.adapters.ansible import end_leftovers
 from appliance.model.lease import Holder
 from tests.commands import succeed
 from tests.lab.conftest import bring_up, wait_for
@@ -89,30 +91,33 @@ class Laptop:
         """The same, to its end."""
         return self.run(*self.install_words())
 
-    def kill_install(self) -> None:
-        """Start it, and SIGKILL it when it holds the site and a play runs."""
+    @contextmanager
+    def at_work(self) -> Iterator[subprocess.Popen[str]]:
+        """The same, while it holds the site and a play runs; killed at the end, if it runs."""
         runs = self.site / ".appliance" / "runs"
         before = set(runs.glob("*"))
+
+        def playing() -> bool:
+            new = set(runs.glob("*")) - before
+            return any(next(run.glob("host/artifacts/*/job_events/*"), None) for run in new)
+
         with tempfile.TemporaryFile("w+") as said:
             process = self.start(*self.install_words(), said=said)
             try:
-                wait_for(
-                    "a play under the lock",
-                    lambda: (
-                        process.poll() is not None
-                        or any(
-                            next(run.glob("host/artifacts/*/job_events/*"), None)
-                            for run in set(runs.glob("*")) - before
-                        )
-                    ),
-                    120,
-                )
+                wait_for("a play", lambda: process.poll() is not None or playing(), 120)
                 said.seek(0)
                 assert process.poll() is None, said.read()
                 assert holders() == 3
+                yield process
             finally:
-                process.send_signal(signal.SIGKILL)
+                process.kill()
                 process.wait()
+
+    def dies_at_work(self) -> None:
+        """SIGKILL of the command and of what it started, as when a machine loses its power."""
+        with self.at_work() as process:
+            process.send_signal(signal.SIGKILL)
+        end_leftovers(self.site)
 
     def written(self) -> int:
         """How many records lie on this laptop."""
@@ -238,7 +243,8 @@ def test_a_young_lock_refuses_and_a_stale_one_is_taken_over(mine: Laptop) -> Non
 
 def test_the_machine_of_a_killed_command_goes_on_at_once(mine: Laptop, theirs: Laptop) -> None:
     drift()
-    mine.kill_install()
+    mine.dies_at_work()
+    drift()
     elsewhere = theirs.install()
     assert elsewhere.code == 3, elsewhere.said
     assert f" on {os.uname().nodename} since " in elsewhere.said
@@ -253,11 +259,9 @@ def test_the_machine_of_a_killed_command_goes_on_at_once(mine: Laptop, theirs: L
 
 def test_ctrl_c_gives_the_lock_back(mine: Laptop) -> None:
     drift()
-    with tempfile.TemporaryFile("w+") as said:
-        process = mine.start(*mine.install_words(), said=said)
-        wait_for("the lock", lambda: holders() == 3 or process.poll() is not None, 120)
+    with mine.at_work() as process:
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(90) == 130
     assert holders() == 0
 
 
@@ -265,7 +269,8 @@ def test_another_laptop_adopts_what_was_half_finished_and_ends_it(
     mine: Laptop, theirs: Laptop
 ) -> None:
     drift()
-    mine.kill_install()
+    mine.dies_at_work()
+    drift()
     done = theirs.run("site", "adopt")
     assert done.code == 0, done.said
     here = os.uname().nodename
@@ -279,7 +284,7 @@ def test_another_laptop_adopts_what_was_half_finished_and_ends_it(
     assert again.code == 0, again.said
     assert converged()
     wait_for("both in the history", lambda: {here, HOST} <= {r["host"] for r in theirs.records()})
-    mine.run("site", "adopt")
+    assert mine.run("site", "adopt").code == 0
     assert mine.records() == theirs.records()
     assert mine.records()[-1]["host"] == HOST
     assert "half-done:  nothing" in mine.run("site", "adopt").said
