@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from appliance.adapters.ssh import Answer, SshNodes
     from appliance.model.site import Node, Site
 
+# Others read what lies beside it, the web server the bundle: it may be the archive that makes it.
 FOLDER = "/var/lib/appliance/archive"
 SECONDS = 15
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from appliance.model.site import Site
     from appliance.workflows.install import Installed, InstallPorts, InstallRequest
     from appliance.workflows.node_role import RolesChanged
-    from appliance.workflows.ports import Observer
+    from appliance.workflows.ports import Emptying, Etcd, Members, Observer
     from appliance.workflows.runai_cli import RunaiCliInstalled
     from appliance.workflows.survey import Survey
 
@@ -201,6 +201,28 @@ class Connected:
 
         return ControlPlaneArchive(self.site, self.nodes)
 
+    @cached_property
+    def members(self) -> Members:
+        """Node objects."""
+        from appliance.adapters.kubernetes_members import KubernetesMembers
+
+        return KubernetesMembers(self.cluster)
+
+    @cached_property
+    def etcd(self) -> Etcd:
+        """The members of etcd."""
+        from appliance.adapters.etcd_members import EtcdMembers
+
+        return EtcdMembers(self.nodes, self.site.settings.ssh.python)
+
+    @contextmanager
+    def emptying(self, observer: Observer) -> Iterator[Emptying]:
+        """Takes pods away from nodes."""
+        from appliance.workflows.eviction import REMOVAL_BUDGET_SECONDS, Eviction
+
+        with closing(self.drain()) as drain:
+            yield Eviction(drain, SystemClock(), observer, "drain", REMOVAL_BUDGET_SECONDS)
+
     def accepted_serial(self, node: str) -> str | None:
         """The serial in a node's passport; None without one, or where nobody can be asked."""
         from appliance.errors import NodeUnreachable
@@ -264,7 +286,6 @@ class Connected:
 
     def install_ports(self, progress: Observer, confirm: Callable[[Plan], bool]) -> InstallPorts:
         """Everything outside that an install of this site needs."""
-        from appliance.adapters.kubernetes_members import KubernetesMembers
         from appliance.workflows.install import InstallPorts
 
         return InstallPorts(
@@ -278,7 +299,7 @@ class Connected:
             bundle=self.bundle,
             confirm=confirm,
             archive=self.archive,
-            members=KubernetesMembers(self.cluster),
+            members=self.members,
         )
 
     def node_role(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +92,6 @@ def remove(
 def _remove(
     connected: Connected, wish: Any, display: Any, *, yes: bool, dry_run: bool
 ) -> NodeRemoved:
-    from appliance.adapters.etcd_members import EtcdMembers
-    from appliance.workflows.eviction import REMOVAL_BUDGET_SECONDS, Eviction
     from appliance.workflows.node_remove import (
         COMMAND,
         NodeRemovePorts,
@@ -107,22 +104,21 @@ def _remove(
         return confirmed(yes, lambda: click.echo("\n".join(lines), err=True))
 
     ports = connected.install_ports(display, lambda _plan: False)
-    drain = connected.drain()
-    removing = NodeRemovePorts(
-        nodes=ports.nodes,
-        cluster=ports.cluster,
-        members=ports.members,
-        etcd=EtcdMembers(connected.nodes, connected.site.settings.ssh.python),
-        emptying=Eviction(drain, ports.clock, display, "drain", REMOVAL_BUDGET_SECONDS),
-        archive=ports.archive,
-        playbooks=ports.playbooks,
-        journal=ports.journal,
-        clock=ports.clock,
-        observer=display,
-        confirm=confirm,
-    )
     run = connected.run(COMMAND)
-    with closing(drain), connected.changing(run, wish.reason):
+    with connected.emptying(display) as emptying, connected.changing(run, wish.reason):
+        removing = NodeRemovePorts(
+            nodes=ports.nodes,
+            cluster=ports.cluster,
+            members=ports.members,
+            etcd=connected.etcd,
+            emptying=emptying,
+            archive=ports.archive,
+            playbooks=ports.playbooks,
+            journal=ports.journal,
+            clock=ports.clock,
+            observer=display,
+            confirm=confirm,
+        )
         record = connected.records.get(wish.node)
         # Of the others, those that were removed before are not asked.
         present = connected.wish_with(frozenset({wish.node})).site
@@ -264,7 +260,6 @@ def _join(
 def _join_ports(
     connected: Connected, display: Any, *, yes: bool, add: bool
 ) -> tuple[Any, str, Any]:
-    from appliance.adapters.etcd_members import EtcdMembers
     from appliance.workflows import node_add, node_rejoin
     from appliance.workflows.joining import JoinPorts
 
@@ -277,7 +272,7 @@ def _join_ports(
 
     ports = JoinPorts(
         connected.install_ports(display, lambda _plan: False),
-        EtcdMembers(connected.nodes, connected.site.settings.ssh.python),
+        connected.etcd,
         confirm,
     )
     if add:

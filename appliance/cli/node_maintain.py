@@ -315,7 +315,7 @@ def _show_returned(name: str, done: Returned, output: str, *, dry_run: bool) -> 
                 "node": name,
                 "changed": done.maintenance is not None and not dry_run,
                 "differences": [
-                    {"name": d.name, "before": d.before, "now": d.now} for d in done.differences
+                    {"name": d.name, "before": d.before, "now": d.seen} for d in done.differences
                 ],
                 "overrun_seconds": done.overrun_seconds,
                 "took_seconds": done.took_seconds,
@@ -326,7 +326,7 @@ def _show_returned(name: str, done: Returned, output: str, *, dry_run: bool) -> 
         click.echo(f"nothing to do: {name} is in service")
         return
     if done.differences:
-        rows = [(d.name, d.before or "-", d.now or "-") for d in done.differences]
+        rows = [(d.name, d.before or "-", d.seen or "-") for d in done.differences]
         print_table(("fact", "before", "now"), rows)
     if dry_run:
         click.echo(f"{name} is {done.maintenance.sentence()}; nothing was changed")

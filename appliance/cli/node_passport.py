@@ -140,7 +140,7 @@ def _show(view: PassportView) -> None:
 
 def _today(difference: Any, *, unseen: bool) -> str:
     if difference is not None:
-        return difference.now or "none"
+        return difference.seen or "none"
     return "?" if unseen else "the same"
 
 
@@ -151,7 +151,8 @@ def _plain(view: PassportView) -> dict[str, Any]:
         "node": view.node,
         "passport": asdict(view.passport) if view.passport else None,
         "differences": [
-            {"name": one.name, "accepted": one.before, "today": one.now} for one in view.differences
+            {"name": one.name, "accepted": one.before, "today": one.seen}
+            for one in view.differences
         ],
         "unseen": view.unseen or None,
         "as_accepted": view.is_as_accepted,

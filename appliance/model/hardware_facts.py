@@ -34,12 +34,12 @@ class Difference:
     Attributes:
         name: of the fact, e.g. ``dimm:A1``.
         before: as it was; None for something new.
-        now: as it is; None for something that is gone.
+        seen: as it is now; None for something that is gone.
     """
 
     name: str
     before: str | None
-    now: str | None
+    seen: str | None
 
     @property
     def is_loss(self) -> bool:
@@ -48,7 +48,7 @@ class Difference:
 
     def sentence(self) -> str:
         """The difference in one line: fact, seen, expected."""
-        return f"{self.name}: found {self.now or 'none'}, expected {self.before or 'none'}"
+        return f"{self.name}: found {self.seen or 'none'}, expected {self.before or 'none'}"
 
 
 def hardware_facts(

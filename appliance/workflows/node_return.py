@@ -171,7 +171,7 @@ def _differences(
     was, deadline = hardware_facts(before), ports.clock.now() + DRIVER_SECONDS
     while True:
         found = compare(was, hardware_facts(photograph))
-        late = any(d.name == "driver" and d.now is None for d in found)
+        late = any(d.name == "driver" and d.seen is None for d in found)
         if not late or ports.clock.now() >= deadline or request.dry_run:
             return found
         ports.observer.note(f"waiting for NVIDIA's driver on {request.node.name}")

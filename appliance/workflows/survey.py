@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from appliance.model.site import Site
     from appliance.workflows.ports import ClusterApi, Nodes
 
+# The section of a photograph that says whose member a node is.
+EVIDENCE = "kubernetes"
 Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
 
 
@@ -40,7 +42,8 @@ def require_all(look: Look) -> None:
     """Refuse to go on when a node could not be photographed.
 
     Raises:
-        NodeUnreachable: names every such node with its reason.
+        NodeUnreachable: names every such node with its reason; a node that was too busy to tell
+            whether it is a member is one.
     """
     if look.faults:
         first = look.faults[0]
@@ -48,6 +51,15 @@ def require_all(look: Look) -> None:
             first.reason,
             hint=first.hint,
             details=[f"{fault.reason}  hint: {fault.hint}" for fault in look.faults[1:]],
+        )
+    # Without this section a member looks bare, and a cluster of such nodes looks gone.
+    late = [name for name, photo in look.photographs.items() if photo.at(EVIDENCE) is None]
+    if late:
+        raise NodeUnreachable(
+            f"{late[0]}: its probe came to its deadline before it had seen what is there of "
+            "Kubernetes",
+            hint="the node is very busy: look with uptime there, then run the same command again",
+            details=[f"{name}: the same" for name in late[1:]],
         )
 
 

@@ -88,15 +88,15 @@ def registry_again(directory: Path, command: list[str]) -> Result:
     }
 
 
-def streamed(directory: Path, command: list[str]) -> Result:
+def streamed(directory: Path, command: list[str], size: int = LARGE) -> Result:
     """A vendor bundle of 20 GB goes to its node: read, streamed, compared, unpacked, prepared."""
     known = directory / ".appliance" / VENDOR_BUNDLE
     large = known.with_name(f"large-{known.name}")
     receiver = load_site(directory).services_node.name
-    with padded(known, large), sparse_receiver(receiver), vendor_bundle(directory, large):
+    with padded(known, large, size), sparse_receiver(receiver), vendor_bundle(directory, large):
         done = measure([*command, "--only", "runai"], whole=True)
     return {
-        "stream_gb": LARGE / 1e9,
+        "stream_gb": size / 1e9,
         "stream_seconds": round(done.seconds, 1),
         "stream_mib": round(done.peak_bytes / MIB, 1),
         "stream_with_children_mib": round(done.tree_peak_bytes / MIB, 1),
@@ -105,11 +105,11 @@ def streamed(directory: Path, command: list[str]) -> Result:
 
 
 @contextmanager
-def padded(known: Path, large: Path) -> Iterator[None]:
+def padded(known: Path, large: Path, size: int) -> Iterator[None]:
     """The same archive followed by zeros, of which none is on this machine's disk."""
     subprocess.run(["cp", "--sparse=always", str(known), str(large)], check=True)
     with large.open("r+b") as stream:
-        stream.truncate(LARGE)
+        stream.truncate(size)
     yield
     large.unlink()
 

@@ -23,7 +23,11 @@ TABLES = (
 # The files of a node's image, laid out as its operating system wants them.
 ANOTHERS_LAYOUT = ("appliance/lab/node/rootfs", "tests/data")
 # The floor of the benchmark is a plain shell script on purpose; the vendor's script is one.
-SCRIPTS = ("tests/benchmarks/floor", "appliance/lab/standins/vendor_bundle_standin")
+SCRIPTS = (
+    "tests/benchmarks/floor",
+    "appliance/lab/standins/vendor_bundle_standin",
+    "molecule/node_reset_default/member.sh",
+)
 NOBODYS_NAMES = {"utils", "helpers", "common", "misc", "lib", "scripts", "util", "helper"}
 
 

@@ -84,10 +84,10 @@ def began_waiting(site: RunaiSite) -> float:
 def test_a_backend_that_cannot_pull_is_told_as_that(site: RunaiSite) -> None:
     lab, image = site.lab, f"run-ai-prod/{LACKING}:{VERSION}"
     with faults_last(site, SOON):
-        done = lab.install()
+        done = lab.install(timeout=1800)
+    assert done.returncode == 1, done.stderr
     waited = time.time() - began_waiting(site)
     print(f"told {waited:.0f} s after the wait began\n{done.stderr}")  # noqa: T201 - for the log
-    assert done.returncode == 1, done.stderr
     error = error_of(done.stderr)
     # The fault is in force: everything else of the bundle is in the registry, this is not.
     services = scene(lab).photographs[lab.node("cp1")]
@@ -114,7 +114,7 @@ def test_a_certificate_that_expires_during_the_wait_is_told_as_that(
     path.write_text(chain)
     site.keep(vault_runai_tls_key=key)
     with faults_last(site, LATE), site.asks(certificate=str(path), certificate_minimum_days=0):
-        done = lab.install()
+        done = lab.install(timeout=1800)
     told, began = time.time(), began_waiting(site)
     print(  # noqa: T201 - for the log
         f"expired {ends.timestamp() - began:.0f} s after the wait began, told "

@@ -22,7 +22,7 @@ from tests.lab.runai_site import RunaiSite, runai_site
 from tests.lab.stillness import assert_still, scene
 from tests.vendor_bundles import with_hole
 
-# Run:ai is installed as a whole, and prepared five times: about ten minutes.
+# Run:ai is installed as a whole, and its bundle is streamed and prepared again and again.
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 FOLDER = "/var/lib/appliance/runai"

@@ -32,7 +32,9 @@ def test_what_was_put_is_got_and_named(three: ControlPlaneArchive, nodes: ShellN
     path = nodes.state("cp3") / "archive" / "passports" / "w1.json"
     assert path.stat().st_mode & 0o777 == 0o600
     assert [item.name for item in path.parent.iterdir()] == ["w1.json"]
+    # The bundle lies beside the archive, and the web server is not root.
     assert nodes.state("cp3").stat().st_mode & 0o777 == 0o755
+    assert (nodes.state("cp3") / "archive").stat().st_mode & 0o777 == 0o700
 
 
 def test_one_of_three_may_be_away_and_is_named(

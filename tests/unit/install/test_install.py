@@ -187,6 +187,17 @@ def test_an_unreachable_node_stops_everything_before_the_first_change() -> None:
     assert bench.journal.records == []
 
 
+def test_a_node_too_busy_to_tell_whose_member_it_is_is_not_taken_for_a_bare_one() -> None:
+    bench = Bench()
+    bench.install()
+    records, plays = len(bench.journal.records), len(bench.rack.plays)
+    bench.rack.documents["cp1"] = {**bench.rack.documents["cp1"], "kubernetes": None}
+    with pytest.raises(NodeUnreachable, match="cp1: its probe came to its deadline") as caught:
+        bench.install()
+    assert caught.value.exit_code == 4
+    assert (len(bench.journal.records), len(bench.rack.plays)) == (records, plays)
+
+
 def test_a_refusal_changes_nothing() -> None:
     bench = Bench()
     bench.install()

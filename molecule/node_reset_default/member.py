@@ -1,0 +1,44 @@
+"""STANDIN for a member of a cluster, with things that are none of its. Runs on the node."""
+
+import subprocess
+from pathlib import Path
+
+UNITS = ("kubelet", "keepalived", "docker")
+UNIT = """[Unit]
+Description=STANDIN
+[Service]
+ExecStart=/bin/sleep infinity
+[Install]
+WantedBy=multi-user.target
+"""
+FILES = (
+    "/etc/kubernetes/pki/ca.crt",
+    "/etc/kubernetes/kubelet.conf",
+    "/var/lib/etcd/member/wal",
+    "/var/lib/cni/networks/cbr0",
+    "/var/lib/kubelet/pki/kubelet.pem",
+    "/run/flannel/subnet.env",
+    "/etc/cni/net.d/10-flannel.conflist",
+    "/root/.kube/config",
+    "/srv/kept",
+    "/var/lib/appliance/archive/kept",
+)
+VOLUMES = Path("/var/lib/kubelet/pods/p/volumes")
+
+
+def call(*command):
+    """Run a command that must succeed."""
+    subprocess.run(command, check=True)  # noqa: S603 - arguments of the test's own
+
+
+for unit in UNITS:
+    Path(f"/etc/systemd/system/{unit}.service").write_text(UNIT)
+for name in FILES:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text("left\n")
+VOLUMES.mkdir(parents=True)
+call("systemctl", "daemon-reload")
+call("systemctl", "enable", "--now", *UNITS)
+call("mount", "-t", "tmpfs", "tmpfs", str(VOLUMES))
+for link in ("cni0", "flannel.1", "docker0"):
+    call("ip", "link", "add", link, "type", "bridge")

@@ -1,0 +1,202 @@
+"""``appliance node remove|rejoin|add|passport``: options, exit codes, what is printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.cli.app import Application
+from appliance.cli.connected import Connected
+from appliance.cli.exits import run
+from appliance.model.cluster import Cluster
+from appliance.model.membership import Belongings, MemberRecord, Removal
+from tests import samples
+from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack
+
+Capture = pytest.CaptureFixture[str]
+GONE = Removal(
+    "ada@laptop", "2026-01-01T00:00:00+00:00", "sold", "SN-w2", "198.18.7.22", reset=True
+)
+
+
+class Site(Connected):
+    """A site whose adapters are fakes."""
+
+    fakes: FakeArchive
+
+    @property
+    def archive(self) -> Any:
+        return self.fakes
+
+    @property
+    def playbooks(self) -> Any:
+        return self.nodes
+
+    @property
+    def members(self) -> Any:
+        return self.nodes
+
+    @property
+    def etcd(self) -> Any:
+        return self.nodes.etcd  # type: ignore[attr-defined]
+
+    @contextmanager
+    def emptying(self, observer: Any) -> Iterator[Any]:  # noqa: ARG002
+        yield FakeEmptying()
+
+    def preflight(self, *_: Any) -> Any:
+        return ()
+
+    @contextmanager
+    def changing(self, run: Any, reason: str = "") -> Iterator[None]:  # noqa: ARG002
+        yield
+
+
+@pytest.fixture
+def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
+    """An installed site; the folders of the archive are kept for the whole test."""
+    wish = samples.desired(replace(samples.site(3), directory=tmp_path))
+    found: Any = FakeRack(wish)
+    found.cluster = samples.cluster(wish)
+    found.documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    found.archive, found.etcd = FakeArchive(), FakeEtcd(wish.site)
+    for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
+        monkeypatch.delenv(name, raising=False)
+
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+        assert directory == tmp_path
+        site = Site(wish.site, wish, found, found, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
+        site.fakes = found.archive
+        return site
+
+    monkeypatch.setattr(Application, "connect", connect)
+    return found  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def node(rack: FakeRack) -> Callable[..., int]:
+    site = str(rack.wish.site.directory)
+    return lambda *words: run(["node", *words, "--site", site])
+
+
+def archive(rack: Any) -> FakeArchive:
+    found: FakeArchive = rack.archive
+    return found
+
+
+def test_a_removal_says_what_it_did_and_the_two_ways_on(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    assert node("remove", "w2", "--reason", "sold", "--yes") == 0
+    shown = capsys.readouterr()
+    assert "w2: kubeadm reset and a full clean on the machine" in shown.out
+    assert "pod default/web moves from w2" in shown.out
+    assert "appliance node rejoin w2" in shown.err
+    assert rack.deleted == ["w2"]
+    assert node("remove", "w2", "--yes") == 0
+    assert "nothing to do" in capsys.readouterr().out
+
+
+def test_a_dry_run_of_a_removal_writes_nothing(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    assert node("remove", "cp3", "--dry-run", "--output", "json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["changed"] is False
+    assert any("etcd's member cp3 is taken out" in text for text in said["steps"])
+    assert said["notices"] == ["of the 2 members that stay none may fail until another one joins"]
+    assert (rack.deleted, archive(rack).documents) == ([], {})
+
+
+def test_nobody_there_to_confirm_is_a_refusal(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    assert node("remove", "w2") == 3
+    assert "nobody is there to confirm" in capsys.readouterr().err
+    assert rack.deleted == []
+
+
+def test_what_is_removed_is_not_planned_and_status_says_so(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    archive(rack).put("members/w2.json", MemberRecord("w2", GONE, Belongings({"a": "b"})).text())
+    site = str(rack.wish.site.directory)
+    assert isinstance(rack.cluster, Cluster)
+    nodes = {name: one for name, one in rack.cluster.nodes.items() if name != "w2"}
+    rack.cluster = replace(rack.cluster, nodes=nodes)
+    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    assert run(["status", "--site", site]) == 0
+    out = capsys.readouterr().out
+    assert "removed: w2: on purpose, by ada@laptop at 2026-01-01T00:00:00+00:00 (sold)" in out
+    assert "not so: workers" not in out
+    assert run(["status", "--site", site, "--output", "json"]) == 0
+    assert "node rejoin w2" in json.loads(capsys.readouterr().out)["removed"]["w2"]
+    assert node("rejoin", "w2", "--yes") == 0
+    assert "w2: the cluster has no such Node" in capsys.readouterr().out
+    assert rack.put_backs == [("w2", Belongings({"a": "b"}))]
+    assert run(["status", "--site", site]) == 0
+    assert "removed:" not in capsys.readouterr().out
+
+
+def test_other_hardware_is_refused_and_the_hint_is_the_command(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    rack.documents["w2"]["dmi"]["serial"] = "SN-x"
+    assert node("rejoin", "w2", "--yes") == 3
+    err = capsys.readouterr().err
+    assert "error: w2: passport: found DMI serial SN-x, expected SN-w2" in err
+    assert "appliance node add w2 --replace w2" in err
+
+
+def test_a_dry_run_of_a_rejoin_shows_proof_and_plan(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    assert node("rejoin", "w2", "--dry-run", "--output", "json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["proof"] == ["w2: the same machine (serial SN-w2) answers, and it is empty"]
+    assert said["ran"] == []
+    assert (rack.plays, archive(rack).documents) == ([], {})
+
+
+def test_a_passport_is_written_shown_and_changed_by_acknowledgement_alone(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    assert node("passport", "w2", "--exit-code") == 5
+    assert "w2: has no passport" in capsys.readouterr().err
+    assert node("passport", "w2", "--acknowledge", "--dry-run") == 0
+    assert archive(rack).documents == {}
+    assert node("passport", "w2", "--acknowledge", "--yes") == 0
+    capsys.readouterr()
+    assert node("passport", "w2", "--exit-code") == 0
+    assert "the same" in capsys.readouterr().out
+    rack.documents["w2"]["dmi"]["serial"] = "SN-x"
+    assert node("passport", "w2", "--exit-code") == 5
+    shown = capsys.readouterr()
+    assert "error: w2: machine: found SN-x, expected SN-w2" in shown.err
+    assert "appliance node passport w2 --acknowledge" in shown.err
+    assert node("passport", "--output", "json") == 0
+    found = {one["node"]: one for one in json.loads(capsys.readouterr().out)["passports"]}
+    assert found["w1"]["passport"] is None
+    assert found["w2"]["differences"] == [{"name": "machine", "accepted": "SN-w2", "today": "SN-x"}]
+    assert node("passport", "w2", "--acknowledge", "--yes") == 0
+    assert node("passport", "w2", "--exit-code") == 0
+    assert node("passport") == 0
+
+
+def test_acknowledging_wants_a_node_and_a_member(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture
+) -> None:
+    assert node("passport", "--acknowledge") == 2
+    assert "one machine is accepted at a time" in capsys.readouterr().err
+    assert node("passport", "w9") == 3
+    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    assert node("passport", "w2", "--acknowledge", "--yes") == 3
+    assert "is no member of the cluster now" in capsys.readouterr().err
