@@ -194,6 +194,7 @@ class _Run:
 
     def carry_out(self) -> Installed:
         ran, ports = [], self._ports
+        self._recorder.begin()
         self._keep()
         for planned in self._plan.steps:
             reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)

@@ -87,7 +87,8 @@ def node_remove(request: NodeRemoveRequest, ports: NodeRemovePorts) -> NodeRemov
     Raises:
         NodeUnreachable: the API or etcd does not answer; nothing was changed.
         PreflightFailed: the node may not go; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over between two steps.
         PlaybookFailed: the machine could not be emptied.
         ClusterError: the API or etcd refused.
         StepNotProven: what was to be gone is still there.

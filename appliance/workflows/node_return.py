@@ -101,7 +101,8 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
         PreflightFailed: something of the machine is not as it was; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over between two steps.
         StepNotProven: a part of the node does not come back; it stays cordoned.
     """
     began = ports.clock.now()
