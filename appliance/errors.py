@@ -93,6 +93,10 @@ class BundleRefused(Refused):
     """The bundle is incomplete, corrupt, or made for another release or OS; nothing was changed."""
 
 
+class LeaseLost(ApplianceError):
+    """The site is no longer this command's: another may change it, so we go no further."""
+
+
 class NodeUnreachable(ApplianceError):
     """A node or BMC could not be reached before anything was changed."""
 

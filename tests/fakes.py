@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.bundle import BundleManifest
@@ -178,12 +181,32 @@ class FakeJournal:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
+        self.begun = 0
+        self.notes: tuple[str, ...] = ()
+        self.refuse: ApplianceError | None = None
+
+    def begin(self) -> tuple[str, ...]:
+        self.begun += 1
+        if self.refuse:
+            raise self.refuse
+        notes, self.notes = self.notes, ()
+        return notes
 
     def append(self, record: Record) -> None:
         self.records.append(record)
 
     def durations(self) -> dict[str, float]:
         return {}
+
+
+def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:
+    """Commands take no lock on nodes, and keep their documents here."""
+    from appliance.cli.connected import Connected
+
+    archive = FakeArchive()
+    monkeypatch.setattr(Connected, "archive", archive)
+    monkeypatch.setattr(Connected, "changing", lambda *_: nullcontext())
+    return archive
 
 
 class FakeArchive:
@@ -205,6 +228,9 @@ class FakeArchive:
     def names(self, folder: str) -> tuple[str, ...]:
         self._require()
         return tuple(sorted(name for name in self.documents if name.startswith(f"{folder}/")))
+
+    def everything(self, folder: str) -> dict[str, str]:
+        return {name: self.documents[name] for name in self.names(folder)}
 
     def _require(self) -> None:
         if self.away:

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.errors import ConfigError, NodeUnreachable
@@ -21,15 +22,17 @@ if TYPE_CHECKING:
     from appliance.model.site import Node, Site
 
 # Others read what lies beside it, the web server the bundle: it may be the archive that makes it.
-HOME = "/var/lib/appliance"
-FOLDER = f"{HOME}/archive"
+FOLDER = "/var/lib/appliance/archive"
 SECONDS = 15
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 # Written beside its name and moved there: nobody ever reads half of it.
-_PUT = """umask 022; mkdir -p {home} && umask 077; f={path}; \
-mkdir -p "${{f%/*}}" && t=$(mktemp "${{f%/*}}/.XXXXXX") \
+# The folder above is other parts' too, and stays open to them.
+_PUT = """umask 022; mkdir -p {above}; umask 077; f={path}; mkdir -p "${{f%/*}}" \
+&& t=$(mktemp "${{f%/*}}/.XXXXXX") \
 && cat > "$t" && sync "$t" && mv -f "$t" "$f" """
 _GET = """f={path}; [ -e "$f" ] || exit 44; stat -c %Y "$f" && cat "$f" """
+_EACH = """cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n' | sort | \
+while read -r f; do stat -c "%Y %s $f" "$f" && cat "$f"; done"""
 _NAMES = "cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n'"
 
 
@@ -49,7 +52,8 @@ class ControlPlaneArchive:
         Raises:
             NodeUnreachable: it is on no majority of the control-plane nodes.
         """
-        script = _PUT.format(path=_path(name), home=HOME)
+        above = shlex.quote(str(Path(FOLDER).parent))
+        script = _PUT.format(path=_path(name), above=above)
         answers = self._everywhere(script, text.encode())
         missed = tuple(
             f"{node.name}: {said if isinstance(said, str) else said.errors.strip()}"
@@ -88,6 +92,18 @@ class ControlPlaneArchive:
             sorted({f"{folder}/{line}" for answer in said for line in answer.output.splitlines()})
         )
 
+    def everything(self, folder: str) -> dict[str, str]:
+        """Every document in a folder, on any node, the newest copy of each: name -> its text.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+        found: dict[str, tuple[int, str]] = {}
+        for said in self._answers(_EACH.format(path=_path(folder))):
+            for name, copy in _documents(said.output.encode()):
+                found[name] = max(copy, found.get(name, copy))
+        return {f"{folder}/{name}": text for name, (_, text) in sorted(found.items())}
+
     def _answers(self, script: str) -> Iterator[Answer]:
         """What the nodes that can be reached say.
 
@@ -112,6 +128,15 @@ class ControlPlaneArchive:
         masters = self._site.control_plane
         with ThreadPoolExecutor(max_workers=len(masters)) as pool:
             return list(pool.map(ask, masters))
+
+
+def _documents(said: bytes) -> Iterator[tuple[str, tuple[int, str]]]:
+    """Read ``<written> <bytes> <name>`` and then as many bytes, again and again."""
+    while said:
+        head, _, said = said.partition(b"\n")
+        written, size, name = head.decode().split(" ", 2)
+        yield name, (int(written), said[: int(size)].decode(errors="replace"))
+        said = said[int(size) :]
 
 
 def _path(name: str) -> str:

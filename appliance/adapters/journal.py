@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -101,12 +101,51 @@ class FileJournal:
             for run, sequence in index.execute("select run, sequence from record")
         }
         with index:
-            for path in self._records():
+            for path in self.paths():
                 if path.name not in known:
                     self._insert(index, _parse(path))
 
-    def _records(self) -> Iterator[Path]:
+    def paths(self) -> Iterator[Path]:
+        """The records' files, oldest first."""
         return iter(sorted(self._directory.glob("*.json")))
+
+    def merge(self, texts: Mapping[str, str]) -> int:
+        """Add records that another machine wrote; those that are here already stay as they are.
+
+        Args:
+            texts: file name -> the record's document.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            NotHealthy: a document is no record; the others are kept.
+        """
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        here = {path.name for path in self.paths()}
+        broken, new = [], 0
+        for name in sorted(texts.keys() - here):
+            try:
+                record = Record.from_json(json.loads(texts[name]))
+                if name != f"{record.run}-{record.sequence:03d}.json":
+                    raise ValueError("its name is not its run and sequence")
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                broken.append(f"{name}: {error}")
+                continue
+            temporary = self._directory / f".{name}.new"
+            temporary.unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(os.open(temporary, flags, 0o600), "w", encoding="utf-8") as stream:
+                stream.write(texts[name])
+            temporary.rename(self._directory / name)
+            new += 1
+        if broken:
+            raise NotHealthy(
+                f"the control-plane nodes hold a journal record that is not readable: {broken[0]}",
+                hint="the others were taken; see them: appliance history",
+                details=broken[1:],
+            )
+        return new
 
     @staticmethod
     def _insert(index: sqlite3.Connection, record: Record) -> None:

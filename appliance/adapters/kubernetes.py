@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack, whole_gpus
-from appliance.adapters.kubernetes_lost import read_lost
 from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
 from appliance.adapters.kubernetes_surroundings import read_surroundings
@@ -86,9 +85,6 @@ class KubernetesApi:
         from appliance.adapters.kubernetes_roles import read_roles
 
         settings = self._site.settings
-        away = {n.name: n.ready_since for n in cluster.nodes.values() if not n.ready}
-        if away:
-            cluster = replace(cluster, lost=read_lost(client, _call, away))
         if settings.nfs is not None:
             cluster = replace(cluster, storage=read_storage(client, _call))
         if settings.gpu is None and settings.runai is None:

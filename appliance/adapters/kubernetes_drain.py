@@ -6,7 +6,7 @@ how long anybody waits (the workflow). Nothing is deleted here: pods go by the e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 HOSTNAME: Final = "kubernetes.io/hostname"
 USER_LABELS: Final = ("user", "runai/user", "createdBy")
 ATTEMPTS: Final = 4
+CONFLICT: Final = 409
 
 
 class KubernetesDrain:
@@ -62,9 +63,12 @@ class KubernetesDrain:
             )
         pods = self._read("list_pod_for_all_namespaces").items
         budgets = self._call(
-            PolicyV1Api(self._client().api_client).list_pod_disruption_budget_for_all_namespaces
+            lambda: (
+                PolicyV1Api(self._client().api_client).list_pod_disruption_budget_for_all_namespaces
+            )
         ).items
         mine = [pod for pod in pods if pod.spec.node_name == node]
+        pinned = self._pinned(mine)
         item = found[node]
         return DrainView(
             node=node,
@@ -72,7 +76,7 @@ class KubernetesDrain:
             unschedulable=bool(item.spec.unschedulable),
             taints=tuple(f"{t.key}={t.value or ''}:{t.effect}" for t in item.spec.taints or []),
             ready=_is_ready(item),
-            pods=tuple(_pod(pod, pods, self._pinned(mine)) for pod in mine),
+            pods=tuple(_pod(pod, pods, pinned) for pod in mine),
             budgets=tuple(_budget(budget, pods) for budget in budgets),
             nodes=tuple(_node(other) for other in found.values()),
         )
@@ -192,32 +196,48 @@ class KubernetesDrain:
         return self._core
 
     def _read(self, what: str, *words: object) -> Any:
-        return self._call(getattr(self._client(), what), *words)
+        return self._call(lambda: getattr(self._client(), what), *words)
 
     def _write(self, what: str, *words: object) -> None:
-        self._call(getattr(self._client(), what), *words)
+        self._call(lambda: getattr(self._client(), what), *words)
 
-    def _call(self, function: Any, *words: object) -> Any:
+    def _call(self, of_client: Callable[[], Any], *words: object) -> Any:
+        """One request; a connection that died while it was idle is made anew, once.
+
+        Every request here may be sent twice: reads, and patches that say what is to be.
+        """
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
 
-        try:
-            return function(*words, _request_timeout=TIMEOUT)
-        except ApiException as error:
-            if error.status == 409:
-                raise _Conflict from error
-            raise _refused(str(function.__name__).replace("_", " "), error) from error
-        except (HTTPError, OSError) as error:
+        for is_last in (False, True):
+            function = of_client()
+            what = str(function.__name__).replace("_", " ")
+            try:
+                return function(*words, _request_timeout=TIMEOUT)
+            except ApiException as error:
+                if error.status == CONFLICT:
+                    raise _Conflict(
+                        f"{what} failed: others changed it meanwhile",
+                        hint="the same command goes on from here",
+                    ) from error
+                # The client calls a broken TLS connection an answer with status 0.
+                if error.status or is_last:
+                    raise _refused(what, error) from error
+            except (HTTPError, OSError) as error:
+                if is_last:
+                    raise _refused(what, error) from error
             self.close()
-            raise _refused(str(function.__name__).replace("_", " "), error) from error
+        raise AssertionError("the last attempt returns or raises")
 
 
-class _Conflict(Exception):
+class _Conflict(ClusterError):
     """Somebody else changed the object since it was read."""
 
 
 def _refused(what: str, error: Any) -> ClusterError:
-    said = f"{error.status} {error.reason}" if hasattr(error, "reason") else type(error).__name__
+    status, reason = getattr(error, "status", 0), str(getattr(error, "reason", ""))
+    # Of a broken connection the client quotes the library's words, over several lines.
+    said = f"{status} {reason}" if status else reason.partition("\n")[0] or type(error).__name__
     return ClusterError(f"{what} failed: {said}", hint="the same command goes on from here")
 
 

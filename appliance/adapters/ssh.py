@@ -102,7 +102,13 @@ class SshNodes:
             channel.shutdown_write()
             with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
                 errors: list[bytes] = []
-                reader = threading.Thread(target=lambda: errors.append(err.read()), daemon=True)
+
+                def read_errors() -> None:
+                    # A node that falls silent is told of by the main reader.
+                    with suppress(OSError):
+                        errors.append(err.read())
+
+                reader = threading.Thread(target=read_errors, daemon=True)
                 reader.start()
                 output = out.read()
                 reader.join(timeout)

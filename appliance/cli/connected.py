@@ -7,19 +7,22 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from appliance import __version__
+from appliance.adapters.lease import SiteLease, awake_seconds, holder_of
 from appliance.model.journal import Run
 
 if TYPE_CHECKING:
     from appliance.adapters.ansible import AnsiblePlaybooks
     from appliance.adapters.archive import ControlPlaneArchive
     from appliance.adapters.bundle_directory import BundleDirectory
-    from appliance.adapters.journal import FileJournal
+    from appliance.adapters.kept_journal import KeptJournal
     from appliance.adapters.kubernetes import KubernetesApi
     from appliance.adapters.kubernetes_drain import KubernetesDrain
     from appliance.adapters.power import SshPower
@@ -40,6 +43,14 @@ if TYPE_CHECKING:
     from appliance.workflows.ports import Emptying, Etcd, Members, Observer
     from appliance.workflows.runai_cli import RunaiCliInstalled
     from appliance.workflows.survey import Survey
+
+
+# How long the end of a command waits for copies of its records: a node may be slow or away.
+COPY_SECONDS = 10.0
+
+
+def _note(text: str) -> None:
+    click.echo(f"note: {text}", err=True)
 
 
 class SystemClock:
@@ -63,6 +74,7 @@ class Connected:
     nodes: SshNodes
     cluster: KubernetesApi
     bundle: BundleDirectory | None
+    looking_since: float = field(default_factory=awake_seconds)
 
     def preflight(
         self, desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
@@ -158,11 +170,12 @@ class Connected:
         )
 
     @cached_property
-    def journal(self) -> FileJournal:
-        """The site's journal."""
+    def journal(self) -> KeptJournal:
+        """The site's journal; what is appended is copied to the control-plane nodes."""
         from appliance.adapters.journal import journal_of
+        from appliance.adapters.kept_journal import KeptJournal
 
-        return journal_of(self.site.directory)
+        return KeptJournal(journal_of(self.site.directory), self.archive, _note)
 
     @property
     def clock(self) -> SystemClock:
@@ -223,16 +236,27 @@ class Connected:
 
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:
-        """Hold the site while ``run`` changes it: one changing command at a time.
+        """Let ``run`` hold the site from its first step on: one changing command at a time.
 
-        Raises:
-            Refused: another command holds it; says who, where, since when and what for.
+        Nothing is taken before a step begins (``journal.begin``, which the Recorder calls), so a
+        command that finds nothing to do, or only looks, takes nothing and waits for nobody. That
+        step raises Refused when another command holds the site, or has changed it since this one
+        began to look.
         """
-        from appliance.adapters.site_lock import site_lock
+        from appliance.adapters.holding import Holding
 
         what = f"{run.command} {run.id}" + (f" ({reason})" if reason else "")
-        with site_lock(self.site.state_directory, what):
+        lease = SiteLease(self.site, self.nodes, holder_of(run, reason), self.looking_since, _note)
+        holding = Holding(self.site.state_directory, what, lease)
+        self.journal.guard = holding
+        try:
             yield
+        finally:
+            self.journal.guard = None
+            try:
+                self.journal.settle(COPY_SECONDS)
+            finally:
+                holding.end()
 
     @cached_property
     def playbooks(self) -> AnsiblePlaybooks:

@@ -25,6 +25,7 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
     \b
     - each row is one step: when, how long, on which nodes, how it ended
     - the JSON holds the photographs' digests before and after, and why it ran
+    - steps of other laptops are here after: appliance site adopt
 
     Example: appliance history --site inventories/rack7 --last 10
     """
@@ -33,7 +34,7 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
         print_json([record.as_json() for record in records])
         return
     print_table(
-        ["started", "run", "command", "step", "nodes", "took", "outcome", "operator"],
+        ["started", "run", "command", "step", "nodes", "took", "outcome", "operator", "host"],
         [
             [
                 record.started,
@@ -44,6 +45,7 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
                 f"{record.took_seconds:.1f} s",
                 record.outcome,
                 record.operator,
+                record.host,
             ]
             for record in records
         ],

@@ -11,6 +11,7 @@ import click
 
 from appliance.cli.options import dry_run_option, output_option, site_option
 from appliance.cli.render import print_json, print_table
+from appliance.cli.site_adopt import adopt
 from appliance.cli.site_options import new_site_options, site_ports, vault_password_option
 from appliance.errors import ConfigError
 
@@ -24,7 +25,7 @@ def site() -> None:
 
     \b
     A site is a directory: hosts.yml, group_vars/all/site.yml, vault.yml, host_vars/<node>.yml.
-    No node is reached by any of these commands.
+    Only adopt reaches nodes, and it changes none.
     """
 
 
@@ -197,3 +198,6 @@ def _prompt() -> Callable[[], str] | None:
         return answer
 
     return ask
+
+
+site.add_command(adopt)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.loss_view import find_losses, losses_as_json, show_losses
 from appliance.cli.options import output_option, site_option
 from appliance.cli.render import print_json
 from appliance.cli.status_view import faults_of, removed_sentences, show_status, status_as_json
@@ -27,6 +28,7 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
     \b
     - every node is looked at once, over SSH; nodes that do not answer are shown, too
     - the cluster is asked through the control plane
+    - a lost node is named: since when, what is stuck on it, which services have no copy left
     - stand-ins of a lab are named, those in the bundle too
 
     Example: appliance status --site inventories/rack7
@@ -34,14 +36,16 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
     connected = app.connect(site)
     observed, look, plan = connected.look()
     wish, gone = connected.wish, removed_sentences(connected.site, connected.records)
+    lost = find_losses(connected, observed, look)
     if output == "json":
         found = status_as_json(wish.site, observed, look, plan, wish.manifest)
-        print_json({**found, "removed": gone})
+        print_json({**found, "removed": gone, "lost": losses_as_json(lost)})
     else:
         show_status(wish.site, observed, look, plan, wish.manifest)
+        show_losses(lost)
         for name, text in gone.items():
             click.echo(f"removed: {name}: {text}")
-    faults = faults_of(look, plan)
+    faults = faults_of(look, plan, observed)
     if exit_code and faults:
         raise NotHealthy(
             faults[0], hint="see what would mend it: appliance plan", details=faults[1:]

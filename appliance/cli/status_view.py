@@ -8,9 +8,9 @@ import click
 
 from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
-from appliance.model.cluster import Cluster, LostNode, NoCluster
+from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
-from appliance.model.maintenance import maintenance_of
+from appliance.model.maintenance import away, maintenance_of
 from appliance.model.membership import removed
 from appliance.model.shared_storage import GB, export_of
 
@@ -37,7 +37,10 @@ def show_status(
     print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
     click.echo("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
     _show_standins(standins(observed), bundle)
+    planned = away(observed.cluster)
     for fault in look.faults if look else ():
+        if fault.node in planned:
+            continue
         click.echo(f"unreachable: {fault.reason}")
         click.echo(f"   hint: {fault.hint}")
     if plan is None:
@@ -100,7 +103,7 @@ def storage_sentence(site: Site, observed: Observed) -> str | None:
 
 
 def life_sentences(observed: Observed) -> list[str]:
-    """Nodes in maintenance, and nodes that were lost: one sentence each, then what is stuck."""
+    """Nodes in maintenance: who, since when, and what to do when a run stopped half-way."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         return []
@@ -114,22 +117,6 @@ def life_sentences(observed: Observed) -> list[str]:
                     f"   at work, or stopped at {mark.phase}: go on by appliance node maintain "
                     f"{name}, or undo it by appliance node return {name}"
                 )
-        lost = cluster.lost.get(name)
-        if lost is not None:
-            said += _lost_sentences(name, lost, planned=mark is not None)
-    return said
-
-
-def _lost_sentences(name: str, lost: LostNode, *, planned: bool) -> list[str]:
-    said = [f"{name}: lost since {lost.since or 'nobody knows when'}"] if not planned else []
-    if lost.services:
-        said.append(f"   without a copy: {', '.join(lost.services)}")
-    if lost.terminating:
-        said.append(f"   stuck in Terminating: {', '.join(lost.terminating)}")
-    if lost.volumes:
-        said.append(f"   volumes held there: {', '.join(lost.volumes)}")
-    if not planned:
-        said.append(f"   hint: appliance node maintain {name} --lost moves its jobs elsewhere")
     return said
 
 
@@ -157,10 +144,11 @@ def standins(observed: Observed) -> dict[str, list[str]]:
     }
 
 
-def faults_of(look: Look, plan: Plan) -> list[str]:
-    """Everything that is not as it should be, one sentence each."""
+def faults_of(look: Look, plan: Plan, observed: Observed) -> list[str]:
+    """Everything that is not as it should be, one sentence each; maintenance should be."""
+    planned = away(observed.cluster)
     return [
-        *(fault.reason for fault in look.faults),
+        *(fault.reason for fault in look.faults if fault.node not in planned),
         *(
             f"{reason.node}: {reason.text}"
             for step in plan.steps

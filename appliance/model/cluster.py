@@ -151,23 +151,6 @@ class GpuStack:
 
 
 @dataclass(frozen=True)
-class LostNode:
-    """A node that the cluster no longer hears of, and what is stuck on it.
-
-    Attributes:
-        since: when it was last Ready (ISO 8601), or None.
-        terminating: pods (``namespace/name``) that wait for a kubelet to confirm their end.
-        volumes: PersistentVolumes attached there, or held by its pods.
-        services: services (``namespace/name``) without a copy elsewhere.
-    """
-
-    since: str | None = None
-    terminating: tuple[str, ...] = ()
-    volumes: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class NoCluster:
     """Every control-plane node was looked at and none carries a trace of a cluster."""
 
@@ -200,7 +183,6 @@ class Cluster:
         vendor_pods: of Run:ai's namespaces, likewise.
         api_flags: the OIDC flags, configured and running.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
-        lost: node -> what is stuck on it, for every node that is not Ready.
     """
 
     nodes: Mapping[str, ClusterNode]
@@ -222,7 +204,6 @@ class Cluster:
 
     surroundings: Surroundings | None = None
     vendor_pods: tuple[SystemPod, ...] = ()
-    lost: Mapping[str, LostNode] = field(default_factory=dict)
 
     @property
     def initialised(self) -> bool:

@@ -11,7 +11,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from appliance.model.cluster import Cluster
+
+if TYPE_CHECKING:
+    from appliance.model.cluster import ClusterState
 
 ANNOTATION: Final = "appliance.dev/maintenance"
 # The guide's taint ("Planned maintenance"): kubectl taint nodes NODE runai=drain:NoExecute.
@@ -88,6 +93,13 @@ def maintenance_of(annotations: Mapping[str, str]) -> Maintenance | None:
         return Maintenance(**document) if isinstance(document, dict) else None
     except (ValueError, TypeError):
         return None
+
+
+def away(cluster: ClusterState) -> Mapping[str, Maintenance]:
+    """The nodes in maintenance, with what their annotation says: nobody heals them by the way."""
+    nodes = cluster.nodes if isinstance(cluster, Cluster) else {}
+    marks = {name: maintenance_of(node.annotations) for name, node in nodes.items()}
+    return {name: mark for name, mark in marks.items() if mark is not None}
 
 
 def timestamp(epoch: float) -> str:

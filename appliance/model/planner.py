@@ -10,6 +10,7 @@ from appliance.model.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.departure import Witness, same_machine
 from appliance.model.desired import Desired
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.maintenance import away
 from appliance.model.plan import (
     Choice,
     ControlPlaneAction,
@@ -69,6 +70,8 @@ def plan(
             there is something to do, warnings stay warnings.
         scope: the part of the install that is asked for.
     """
+    resting = away(observed.cluster).keys() - scope.nodes
+    findings = [finding for finding in findings if finding.node not in resting]
     choice, refusals = choose(desired, observed)
     satisfied: list[str] = []
     steps: list[PlannedStep] = []
@@ -82,7 +85,8 @@ def plan(
     refusals = (*refusals, *_forbidden(scope, steps, desired, observed))
     forbidding = [f for f in findings if f.severity == "error" and _forbids(f, steps)]
     errors = [Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint) for f in forbidding]
-    warnings = [
+    warnings = [Notice(name, _left_alone(name)) for name in sorted(resting)]
+    warnings += [
         Notice(f.node, _words(f))
         for f in findings
         if f.severity == "warning" or (f.severity == "error" and f.step and f not in forbidding)
@@ -106,14 +110,20 @@ def unmet(
 ) -> tuple[Reason, ...]:
     """What is not so yet of a step's post-condition, node by node; with its proof, if asked."""
     asked = (step.unmet, step.proof if with_proof else None)
+    resting = away(observed.cluster)
     return tuple(
         Reason(node.name, text)
         for node in step.nodes(desired.site)
-        if node.name in observed.photographs and (not only or node.name in only)
+        if node.name in observed.photographs
+        and (node.name in only if only else node.name not in resting)
         for predicate in asked
         if predicate is not None
         for text in predicate(node, desired, observed)
     )
+
+
+def _left_alone(name: str) -> str:
+    return f"in maintenance, so it is left alone until: appliance node return {name}"
 
 
 def _forbids(finding: Finding, steps: Sequence[PlannedStep]) -> bool:
@@ -146,10 +156,12 @@ def _planned(
     only: frozenset[str],
 ) -> PlannedStep:
     in_need = {reason.node for reason in reasons}
+    resting = away(observed.cluster)
     nodes = tuple(
         node.name
         for node in step.nodes(desired.site)
-        if node.name in in_need or (step.together and (not only or node.name in only))
+        if node.name in in_need
+        or (step.together and (node.name in only if only else node.name not in resting))
     )
     members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
     disturbs = step.disturbs and any(name in members for name in nodes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -61,31 +61,51 @@ class Eviction:
             raise
 
     def evict(self, name: str) -> None:
-        """Ask for each pod until it is gone; patience is the pods' own grace and a minute more.
+        """Ask for each pod until it is gone.
+
+        Each has its own grace and a minute more, from when it was granted; a budget may hold the
+        eviction up for ``budget_seconds``, counted again whenever a pod has gone.
 
         Raises:
             StepNotProven: a budget holds a pod, or a pod does not end; both are named.
             ClusterError: the API refused.
         """
-        began = self.clock.now()
-        held_since: dict[str, float] = {}
+        asked: dict[str, float] = {}
+        held: dict[str, float] = {}
+        left: set[str] = set()
         while pods := to_be_moved(self.drain.view(name)):
-            grace = max(pod.grace_seconds for pod in pods)
+            here = {pod.where for pod in pods}
+            if left - here:
+                held = {}
+            left = here
             for pod in pods:
-                if pod.ending:
-                    held_since.pop(pod.where, None)
-                elif why := self.drain.evict(pod):
-                    since = held_since.setdefault(pod.where, self.clock.now())
-                    if self.clock.now() - since >= self.budget_seconds:
-                        raise self._held_up(name, pod, why)
-            if not held_since and self.clock.now() - began >= grace + PATIENCE_SECONDS:
-                raise StepNotProven(
-                    f"{name}: pod {pods[0].where} does not end, {grace} s after it was asked",
-                    hint=f"kubectl -n {pods[0].namespace} describe pod {pods[0].name}",
-                    details=[f"pod {pod.where} neither" for pod in pods[1:]],
-                )
-            self.observer.verifying(self.step, _waiting_for(pods, held_since))
+                why = "" if pod.ending else self.drain.evict(pod)
+                now = self.clock.now()
+                if not why:
+                    held.pop(pod.where, None)
+                    asked.setdefault(pod.where, now)
+                elif now - held.setdefault(pod.where, now) >= self.budget_seconds:
+                    raise self._held_up(name, pod, why)
+            self._refuse_late(name, pods, asked)
+            self.observer.verifying(self.step, _waiting_for(pods, held))
             self.clock.sleep(POLL_SECONDS)
+
+    def _refuse_late(
+        self, name: str, pods: Sequence[PodOnNode], asked: Mapping[str, float]
+    ) -> None:
+        now = self.clock.now()
+        took = {where: now - since for where, since in asked.items()}
+        late = [
+            pod for pod in pods if took.get(pod.where, 0.0) >= pod.grace_seconds + PATIENCE_SECONDS
+        ]
+        if late:
+            first, *others = late
+            raise StepNotProven(
+                f"{name}: pod {first.where} does not end, {took[first.where]:.0f} s after it was "
+                f"asked (its grace is {first.grace_seconds} s)",
+                hint=f"kubectl -n {first.namespace} describe pod {first.name}",
+                details=[f"pod {pod.where} neither" for pod in others],
+            )
 
     def _held_up(self, name: str, pod: PodOnNode, why: str) -> StepNotProven:
         view = self.drain.view(name)

@@ -112,7 +112,8 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
         NodeUnreachable: a node could not be reached; nothing was changed.
         PreflightFailed: a node is not fit; nothing was changed.
         BundleRefused: the bundle is missing or corrupt; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over between two steps.
         PlaybookFailed: a step failed on a node.
         StepNotProven: a step ran, and what it is for was not observed.
         Interrupted: Ctrl-C.
@@ -196,6 +197,7 @@ class _Run:
 
     def carry_out(self) -> Installed:
         ran, ports = [], self._ports
+        self._recorder.begin()
         self._keep()
         for planned in self._plan.steps:
             reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
@@ -227,6 +229,7 @@ class _Run:
 
     def _step(self, planned: PlannedStep, why: tuple[str, ...]) -> None:
         ports, evidence = self._ports, Evidence()
+        self._recorder.begin()
         ports.observer.step_started(planned.name, planned.nodes)
         try:
             with self._recorder.step(planned.name, planned.nodes, why) as evidence:

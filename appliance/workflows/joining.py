@@ -219,4 +219,5 @@ def _forget_removal(request: JoinRequest, ports: JoinPorts) -> None:
     record = request.records.get(request.node)
     if record and record.removed:
         stays = replace(record, removed=None)
+        ports.install.journal.begin()
         ports.install.archive.put(stays.document, stays.text())

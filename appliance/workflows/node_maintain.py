@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import (
     ApplianceError,
+    Interrupted,
+    LeaseLost,
     NodeUnreachable,
     PreflightFailed,
     Refused,
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     )
 
 SHUTDOWN_SECONDS = 300.0
+# From the order to power off until a return is complete, the node may be another than it was.
+OUT_PHASES = ("shutdown", "out of service", "return")
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
         PreflightFailed: it would be an outage; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over; what we changed was left as it is.
         StepNotProven: a pod stays; what we changed was restored.
         ClusterError: the API refused; what we changed was restored, or is named.
     """
@@ -128,7 +133,7 @@ def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> No
             f"{name}: found it Ready, expected a node that the cluster has lost",
             hint=f"empty it with its help: appliance node maintain {name}",
         )
-    if not request.lost and not view.ready:
+    if not (request.lost or view.ready or _was_powering_off(view)):
         raise PreflightFailed(
             f"{name}: found it NotReady, expected a node that can end its pods",
             hint=f"if it is gone: appliance node maintain {name} --lost",
@@ -147,6 +152,11 @@ def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> No
             hint="to go on all the same: --allow-outage",
             details=[outage.sentence() for outage in outages[1:]],
         )
+
+
+def _was_powering_off(view: DrainView) -> bool:
+    """Whether a run emptied the node, gave the order, and was stopped before it said so."""
+    return view.maintenance is not None and view.maintenance.phase == "shutdown"
 
 
 def _last_time(journal: JournalPort) -> str:
@@ -168,6 +178,10 @@ class _Run:
         self._name = request.node.name
         self._mark = view.maintenance or self._new_mark(view)
         self._taken_up = view.maintenance is not None
+        self._only_off = not request.lost and not view.ready and _was_powering_off(view)
+        if request.lost and not self._mark.lost:
+            tainted = self._mark.tainted or not view.tainted
+            self._mark = replace(self._mark, lost=True, mode="taint", tainted=tainted)
         self._evict_seconds: float | None = None
 
     def _new_mark(self, view: DrainView) -> Maintenance:
@@ -189,27 +203,39 @@ class _Run:
         )
 
     def carry_out(self) -> Maintained:
+        self._recorder.begin()
         if not self._request.lost and not self._taken_up:
             self._photograph()
         try:
-            self._step("cordon", "no pod is to come", self._cordon)
-            if not self._mark.lost:
-                self._evict_seconds = self._step(
-                    "evict", "pods move by the eviction API", self._evict
-                )
-            if self._mark.mode == "taint":
-                self._step("taint", f"{TAINT} keeps everything else away", self._taint)
-        except ApplianceError as error:
-            self._restore(error)
+            if not self._only_off:
+                self._empty()
+        except LeaseLost as lease:
+            # Another command may be at work on the very node: what we did is not ours to undo now.
+            undo = f"{self._name} was left as it is: appliance node return {self._name}"
+            lease.details = (*lease.details, undo)
             raise
-        if self._request.shutdown and not self._mark.lost:
+        except (ApplianceError, KeyboardInterrupt) as stopped:
+            error = _as_error(stopped)
+            self._restore(error)
+            if error is stopped:
+                raise
+            raise error from stopped
+        if (self._request.shutdown or self._only_off) and not self._mark.lost:
             self._step("shutdown", "asked for", self._shut_down)
         self._mark = self._mark.at("out of service")
         self._ports.drain.mark(self._name, self._mark, cordon=False)
         return Maintained(self._foreseen, self._mark, evict_seconds=self._evict_seconds)
 
+    def _empty(self) -> None:
+        self._step("cordon", "no pod is to come", self._cordon)
+        if not self._mark.lost:
+            self._evict_seconds = self._step("evict", "pods move by the eviction API", self._evict)
+        if self._mark.mode == "taint":
+            self._step("taint", f"{TAINT} keeps everything else away", self._taint)
+
     def _step(self, name: str, why: str, act: Callable[[], None]) -> float:
         step = f"maintain: {name}"
+        self._recorder.begin()
         self._ports.observer.step_started(step, (self._name,))
         evidence = None
         try:
@@ -264,7 +290,9 @@ class _Run:
     def _shut_down(self) -> None:
         drain, clock = self._ports.drain, self._ports.clock
         drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
-        self._ports.power.shut_down(self._request.node)
+        # A silent sshd alone is no proof that a node is off: somebody must have given the order.
+        if self._mark.phase != "shutdown" or self._ports.power.answers(self._request.node):
+            self._ports.power.shut_down(self._request.node)
         deadline = clock.now() + SHUTDOWN_SECONDS
         while self._ports.power.answers(self._request.node):
             if clock.now() >= deadline:
@@ -277,8 +305,17 @@ class _Run:
             clock.sleep(POLL_SECONDS)
 
     def _restore(self, error: ApplianceError) -> None:
-        """Undo exactly what we did; what cannot be undone now is named."""
+        """Undo exactly what we did; what cannot be undone now is named.
+
+        A node that was out before this run stays out: nothing has proved since that it is whole.
+        """
+        out = self._taken_up and self._mark.phase in OUT_PHASES
         try:
+            if out:
+                self._ports.drain.mark(self._name, self._mark, cordon=False)
+                stays = f"{self._name} stays in maintenance, as it was before this run"
+                error.details = (*error.details, stays)
+                return
             if self._mark.tainted:
                 self._ports.drain.taint(self._name, on=False)
             self._ports.drain.clear(self._name, uncordon=self._mark.cordoned)
@@ -291,3 +328,10 @@ class _Run:
             )
             return
         error.details = (*error.details, f"restored: {self._name} is as it was before")
+
+
+def _as_error(stopped: ApplianceError | KeyboardInterrupt) -> ApplianceError:
+    """Ctrl-C between two steps is told as Ctrl-C within one."""
+    if isinstance(stopped, ApplianceError):
+        return stopped
+    return Interrupted("interrupted between two steps", hint="the same command begins again")

@@ -87,7 +87,8 @@ def node_remove(request: NodeRemoveRequest, ports: NodeRemovePorts) -> NodeRemov
     Raises:
         NodeUnreachable: the API or etcd does not answer; nothing was changed.
         PreflightFailed: the node may not go; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over between two steps.
         PlaybookFailed: the machine could not be emptied.
         ClusterError: the API or etcd refused.
         StepNotProven: what was to be gone is still there.
@@ -176,6 +177,7 @@ class _Removal:
 
     def carry_out(self, plan: RemovalPlan) -> None:
         ports, name = self._ports, self._node.name
+        self._recorder.begin()
         if plan.drain:
             with self._step("drain", "its pods move away"):
                 ports.emptying.empty(name)
@@ -262,6 +264,7 @@ class _Removal:
     @contextmanager
     def _step(self, name: str, why: str) -> Iterator[None]:
         observer, evidence = self._ports.observer, Evidence()
+        self._recorder.begin()
         observer.step_started(name, (self._node.name,))
         try:
             with self._recorder.step(

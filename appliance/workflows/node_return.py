@@ -101,7 +101,8 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
     Raises:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
         PreflightFailed: something of the machine is not as it was; nothing was changed.
-        Refused: the operator did not confirm; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over between two steps.
         StepNotProven: a part of the node does not come back; it stays cordoned.
     """
     began = ports.clock.now()
@@ -231,6 +232,7 @@ class _Run:
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
         step = f"return: {name}"
+        self._recorder.begin()
         self._ports.observer.step_started(step, (self._name,))
         evidence = None
         try:

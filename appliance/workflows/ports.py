@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.cluster import ClusterNode, ClusterState
     from appliance.model.drain import PodOnNode
     from appliance.model.journal import Record
+    from appliance.model.lease import Verdict
     from appliance.model.maintenance import Maintenance
     from appliance.model.membership import Belongings
     from appliance.model.node_roles import RolesPlan, RolesView
@@ -104,13 +105,56 @@ class Bundle(Protocol):
 
 
 class JournalPort(Protocol):
-    """The journal of a site."""
+    """The journal of a site; who writes into it changes the site, one command at a time."""
+
+    def begin(self) -> tuple[str, ...]:
+        """A step is about to begin: make sure that the site is this command's.
+
+        The first call takes the site's lock, right before the first change; later ones cost
+        nothing.
+
+        Returns:
+            Sentences for the record, e.g. whose stale lock was taken over.
+
+        Raises:
+            Refused: another command holds the site; nothing was changed.
+            NodeUnreachable: too few control-plane nodes answer; nothing was changed.
+            LeaseLost: it was ours, and is no longer.
+        """
 
     def append(self, record: Record) -> None:
         """Write one finished step."""
 
     def durations(self) -> dict[str, float]:
         """Step -> seconds its last proven run took."""
+
+
+class Records(Protocol):
+    """The records of a site on this machine."""
+
+    def merge(self, texts: Mapping[str, str]) -> int:
+        """Add those (file name -> document) that are not here; how many were new.
+
+        Raises:
+            NotHealthy: a document is no record; the others are kept.
+        """
+
+    def read(self) -> Sequence[Record]:
+        """All of them, oldest first."""
+
+
+class Documents(Protocol):
+    """Documents of the archive that are kept on this machine."""
+
+    def keep(self, name: str, text: str) -> bool:
+        """Write a document unless it is here already; whether anything was written."""
+
+
+class Lock(Protocol):
+    """The lock of a site."""
+
+    def look(self) -> Verdict:
+        """Whose the site is; writes nothing."""
 
 
 class Drain(Protocol):
@@ -196,6 +240,13 @@ class Archive(Protocol):
 
     def names(self, folder: str) -> tuple[str, ...]:
         """The names of all documents in a folder, sorted.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+
+    def everything(self, folder: str) -> Mapping[str, str]:
+        """Every document in a folder: name -> its newest copy's text.
 
         Raises:
             NodeUnreachable: no control-plane node answers.

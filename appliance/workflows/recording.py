@@ -41,14 +41,27 @@ class Recorder:
         self._journal = journal
         self._clock = clock
         self._sequence = 0
+        self._noted: tuple[str, ...] = ()
+
+    def begin(self) -> None:
+        """Make sure that the site is ours; for a caller that shows a step before it records it.
+
+        Raises:
+            Refused, NodeUnreachable: it is not, and nothing was changed.
+            LeaseLost: it is no longer.
+        """
+        self._noted += self._journal.begin()
 
     @contextmanager
     def step(self, name: str, nodes: Sequence[str], why: Sequence[str]) -> Iterator[Evidence]:
         """Time a step and record how it ended; an error goes on its way.
 
         Raises:
+            Refused, NodeUnreachable, LeaseLost: the site is not ours; the step did not begin.
             Interrupted: the operator pressed Ctrl-C.
         """
+        self.begin()
+        why, self._noted = (*why, *self._noted), ()
         evidence, started = Evidence(), self._clock.now()
         try:
             yield evidence

@@ -92,6 +92,7 @@ def _carry_out(
 ) -> None:
     recorder, evidence = Recorder(request.run, ports.journal, ports.clock), Evidence()
     why = tuple(f"{change.node}: {change.text}" for change in plan.changes)
+    recorder.begin()
     ports.observer.step_started(STEP, plan.nodes)
     try:
         with recorder.step(STEP, plan.nodes, why) as evidence:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable
+from appliance.model.maintenance import away
 from appliance.model.observation import Look
 from appliance.model.planner import EVERYTHING, Scope, plan
 from appliance.model.postconditions import Observed
@@ -38,19 +39,20 @@ def observe(site: Site, nodes: Nodes, cluster: ClusterApi) -> tuple[Observed, Lo
     return Observed(look.photographs, cluster.read(look.photographs)), look
 
 
-def require_all(look: Look) -> None:
-    """Refuse to go on when a node could not be photographed.
+def require_all(look: Look, resting: Collection[str] = ()) -> None:
+    """Refuse to go on when a node could not be photographed, unless it is in maintenance.
 
     Raises:
         NodeUnreachable: names every such node with its reason; a node that was too busy to tell
             whether it is a member is one.
     """
-    if look.faults:
-        first = look.faults[0]
+    faults = [fault for fault in look.faults if fault.node not in resting]
+    if faults:
+        first = faults[0]
         raise NodeUnreachable(
             first.reason,
             hint=first.hint,
-            details=[f"{fault.reason}  hint: {fault.hint}" for fault in look.faults[1:]],
+            details=[f"{fault.reason}  hint: {fault.hint}" for fault in faults[1:]],
         )
     # Without this section a member looks bare, and a cluster of such nodes looks gone.
     late = [name for name, photo in look.photographs.items() if photo.at(EVIDENCE) is None]
@@ -76,6 +78,6 @@ def survey(
         NodeUnreachable: a node could not be reached; nothing was changed.
     """
     observed, look = observe(desired.site, nodes, cluster)
-    require_all(look)
+    require_all(look, away(observed.cluster).keys() - scope.nodes)
     findings = preflight(desired, observed.photographs, observed)
     return Survey(observed, plan(desired, observed, findings, scope))

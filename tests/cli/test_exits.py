@@ -18,6 +18,7 @@ CODES = {
     errors.StepNotProven: 1,
     errors.BuildFailed: 1,
     errors.LabError: 1,
+    errors.LeaseLost: 1,
     errors.CommandFailed: 1,
     errors.SourceUnavailable: 1,
     errors.Refused: 3,

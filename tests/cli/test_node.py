@@ -15,7 +15,7 @@ from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.model.node_roles import Anchored, NodeAffinity, RolesView
 from tests import samples
-from tests.fakes import FakeRack
+from tests.fakes import FakeRack, without_nodes
 
 Capture = pytest.CaptureFixture[str]
 MASTER = "node-role.kubernetes.io/control-plane"
@@ -40,6 +40,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
         return Connected(wish.site, wish, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
+    without_nodes(monkeypatch)
     return found
 
 

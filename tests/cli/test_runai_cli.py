@@ -16,6 +16,7 @@ from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.model.runai_cli import CliWish, Home, Jumpbox
 from tests import samples
+from tests.fakes import without_nodes
 from tests.unit.access.test_runai_cli import ADA, DONE, rack
 
 Capture = pytest.CaptureFixture[str]
@@ -50,6 +51,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         return Connected(wish.site, wish, nodes, nodes, bundle)
 
     monkeypatch.setattr(Application, "connect", connect)
+    without_nodes(monkeypatch)
     monkeypatch.setattr(Application, "asks_for_access", lambda _self, _directory: False)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", lambda _site, _nodes: found)
     monkeypatch.setattr(jumpboxes, "researchers", lambda _site, _nodes, _names: (ADA,))

@@ -33,8 +33,12 @@ CHANGING = {
     ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
 }  # fmt: skip
-# Modules beside the workflows: Protocols, and the look that several of them share.
-NO_COMMAND = {"__init__", "eviction", "gpu_proof", "recording", "survey", "joining", "passports"}
+# Modules beside the workflows: Protocols, what several of them share, and a command that only
+# fetches.
+NO_COMMAND = {
+    *("__init__", "eviction", "gpu_proof", "recording", "survey", "joining", "passports"),
+    "site_adopt",
+}
 
 
 def _walk(

@@ -17,17 +17,27 @@ MANIFESTS = "/etc/kubernetes/manifests"
 HEALTHZ = "curl -sk --max-time 2 https://127.0.0.1:6443/healthz | grep -qx ok"
 
 
+def switch_off(node: str) -> None:
+    """The machine loses its power, if it has any."""
+    subprocess.run(["podman", "kill", node], check=False, capture_output=True, timeout=60)
+    assert not ssh_answers(address_of(node))
+
+
+def switch_on(node: str) -> None:
+    """Somebody presses its button, and it boots."""
+    subprocess.run(["podman", "start", node], check=True, capture_output=True, timeout=120)
+    wait("systemd", node, "systemctl is-system-running | grep -qE 'running|degraded'", 90)
+
+
 @contextmanager
 def power_off(node: str) -> Iterator[None]:
     """The machine is off; at the end it is on again and has booted."""
     address = address_of(node)
-    subprocess.run(["podman", "kill", node], check=True, capture_output=True, timeout=60)
+    switch_off(node)
     try:
-        assert not ssh_answers(address)
         yield
     finally:
-        subprocess.run(["podman", "start", node], check=True, capture_output=True, timeout=120)
-        wait("systemd", node, "systemctl is-system-running | grep -qE 'running|degraded'", 90)
+        switch_on(node)
     assert ssh_answers(address)
 
 

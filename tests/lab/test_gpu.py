@@ -1,56 +1,27 @@
 """GPUs end to end, on stand-ins: offered, listed by pods, gone, healed; and what is refused.
 
-A lab of its own with one worker: the story of the others has no GPUs. It is up in two minutes.
-``APPLIANCE_TEST_GPU_SITE=DIR`` uses the lab of that site (with ``APPLIANCE_TEST_GPU_BUNDLE=DIR``,
-the bundle it was made from), which is up already, and leaves it as it ends.
+The lab is shared with ``test_maintenance``: ``gpu_lab`` in ``conftest.py``.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from appliance.adapters.content import list_releases
-from appliance.cli.bundle_parts import build
-from appliance.cli.lab_parts import OPERATING_SYSTEM, default_bundle
 from appliance.model.lab_gpus import sliced
-from tests.commands import appliance, succeed
-from tests.lab.conftest import LabSite, bring_up, wait_for
+from tests.commands import appliance
+from tests.lab.conftest import GPUS, LabSite, wait_for
 
 pytestmark = pytest.mark.lab
 
-GPUS = 2
 NAMESPACE = "gpu-operator"
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
-
-
-@pytest.fixture(scope="module")
-def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
-    """One control plane and one worker with GPUs, installed to the end."""
-    if given := os.environ.get("APPLIANCE_TEST_GPU_SITE"):
-        (control_plane,) = Path(given).glob("host_vars/*-cp1.yml")
-        name = control_plane.stem.removesuffix("-cp1")
-        yield LabSite(name, Path(given), Path(os.environ["APPLIANCE_TEST_GPU_BUNDLE"]))
-        return
-    release = list_releases()[-1]
-    bundle = default_bundle(release, standins=True)
-    build(release, OPERATING_SYSTEM, bundle, standins=True)
-    name = "gpue2e"
-    succeed("lab", "down", "--name", name, "--yes")
-    words = ("--workers", "1", "--gpus", str(GPUS))
-    lab = LabSite(name, bring_up(name, tmp_path_factory.mktemp("gpus"), *words), bundle)
-    done = lab.install()
-    assert done.returncode == 0, done.stderr
-    yield lab
-    succeed("lab", "down", "--name", name, "--yes")
 
 
 def kubectl(lab: LabSite, words: str, *, check: bool = True) -> str:
@@ -73,11 +44,15 @@ def busybox(lab: LabSite) -> str:
     return f"{site['registry']}/{image}"
 
 
-def pod(name: str, gpus: int, image: str) -> dict[str, Any]:
+def pod(name: str, gpus: int, image: str, node: str) -> dict[str, Any]:
     command = "nvidia-smi -L; sleep 1000"
     container: dict[str, Any] = {"name": "c", "image": image, "command": ["sh", "-c", command]}
     container["resources"] = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    spec = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 0,
+        "nodeSelector": {"kubernetes.io/hostname": node},
+    }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
@@ -115,7 +90,7 @@ def test_no_image_comes_from_outside(gpu_lab: LabSite) -> None:
 
 def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> None:
     for name, count in (("one", 1), ("other", 1), ("none", 0), ("many", GPUS)):
-        document = json.dumps(pod(name, count, busybox(gpu_lab)))
+        document = json.dumps(pod(name, count, busybox(gpu_lab), gpu_lab.node("w1")))
         gpu_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
 
     def running() -> bool:
@@ -264,6 +239,6 @@ PHASES = "{.items[*].status.phase}"
 
 
 def fractional(lab: LabSite, name: str, fraction: str) -> str:
-    document = pod(name, 0, busybox(lab))
+    document = pod(name, 0, busybox(lab), lab.node("w1"))
     document["metadata"]["annotations"] = {"gpu-fraction": fraction}
     return json.dumps(document)

@@ -97,8 +97,59 @@ def test_a_kill_in_the_middle_of_kubeadm_init_is_survived(lab: LabSite) -> None:
     assert not _alive(lab, "cp1", "[k]ubeadm init")
 
 
-def test_a_kill_while_workers_join_is_survived(lab: LabSite) -> None:
-    _kill_when(lab, "kubeadm join on a worker", lambda: _alive(lab, "w1", "[k]ubeadm join"))
+JOIN = "^/usr/local/bin/kubeadm join"
+
+
+def _joins(lab: LabSite, short: str) -> list[str]:
+    """Pid and start of each ``kubeadm join`` that runs there."""
+    command = f"for p in $(pgrep -f '{JOIN}'); do echo $p-$(cut -d' ' -f22 /proc/$p/stat); done"
+    return lab.shell(short, f"{command} 2>/dev/null || true").split()
+
+
+def test_a_kill_while_workers_join_and_the_same_command_at_once(lab: LabSite) -> None:
+    _kill_when(lab, "kubeadm join on a worker", lambda: bool(_joins(lab, "w1")))
+    first = _joins(lab, "w1")
+    assert len(first) == 1, "what was killed here must not have taken the join with it"
+    # Held still, it is at work for sure when the second command comes to it.
+    pid = first[0].partition("-")[0]
+    lab.shell("w1", f"kill -STOP {pid}")
+    runs = lab.directory / ".appliance" / "runs"
+    before = set(runs.glob("*"))
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "appliance", *lab.install_words()],
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        seen: set[str] = set()
+        most = 0
+
+        def sampled(until: Callable[[], bool]) -> bool:
+            nonlocal most
+            joins = _joins(lab, "w1")
+            seen.update(joins)
+            most = max(most, len(joins))
+            return until() or process.poll() is not None
+
+        def in_the_workers_play() -> bool:
+            plays = (run / "workers" / "artifacts" for run in set(runs.glob("*")) - before)
+            return any(next(play.glob("*/job_events/*"), None) for play in plays)
+
+        try:
+            wait_for("the second command at the workers", lambda: sampled(in_the_workers_play))
+            deadline = time.monotonic() + 10
+            wait_for("ten seconds of it", lambda: sampled(lambda: time.monotonic() > deadline))
+            assert process.poll() is None, "it did not wait for the join that runs"
+            assert seen == set(first), "a second join runs beside the first"
+        finally:
+            lab.shell("w1", f"kill -CONT {pid}")
+        wait_for("its end", lambda: sampled(lambda: False), 600)
+        said.seek(0)
+        assert process.wait() == 0, said.read()
+        said.seek(0)
+        assert "took over the lock of install by" in said.read()
+    assert most == 1
 
 
 def test_the_same_command_ends_with_three_ready_nodes(lab: LabSite) -> None:

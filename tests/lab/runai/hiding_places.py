@@ -177,7 +177,7 @@ def in_words(code: int, *words: str) -> Plant:
 def in_own_process(world: World, canary: str) -> Iterator[None]:
     """An argument of a process on the control host, which lives for a moment."""
     before = world.watch.looks
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.5)", canary]):
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)", canary]):
         yield
     assert world.watch.looks > before
 
@@ -261,7 +261,7 @@ CANARIES: Mapping[str, tuple[str, str, Plant]] = {
     f"{what} of {short}": (place, found, on_node(short, script, undo))
     for short in NODES
     for what, place, found, script, undo in (
-        ("a process", "process lists", "-" + short, "sh -c 'sleep 0.3; true '$canary", ""),
+        ("a process", "process lists", "-" + short, "sh -c 'sleep 1; true '$canary", ""),
         ("the journal", "nodes", f"{short}: journal", "logger $canary; journalctl --sync", ""),
         ("a unit's journal", "nodes", f"{short}: journal", ECHO, ""),
         ("a job", "nodes", f"{short}: {JOB}", _file(JOB), _remove(JOB)),

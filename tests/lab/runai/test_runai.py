@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.runai.commands import Commands
+from tests.lab.runai.hiding_places import CANARIES, PLACES, World, found_in
+from tests.lab.runai.known_secrets import secrets_of
+from tests.lab.runai.watch import ProcessWatch
 from tests.lab.test_gpu import KUBECTL, busybox, kubectl
 
 pytestmark = pytest.mark.lab
@@ -183,3 +187,25 @@ def test_a_gang_that_does_not_fit_whole_does_not_start_in_part(runai_lab: LabSit
     time.sleep(10)
     assert kubectl(runai_lab, query).split() == ["Pending"] * 3
     kubectl(runai_lab, "delete job/large podgroup/large --wait=false")
+
+
+@pytest.mark.parametrize("place", ["state directory", "process lists", "cluster", "nodes"])
+def test_no_secret_of_the_install_is_told(
+    runai_lab: LabSite, watch: ProcessWatch, commands: Commands, place: str
+) -> None:
+    world = World(runai_lab, watch, commands)
+    assert PLACES[place](world, secrets_of(runai_lab, watch.seen)) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["an event of a run", "a process here", "a process of w1", "the journal of w1", "a log of cp1"],
+)
+def test_a_secret_that_is_told_would_be_found(
+    runai_lab: LabSite, watch: ProcessWatch, commands: Commands, name: str
+) -> None:
+    (place, told, plant), world = CANARIES[name], World(runai_lab, watch, commands)
+    canary = f"canary-{name.replace(' ', '-')}"
+    with plant(world, canary):
+        found = found_in(place, world, canary)
+    assert any(told in one for one in found), found

@@ -1,4 +1,8 @@
-"""No secret that any command was given is told anywhere; a canary in each place would be found."""
+"""No secret that any command was given is told anywhere; a canary in each place would be found.
+
+What the making of the lab was given is searched for in every run, in ``test_runai.py``; here every
+command runs, with all that it can be given, and a canary is planted in each place of every node.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from tests.lab.runai.known_secrets import Secret, forms, secrets_of
 from tests.lab.runai.researchers import HOST, Researchers
 from tests.lab.runai.watch import HERE, ProcessWatch
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 TLS_KEY = "vault_runai_tls_key"
 CLUSTER_VALUES = "/etc/appliance/runai/runai-{}.yaml"

@@ -77,6 +77,9 @@ class ProcessWatch(threading.Thread):
 
     def run(self) -> None:
         again = 0.0
+        # On a busy machine it would else look too seldom.
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -10)
         while not self._end.wait(TICK_SECONDS):
             now = time.monotonic()
             everybody = now >= again

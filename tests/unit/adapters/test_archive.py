@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters import archive
 from appliance.adapters.archive import ControlPlaneArchive
-from appliance.adapters.ssh import Answer, SshNodes
 from appliance.errors import ConfigError, NodeUnreachable
-from appliance.model.site import Node
 from tests import samples
-
-
-class ShellNodes(SshNodes):
-    """Each node is a folder of this machine."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.away: set[str] = set()
-
-    def run_as_root(
-        self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
-    ) -> Answer:
-        if node.name in self.away:
-            raise NodeUnreachable(f"{node.name}: no answer")
-        mine = script.replace(archive.HOME, str(self.root / node.name))
-        done = subprocess.run(
-            ["sh", "-c", mine], input=stdin, capture_output=True, timeout=timeout, check=False
-        )
-        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+from tests.unit.adapters.shell_nodes import ShellNodes
 
 
 @pytest.fixture
@@ -50,12 +29,12 @@ def test_what_was_put_is_got_and_named(three: ControlPlaneArchive, nodes: ShellN
     assert three.put("passports/w1.json", '{"a": 1}\n') == ()
     assert three.get("passports/w1.json") == '{"a": 1}\n'
     assert three.names("passports") == ("passports/w1.json",)
-    path = nodes.root / "cp3" / "archive" / "passports" / "w1.json"
+    path = nodes.state("cp3") / "archive" / "passports" / "w1.json"
     assert path.stat().st_mode & 0o777 == 0o600
     assert [item.name for item in path.parent.iterdir()] == ["w1.json"]
     # The bundle lies beside the archive, and the web server is not root.
-    assert (nodes.root / "cp3").stat().st_mode & 0o777 == 0o755
-    assert (nodes.root / "cp3" / "archive").stat().st_mode & 0o777 == 0o700
+    assert nodes.state("cp3").stat().st_mode & 0o777 == 0o755
+    assert (nodes.state("cp3") / "archive").stat().st_mode & 0o777 == 0o700
 
 
 def test_one_of_three_may_be_away_and_is_named(
@@ -82,3 +61,21 @@ def test_no_majority_is_an_error(three: ControlPlaneArchive, nodes: ShellNodes) 
 def test_only_plain_names_are_taken(three: ControlPlaneArchive, name: str) -> None:
     with pytest.raises(ConfigError):
         three.put(name, "text")
+
+
+def test_everything_is_the_union_with_the_newest_copy(
+    three: ControlPlaneArchive, nodes: ShellNodes
+) -> None:
+    assert three.everything("journal") == {}
+    three.put("journal/1.json", "one\n")
+    nodes.away = {"cp1"}
+    three.put("journal/2.json", "zwölf")
+    nodes.away = {"cp3"}
+    three.put("journal/1.json", "eins\n")
+    nodes.away = set()
+    old = nodes.state("cp3") / "archive" / "journal" / "1.json"
+    os.utime(old, (1, 1))
+    assert three.everything("journal") == {"journal/1.json": "eins\n", "journal/2.json": "zwölf"}
+    nodes.away = {"cp1", "cp2", "cp3"}
+    with pytest.raises(NodeUnreachable):
+        three.everything("journal")

@@ -10,13 +10,14 @@ import pytest
 from appliance.errors import (
     BundleRefused,
     Interrupted,
+    LeaseLost,
     NodeUnreachable,
     PlaybookFailed,
     PreflightFailed,
     Refused,
     StepNotProven,
 )
-from appliance.model.observation import Fault
+from appliance.model.observation import Fault, Play
 from appliance.model.plan import Plan
 from appliance.model.planner import Scope
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
@@ -257,3 +258,43 @@ def test_joining_workers_bring_the_leader_into_the_play() -> None:
     bench = Bench()
     bench.install()
     assert bench.rack.plays[-1].limit == ("w1", "w2", "cp1")
+
+
+def test_the_site_is_taken_when_the_first_step_begins_and_for_nothing_else() -> None:
+    bench = Bench()
+    bench.install(dry_run=True)
+    assert bench.journal.begun == 0
+    bench.journal.notes = ("took over the lock of somebody",)
+    bench.install()
+    begun = bench.journal.begun
+    assert begun >= len(ALL)
+    whys = [record.why[-1] for record in bench.journal.records]
+    assert whys[0] == "took over the lock of somebody"
+    assert "took over the lock of somebody" not in whys[1:]
+    bench.install()
+    assert bench.journal.begun == begun, "there was nothing to do"
+
+
+def test_a_site_that_another_command_holds_is_left_alone() -> None:
+    bench = Bench()
+    bench.journal.refuse = Refused("another command is at work")
+    with pytest.raises(Refused):
+        bench.install()
+    assert bench.rack.plays == []
+    assert bench.journal.records == []
+    assert [said[0] for said in bench.observer.said] == ["note", "planned"]
+
+
+def test_no_step_begins_after_the_site_was_taken_over() -> None:
+    bench = Bench()
+    carry_out = bench.rack.play
+
+    def taken_over(play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
+        carry_out(play, on_task)
+        bench.journal.refuse = LeaseLost("taken over")
+
+    bench.rack.play = taken_over  # type: ignore[method-assign]
+    with pytest.raises(LeaseLost):
+        bench.install()
+    assert [play.playbook for play in bench.rack.plays] == ALL[:1]
+    assert [record.outcome for record in bench.journal.records] == ["proven"]

@@ -148,6 +148,35 @@ def test_a_clock_is_compared_with_ours(off: float, said: list[str]) -> None:
     assert [difference.sentence() for difference in found] == said
 
 
+@pytest.mark.parametrize(("off", "is_right"), [(-20, True), (-40, False), (20, False)])
+def test_a_probe_that_took_long_explains_a_lag_but_no_lead(off: float, is_right: bool) -> None:
+    document = {**machine(), "took_seconds": 30.0}
+    assert (facts(document, off=off)["clock"] == "right") is is_right
+
+
+def test_a_link_whose_address_is_made_up_counts_only_by_being_there() -> None:
+    before, after = machine(), machine()
+    before["nics"].append({"name": "eth0", "mac": "1e:fe", "kind": "veth", "state": "up"})
+    after["nics"].append({"name": "eth0", "mac": "76:43", "kind": "veth", "state": "up"})
+    assert compare(facts(before), facts(after)) == ()
+    after["nics"].pop()
+    assert [found.name for found in compare(facts(before), facts(after))] == ["nic:eth0"]
+
+
 def test_identity_is_what_belongs_to_the_machine() -> None:
     kinds = {name.partition(":")[0] for name in hardware_facts(Photograph(machine()), IDENTITY)}
     assert kinds == {"machine", "dimm", "disk", "nic", "gpu", "uuid"}
+
+
+@pytest.mark.parametrize("locator", ["DIMM 0", None])
+def test_slots_that_firmware_calls_alike_are_told_apart(locator: str | None) -> None:
+    """With one name for two modules, the loss of one of them would go unseen."""
+    document = machine()
+    for dimm in document["memory"]["dimms"]:
+        dimm["locator"] = locator
+    fewer = copy.deepcopy(document)
+    del fewer["memory"]["dimms"][1]
+    slot = "DIMM_0" if locator else "unnamed"
+    assert [d.sentence() for d in compare(facts(document), facts(fewer))] == [
+        f"dimm:{slot}.2: found none, expected 32 GiB 3200 MT/s serial D-B1"
+    ]

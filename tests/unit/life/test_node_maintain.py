@@ -9,6 +9,7 @@ import pytest
 from appliance.errors import (
     ClusterError,
     Interrupted,
+    LeaseLost,
     NodeUnreachable,
     PreflightFailed,
     Refused,
@@ -108,7 +109,9 @@ def test_a_budget_that_allows_later_only_takes_longer() -> None:
 def test_a_pod_that_does_not_end_restores_the_node() -> None:
     bench = Bench()
     bench.drain.pods, bench.drain.immortal = [web()], {"team/web-1"}
-    with pytest.raises(StepNotProven, match="pod team/web-1 does not end, 10 s after"):
+    with pytest.raises(
+        StepNotProven, match=r"web-1 does not end, 70 s after it was asked \(its grace is 10 s\)"
+    ):
         bench.maintain()
     assert bench.state == IN_SERVICE
 
@@ -305,3 +308,29 @@ def test_pods_that_came_after_the_eviction_keep_the_taint_away() -> None:
     with pytest.raises(StepNotProven, match="pod team/late came after the eviction"):
         bench.maintain()
     assert bench.state == IN_SERVICE
+
+
+def test_where_another_command_is_at_work_nothing_is_written_or_restored() -> None:
+    bench = Bench()
+    bench.journal.refuse = Refused("another command is at work")
+    with pytest.raises(Refused):
+        bench.maintain()
+    assert bench.drain.log == []
+    assert bench.archive.documents == {}
+    assert bench.journal.records == []
+
+
+def test_what_was_done_before_the_site_was_taken_over_is_left_and_named() -> None:
+    bench = Bench()
+    bench.drain.pods = [web()]
+    evict = bench.drain.evict
+
+    def taken_over(pod: PodOnNode) -> str:
+        bench.journal.refuse = LeaseLost("taken over")
+        return evict(pod)
+
+    bench.drain.evict = taken_over  # type: ignore[method-assign]
+    with pytest.raises(LeaseLost) as lost:
+        bench.maintain()
+    assert lost.value.details == ("w1 was left as it is: appliance node return w1",)
+    assert bench.drain.log == ["mark cordon", "mark evict", "evict team/web-1"]

@@ -1,0 +1,62 @@
+"""Go on where another laptop stopped: its records, passports and photographs, and what it left.
+
+Reads from the nodes and writes on this machine alone; both are unions, so that it can be run again
+at any time and loses nothing. What must not be here: a change of a node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.model.handover import handover
+
+if TYPE_CHECKING:
+    from appliance.model.handover import Handover
+    from appliance.workflows.ports import Archive, Documents, Lock, Records
+
+JOURNAL = "journal"
+FOLDERS = ("passports", "maintenance")
+
+
+@dataclass(frozen=True)
+class AdoptPorts:
+    """Everything outside that it needs."""
+
+    archive: Archive
+    records: Records
+    documents: Documents
+    lock: Lock
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What came, and how the site was left.
+
+    Attributes:
+        records: how many records are new here.
+        documents: names of documents that are new here, or differed.
+    """
+
+    records: int
+    documents: tuple[str, ...]
+    handover: Handover
+
+
+def site_adopt(ports: AdoptPorts) -> Adopted:
+    """Fetch what the control-plane nodes hold, and say how the site was left.
+
+    Raises:
+        NodeUnreachable: no control-plane node answers.
+        NotHealthy: a record there is not readable; the others were taken.
+    """
+    lock = ports.lock.look()
+    new = tuple(
+        name
+        for folder in FOLDERS
+        for name, text in ports.archive.everything(folder).items()
+        if ports.documents.keep(name, text)
+    )
+    there = ports.archive.everything(JOURNAL)
+    count = ports.records.merge({name.removeprefix(f"{JOURNAL}/"): t for name, t in there.items()})
+    return Adopted(count, new, handover(ports.records.read(), lock))

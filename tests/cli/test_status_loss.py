@@ -1,0 +1,85 @@
+"""``appliance status`` and a lost node: what is shown, and when the API is asked for more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from appliance.cli.loss_view import find_losses, losses_as_json, show_losses
+from appliance.model.cluster import Unreachable
+from appliance.model.loss import Loss
+from appliance.model.observation import Fault, Look
+from appliance.model.postconditions import Observed
+from tests import samples
+from tests.fakes import FakeRack
+
+
+class Silent:
+    """An API that must not be asked, or that does not answer."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def any_client(self) -> Any:
+        from appliance.errors import ApplianceError
+
+        self.asked += 1
+        raise ApplianceError("no API server answers: cp1: gone")
+
+
+def connected(api: Silent) -> Any:
+    return SimpleNamespace(cluster=api)
+
+
+def observed(*not_ready: str) -> Observed:
+    wish = samples.desired()
+    cluster = samples.cluster(wish)
+    nodes = {n: replace(m, ready=n not in not_ready) for n, m in cluster.nodes.items()}
+    photographs = FakeRack(wish).look(wish.site.nodes).photographs
+    return Observed(photographs, replace(cluster, nodes=nodes))
+
+
+def test_a_healthy_cluster_is_asked_for_nothing_more() -> None:
+    api = Silent()
+    assert find_losses(connected(api), observed(), Look({})) == ()
+    assert api.asked == 0
+
+
+def test_without_a_cluster_no_node_is_lost() -> None:
+    api = Silent()
+    fault = Fault("w1", "w1: no SSH", "")
+    seen = Observed({}, Unreachable("cp1: gone"))
+    assert find_losses(connected(api), seen, Look({}, (fault,))) == ()
+    assert api.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("not_ready", "faults"), [(("w1",), ()), ((), (Fault("w1", "w1: no SSH", ""),))]
+)
+def test_a_node_that_is_silent_or_not_ready_makes_it_look_and_an_error_is_only_a_warning(
+    not_ready: tuple[str, ...],
+    faults: tuple[Fault, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    api = Silent()
+    assert find_losses(connected(api), observed(*not_ready), Look({}, faults)) == ()
+    assert api.asked == 1
+    assert "no API server answers" in capsys.readouterr().err
+
+
+def test_every_line_names_the_node_and_the_last_one_says_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loss = Loss("w1", "T", terminating=("a/x",), services=("a/web",))
+    show_losses([loss])
+    assert capsys.readouterr().out.splitlines() == [
+        "lost: w1: lost since T",
+        "lost: w1: pods Terminating on it: a/x",
+        "lost: w1: services that lost their only copy: a/web",
+        "   hint: if it will not come back soon: appliance node maintain w1 --lost",
+    ]
+    (document,) = losses_as_json([loss])
+    assert document["services"] == ("a/web",)

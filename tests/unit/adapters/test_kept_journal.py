@@ -1,0 +1,153 @@
+"""The journal travels: copies on the control-plane nodes, and back on another laptop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.archive import ControlPlaneArchive
+from appliance.adapters.holding import Holding
+from appliance.adapters.journal import FileJournal
+from appliance.adapters.kept_documents import KeptDocuments
+from appliance.adapters.kept_journal import KeptJournal
+from appliance.adapters.lease import SiteLease, awake_seconds, holder_of
+from appliance.errors import NotHealthy, Refused
+from appliance.model.journal import Record
+from appliance.workflows.recording import Recorder
+from appliance.workflows.site_adopt import AdoptPorts, site_adopt
+from tests import samples
+from tests.fakes import FakeClock, run
+from tests.unit.adapters.shell_nodes import ShellNodes
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> ShellNodes:
+    return ShellNodes(tmp_path / "nodes")
+
+
+@pytest.fixture
+def archive(nodes: ShellNodes) -> ControlPlaneArchive:
+    return ControlPlaneArchive(samples.site(masters=3), nodes)
+
+
+def _record(sequence: int, run_id: str = "run-a") -> Record:
+    return Record(
+        run=run_id,
+        sequence=sequence,
+        command="install",
+        step="host",
+        nodes=("w1",),
+        why=(),
+        started="2026-01-01T00:00:00+00:00",
+        took_seconds=1.0,
+        outcome="proven",
+        operator="ada",
+        tool_version="1",
+        host="laptop",
+    )
+
+
+def test_a_record_is_copied_and_what_was_missed_comes_with_the_next(
+    tmp_path: Path, nodes: ShellNodes, archive: ControlPlaneArchive
+) -> None:
+    said: list[str] = []
+    local = FileJournal(tmp_path / "journal")
+    journal = KeptJournal(local, archive, said.append)
+    nodes.away = {"cp1", "cp2", "cp3"}
+    journal.append(_record(1))
+    journal.append(_record(2))
+    journal.settle(20)
+    assert len(said) == 1
+    assert said[0].startswith("the journal will be copied to the control-plane nodes later: ")
+    nodes.away = set()
+    later = KeptJournal(local, archive, said.append)
+    later.append(_record(3))
+    later.settle(20)
+    assert archive.names("journal") == tuple(f"journal/run-a-00{n}.json" for n in (1, 2, 3))
+    assert Record.from_json(json.loads(archive.get("journal/run-a-002.json") or "")) == _record(2)
+    asked = len(nodes.asked)
+    later.append(_record(4))
+    later.settle(20)
+    assert len(nodes.asked) == asked + 3, "one round for one record"
+    assert journal.read() == [_record(n) for n in (1, 2, 3, 4)]
+
+
+def test_another_laptop_gets_all_and_keeps_its_own(
+    tmp_path: Path, nodes: ShellNodes, archive: ControlPlaneArchive
+) -> None:
+    here = KeptJournal(FileJournal(tmp_path / "here"), archive, print)
+    here.append(_record(1))
+    here.settle(20)
+    archive.put("passports/w1.json", "{}\n")
+    there = FileJournal(tmp_path / "there" / "journal")
+    there.append(_record(1, "run-b"))
+    site = samples.site(masters=3)
+    lease = SiteLease(site, nodes, holder_of(run(), ""), awake_seconds(), print)
+    ports = AdoptPorts(archive, there, KeptDocuments(tmp_path / "there"), lease)
+    adopted = site_adopt(ports)
+    assert (adopted.records, adopted.documents) == (1, ("passports/w1.json",))
+    assert adopted.handover.unfinished is None
+    assert there.read() == [_record(1), _record(1, "run-b")]
+    passport = tmp_path / "there" / "passports" / "w1.json"
+    assert passport.stat().st_mode & 0o777 == 0o600
+    again = site_adopt(ports)
+    assert (again.records, again.documents) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("run-a-001.json", "{"),
+        ("run-a-001.json", "[]"),
+        ("run-a-001.json", '{"schema": 1}'),
+        ("run-z-001.json", json.dumps(_record(1).as_json())),
+        ("../run-a-001.json", json.dumps(_record(1).as_json())),
+    ],
+)
+def test_what_is_no_record_is_named_and_the_others_are_kept(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    journal = FileJournal(tmp_path / "journal")
+    good = {"run-a-002.json": json.dumps(_record(2).as_json())}
+    with pytest.raises(NotHealthy, match="that is not readable"):
+        journal.merge({name: text, **good})
+    assert journal.read() == [_record(2)]
+
+
+def test_the_first_step_takes_the_site_and_a_refused_one_leaves_no_record(
+    tmp_path: Path, nodes: ShellNodes, archive: ControlPlaneArchive
+) -> None:
+    site, state = samples.site(masters=3), tmp_path / "state"
+    local = FileJournal(tmp_path / "journal")
+
+    def holding(run_id: str) -> Holding:
+        holder = holder_of(run(), "a reason")
+        holder = type(holder)(run_id, "install", "ada", "laptop", "", "T", holder.origin)
+        lease = SiteLease(site, nodes, holder, awake_seconds(), print)
+        return Holding(state / run_id, "install", lease)
+
+    def journal(guard: Holding) -> KeptJournal:
+        one = KeptJournal(local, archive, print)
+        one.guard = guard
+        return one
+
+    first, second = holding("one"), holding("two")
+    Recorder(run(), journal(first), FakeClock()).begin()
+    with (
+        pytest.raises(Refused, match="another command is at work"),
+        Recorder(run(), journal(second), FakeClock()).step("host", ["w1"], ()),
+    ):
+        pytest.fail("the step began")
+    assert local.read() == []
+    second.end()
+    first.end()
+    first.end()
+    third = holding("three")
+    kept = journal(third)
+    with Recorder(run(), kept, FakeClock()).step("host", ["w1"], ()):
+        pass
+    kept.settle(20)
+    third.end()
+    assert [one.step for one in local.read()] == ["host"]

@@ -1,0 +1,76 @@
+"""The one connection of a drain: made anew when it died while nobody used it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubernetes.client import ApiException
+
+from appliance.adapters.kubernetes_drain import KubernetesDrain
+from appliance.errors import ClusterError
+
+DEAD = ApiException(status=0, reason="SSLError\n[SSL: UNEXPECTED_EOF_WHILE_READING] EOF")
+
+
+class Api:
+    """Clients whose requests end as told, one after the other."""
+
+    def __init__(self, *ends: BaseException | None) -> None:
+        self.ends = list(ends)
+        self.connections = 0
+        self.bodies: list[Any] = []
+
+    @contextmanager
+    def any_client(self) -> Iterator[Any]:
+        self.connections += 1
+        yield SimpleNamespace(call_api=None)
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> type:
+    import kubernetes.client
+
+    class Core:
+        api: Api
+
+        def __init__(self, client: Any) -> None:
+            self.client = client
+
+        def patch_node(self, name: str, body: Any, *, _request_timeout: Any) -> None:
+            Core.api.bodies.append((name, body))
+            if (end := Core.api.ends.pop(0)) is not None:
+                raise end
+
+    monkeypatch.setattr(kubernetes.client, "CoreV1Api", Core)
+    return Core
+
+
+@pytest.mark.parametrize("death", [DEAD, ConnectionResetError()])
+def test_a_connection_that_died_idle_is_made_anew_and_the_same_is_written(
+    core: Any, death: BaseException
+) -> None:
+    core.api = api = Api(death, None)
+    KubernetesDrain(api).clear("w1", uncordon=True)  # type: ignore[arg-type]
+    assert api.connections == 2
+    assert api.bodies[0] == api.bodies[1]
+
+
+@pytest.mark.parametrize(
+    ("ends", "words"),
+    [
+        ((DEAD, DEAD), "patch node failed: SSLError"),
+        ((ApiException(status=403, reason="Forbidden"),), "patch node failed: 403 Forbidden"),
+    ],
+)
+def test_a_refusal_and_a_second_death_end_it_in_one_line(
+    core: Any, ends: tuple[BaseException, ...], words: str
+) -> None:
+    core.api = api = Api(*ends)
+    with pytest.raises(ClusterError) as failed:
+        KubernetesDrain(api).clear("w1", uncordon=True)  # type: ignore[arg-type]
+    assert failed.value.message == words
+    assert len(api.bodies) == len(ends)

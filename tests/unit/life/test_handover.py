@@ -1,0 +1,84 @@
+"""What is said of a site's last run to another engineer."""
+
+from __future__ import annotations
+
+import pytest
+
+from appliance.model.handover import Unfinished, handover
+from appliance.model.journal import Outcome, Record
+from appliance.model.lease import Holder, Verdict
+
+BOB = Holder("run-b", "node maintain", "bob", "desk", "a DIMM", "T")
+
+
+def record(
+    run: str, sequence: int, outcome: Outcome = "proven", command: str = "install"
+) -> Record:
+    return Record(
+        run=run,
+        sequence=sequence,
+        command=command,
+        step=f"step-{sequence}",
+        nodes=("w1",),
+        why=(),
+        started="2026-01-01T00:00:00+00:00",
+        took_seconds=1.0,
+        outcome=outcome,
+        operator="ada",
+        tool_version="1",
+        error=None if outcome == "proven" else "w1: no",
+        host="laptop",
+    )
+
+
+FREE = Verdict("open")
+LEFT = Verdict("open", stale={"cp1": BOB})
+STOPPED = (
+    "install by ada on laptop since 2026-01-01T00:00:00+00:00 stopped in step step-2 on w1: "
+    "failed: w1: no"
+)
+CUT = "node maintain (a DIMM) by bob on desk since T was cut off "
+
+
+@pytest.mark.parametrize(
+    ("records", "lock", "unfinished"),
+    [
+        ([], FREE, None),
+        ([record("run-a", 1)], FREE, None),
+        ([record("run-a", 1, "failed"), record("run-b", 1)], FREE, None),
+        (
+            [record("run-a", 1), record("run-a", 2, "failed")],
+            FREE,
+            Unfinished("run-a", STOPPED, ("install",)),
+        ),
+        (
+            [record("run-a", 1)],
+            LEFT,
+            Unfinished(
+                "run-b",
+                f"{CUT}before its first step was recorded: it left its lock behind",
+                ("node", "maintain"),
+            ),
+        ),
+        (
+            [record("run-b", 1, command="node maintain")],
+            LEFT,
+            Unfinished(
+                "run-b",
+                f"{CUT}after step step-1: it left its lock behind",
+                ("node", "maintain", "w1"),
+            ),
+        ),
+        ([record("run-b", 1), record("run-c", 1)], LEFT, None),
+    ],
+)
+def test_how_a_site_was_left(
+    records: list[Record], lock: Verdict, unfinished: Unfinished | None
+) -> None:
+    assert handover(records, lock).unfinished == unfinished
+    assert handover(records, lock).at_work is None
+
+
+def test_who_is_at_work_is_not_half_done() -> None:
+    found = handover([record("run-a", 1, "failed")], Verdict("held", rival=BOB))
+    assert (found.unfinished, found.at_work) == (None, BOB)
