@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from appliance.adapters.content import find_content_root
 from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.quorum import EtcdMember
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from appliance.model.site import Node
 
 SECONDS: Final = 30
+SNAPSHOT: Final = "appliance_etcd_snapshot.py"
+SNAPSHOT_SECONDS: Final = 120
 # Runs on the node: Python 3.8, standard library. Each member is asked for its own health, at the
 # same time: one that is gone answers after its time-out only.
 SCRIPT: Final = """
@@ -90,16 +93,30 @@ class EtcdMembers:
         return [_member(found) for found in json.loads(output).get("members", ())]
 
     def remove(self, asked: Node, member: EtcdMember) -> None:
-        """Take a member out; the one on ``asked`` hands it to the leader.
+        """Save a snapshot on ``asked``, then take a member out; etcd hands it to its leader.
 
         Raises:
-            ClusterError: etcd refused.
+            ClusterError: there is no snapshot, or etcd refused.
         """
+        self._save(asked, member)
         code, _, errors = self._run(asked, "remove", member.id)
         if code != 0:
             raise ClusterError(
                 f"{asked.name}: the etcd member {member.name or member.id} was not removed: "
                 f"{errors.strip()}",
+                hint="see what is wrong: appliance status; the same command goes on from here",
+            )
+
+    def _save(self, asked: Node, member: EtcdMember) -> None:
+        program = find_content_root() / "playbooks" / "module_utils" / SNAPSHOT
+        command = shlex.join((self._python, "-", "member"))
+        said = self._nodes.run_as_root(
+            asked, command, stdin=program.read_bytes(), timeout=SNAPSHOT_SECONDS
+        )
+        if said.code != 0:
+            raise ClusterError(
+                f"{asked.name}: the etcd member {member.name or member.id} stays, for there is no "
+                f"snapshot: {said.output.strip() or said.errors.strip()}",
                 hint="see what is wrong: appliance status; the same command goes on from here",
             )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 
+from ansible.module_utils import appliance_etcd_snapshot
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.basic import AnsibleModule
 
@@ -16,6 +17,7 @@ description:
   - A member that lost its data may not come back under its old identity, and one that was announced
     and never started stands in the way of the next.
   - Refuses to remove a member that answers.
+  - Saves a snapshot of etcd on this node before it removes one.
 options:
   address: {description: Address of the member's node, type: str, required: true}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
@@ -128,8 +130,9 @@ def main():
                 "without any: look at /var/lib/etcd there, nothing was removed" % address
             )
         if not module.check_mode:
+            appliance_etcd_snapshot.snapshot("member")
             etcd.remove(member)
-    except KubectlError as error:
+    except (KubectlError, appliance_etcd_snapshot.SnapshotError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=True, removed="%x" % member["ID"])
 
