@@ -43,6 +43,6 @@ def test_a_snapshot_is_saved_before_a_member_is_removed() -> None:
 
 def test_without_a_snapshot_the_member_stays() -> None:
     nodes = Etcd(snapshot_code=1)
-    with pytest.raises(ClusterError, match="cp1: the etcd member cp2 stays, .* no space"):
+    with pytest.raises(ClusterError, match=r"cp1: the etcd member cp2 stays, .* no space"):
         EtcdMembers(nodes, "python3").remove(samples.site(3).control_plane[0], MEMBER)
     assert nodes.commands == ["python3 - member"]
