@@ -57,8 +57,13 @@ class DrainView:
 
     @property
     def tainted(self) -> bool:
-        """Whether the drain taint is there, whoever put it there."""
-        return TAINT in self.taints
+        """Whether a taint of the drain taint's key and effect is there, whoever put it there."""
+        key, _, rest = TAINT.partition("=")
+        effect = rest.rpartition(":")[2]
+        return any(
+            taint.partition("=")[0] == key and taint.rpartition(":")[2] == effect
+            for taint in self.taints
+        )
 
     @property
     def maintenance(self) -> Maintenance | None:

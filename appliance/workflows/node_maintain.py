@@ -285,7 +285,9 @@ class _Run:
                 details=[f"pod {pod.where} too" for pod in left[1:]],
             )
         self._ports.drain.mark(self._name, self._mark.at("taint"), cordon=False)
-        self._ports.drain.taint(self._name, on=True)
+        # A node has one taint of a key and an effect: somebody else's would be replaced by ours.
+        if self._mark.tainted:
+            self._ports.drain.taint(self._name, on=True)
 
     def _shut_down(self) -> None:
         drain, clock = self._ports.drain, self._ports.clock

@@ -130,7 +130,7 @@ def _refuse_foreign(view: DrainView) -> None:
     if view.unschedulable:
         commands.append(f"kubectl uncordon {view.node}")
     if view.tainted:
-        commands.append(f"kubectl taint nodes {view.node} runai=drain:NoExecute-")
+        commands.append(f"kubectl taint nodes {view.node} runai:NoExecute-")
     if commands:
         what = "cordoned" if view.unschedulable else "tainted"
         raise PreflightFailed(

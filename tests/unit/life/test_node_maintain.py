@@ -124,6 +124,15 @@ def test_somebody_elses_cordon_and_taint_stay() -> None:
     assert bench.state == (True, ("a=b:NoSchedule", TAINT), False)
 
 
+def test_another_value_of_the_same_taint_is_somebody_elses() -> None:
+    bench = Bench()
+    bench.drain.taints = ("runai=repair:NoExecute",)
+    bench.maintain()
+    assert bench.state == (True, ("runai=repair:NoExecute",), True)
+    bench.bring_back()
+    assert bench.state == (False, ("runai=repair:NoExecute",), False)
+
+
 @pytest.mark.parametrize("where", ["mark cordon", "mark evict", "evict team/web-1", "taint on"])
 @pytest.mark.parametrize("error", [ClusterError("the API refused"), KeyboardInterrupt()])
 def test_a_failure_or_ctrl_c_restores_what_we_changed(where: str, error: BaseException) -> None:
