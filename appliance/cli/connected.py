@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import socket
 import time
@@ -163,7 +164,7 @@ class Connected:
         return Run(
             id=new_run_id(),
             command=command,
-            operator=os.environ.get("SUDO_USER") or os.environ.get("USER") or "unknown",
+            operator=os.environ.get("SUDO_USER") or getpass.getuser(),
             tool_version=__version__,
             host=socket.gethostname(),
             bundle_digest=bundle_digest,
