@@ -219,6 +219,48 @@ COMMANDS: dict[str, Command] = {
 }
 
 
+def _of_w2(verb: str, *more: str) -> Callable[[LabSite], list[str]]:
+    return lambda lab: [
+        *("node", verb, lab.node("w2"), "--site", str(lab.directory), "--yes", *more)
+    ]
+
+
+def members(lab: LabSite) -> list[str]:
+    """The names of the cluster's nodes."""
+    names = f"{KUBECTL} get nodes -o jsonpath='{{.items[*].metadata.name}}'"
+    return lab.shell("cp1", names).split()
+
+
+def _removed(lab: LabSite) -> None:
+    assert lab.node("w2") not in members(lab)
+    assert lab.shell("w2", "ls /etc/kubernetes /var/lib/cni 2>/dev/null || true") == ""
+
+
+def _remove(lab: LabSite) -> None:
+    succeed(*_of_w2("remove")(lab), timeout=SECONDS)
+    _removed(lab)
+
+
+def _rejoin(lab: LabSite) -> None:
+    succeed(*_of_w2("rejoin")(lab), timeout=SECONDS)
+    whole(lab)
+
+
+def _leaving(lab: LabSite) -> Callable[[], bool]:
+    """Whether w2 is cordoned, or gone already: the removal has begun."""
+    return lambda: (
+        lab.node("w2") not in members(lab) or bool(node(lab, "w2")["spec"].get("unschedulable"))
+    )
+
+
+def _joining(lab: LabSite) -> Callable[[], bool]:
+    return lambda: bool(lab.shell("w2", "pgrep -f '[k]ubeadm join' || true").strip())
+
+
+COMMANDS["remove"] = Command(_of_w2("remove"), whole, _removed, _leaving, _rejoin)
+COMMANDS["rejoin"] = Command(_of_w2("rejoin"), _remove, whole, _joining)
+
+
 # --- faults that strike in the middle ------------------------------------------------------------
 
 

@@ -96,6 +96,7 @@ def lost_dimm(node: str) -> AbstractContextManager[None]:
 UNIT = faults_cluster.unit_stopped
 OFF = on("w1", faults_cluster.power_off)
 NO_SSH = on("w1", faults.sshd_stopped)
+MASTER_SSH = on("cp1", faults.sshd_stopped)
 CLOCK = on("w1", faults.clock_off, 600)
 MTU = on("w1", faults.small_mtu, 1400)
 SERVICES = on("cp1", faults_cluster.services_lost)
@@ -106,8 +107,8 @@ AWAY = (FAILED, REFUSED, UNREACHABLE)
 
 ROWS: tuple[Row, ...] = (
     Row("control process killed", "install", (KILLED,), strikes=killed),
-    Row("Ctrl-C", "install", (INTERRUPTED,), "interrupted while host", strikes=interrupted),
-    Row("SSH away", "install", (UNREACHABLE,), "w1", NO_SSH),
+    Row("Ctrl-C", "install", (INTERRUPTED,), "interrupted while", strikes=interrupted, slow=True),
+    Row("SSH away", "install", (UNREACHABLE,), "w1", NO_SSH, slow=True),
     Row("SSH cut", "install", (FAILED,), "w1", strikes=amid("w1", faults.sshd_stopped)),
     Row("node off", "install", (UNREACHABLE,), "w1", OFF),
     Row("reboot", "install", (DONE, FAILED), "w1", strikes=amid("w1", rebooted), slow=True),
@@ -115,17 +116,17 @@ ROWS: tuple[Row, ...] = (
     Row("registry stopped", "install", (DONE,), "", on("cp1", UNIT, "docker-registry")),
     Row("services lost", "install", (DONE,), "", SERVICES, slow=True),
     Row("blob cut short", "install", (DONE,), "", BLOB, slow=True),
-    Row("clock +10 min", "install", (REFUSED,), "clock", CLOCK),
-    Row("no names", "install", (DONE,), "", on("w1", faults_cluster.no_names)),
+    Row("clock +10 min", "install", (REFUSED,), "clock", CLOCK, slow=True),
+    Row("no names", "install", (DONE,), "", on("w1", faults_cluster.no_names), slow=True),
     Row("API server down", "install", (DONE, *AWAY), "API|cp1", API, slow=True),
     Row("etcd frozen", "install", AWAY, "API|etcd", ETCD, slow=True),
-    Row("kubelet dead", "install", (DONE,), "", on("w1", UNIT, "kubelet")),
+    Row("kubelet dead", "install", (DONE,), "", on("w1", UNIT, "kubelet"), slow=True),
     Row("Docker hung", "install", AWAY, "w1", on("w1", faults_cluster.docker_hung), slow=True),
-    Row("network cut", "install", (REFUSED,), "w1|w2", between("w1", "w2")),
-    Row("MTU lowered", "install", (REFUSED,), "(?i)mtu", MTU),
+    Row("network cut", "install", (FAILED,), "not answer a ping", between("w1", "w2"), slow=True),
+    Row("MTU lowered", "install", (REFUSED,), "(?i)mtu", MTU, slow=True),
     Row("control process killed", "maintain", (KILLED,), strikes=killed),
-    Row("Ctrl-C", "maintain", (INTERRUPTED,), "restored: .*w1", strikes=interrupted),
-    Row("cp1's SSH away", "maintain", (UNREACHABLE,), "cp1", on("cp1", faults.sshd_stopped)),
+    Row("Ctrl-C", "maintain", (INTERRUPTED,), "restored: .*w1", strikes=interrupted, slow=True),
+    Row("cp1 has no SSH", "maintain", (UNREACHABLE,), "cp1", MASTER_SSH, slow=True),
     Row("API server down", "maintain", AWAY, "API", API, slow=True),
     Row("etcd frozen", "maintain", AWAY, "API|list node", ETCD, slow=True),
     Row("budget never allows", "maintain", (FAILED,), "never .minAvailable 1.", budget),
@@ -135,10 +136,14 @@ ROWS: tuple[Row, ...] = (
     Row("control process killed", "return", (KILLED,), strikes=killed),
     Row("SSH away", "return", (UNREACHABLE,), "w1", NO_SSH),
     Row("node off", "return", (UNREACHABLE,), "w1", OFF, slow=True),
-    Row("clock +10 min", "return", (REFUSED,), "clock: found .600 s off", CLOCK),
+    Row("clock +10 min", "return", (REFUSED,), r"clock: found \+(59|60)\d s off", CLOCK, slow=True),
     Row("a DIMM fewer", "return", (REFUSED,), "dimm:STANDIN_A1", on("w1", lost_dimm)),
-    Row("MTU lowered", "return", (REFUSED,), "link:eth0", MTU),
+    Row("MTU lowered", "return", (REFUSED,), "link:eth0", MTU, slow=True),
     Row("network cut", "return", (FAILED,), "w1|w2", between("w1", "w2"), slow=True),
+    Row("control process killed", "remove", (KILLED,), strikes=killed, slow=True),
+    Row("control process killed", "rejoin", (KILLED,), strikes=killed),
+    Row("tokens expired", "rejoin", (DONE,), "", on("cp1", faults_cluster.no_tokens), slow=True),
+    Row("another CA", "rejoin", (FAILED,), "w2", on("cp1", faults_cluster.another_ca), slow=True),
 )  # fmt: skip
 
 
