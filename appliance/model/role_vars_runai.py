@@ -41,18 +41,16 @@ def runai_vars(desired: Desired, observed: Observed) -> dict[str, Any]:
 
 
 def dns_vars(desired: Desired, manifest: BundleManifest) -> dict[str, Any]:
-    """The site's own DNS server; nothing where the site has one, or needs none."""
+    """The site's own DNS server, which is to be gone where the site has another, or needs none."""
     site = desired.site
     wanted = site.settings.runai
-    if wanted is None:
-        return {}
     return {
-        "site_dns_enabled": wanted.own_dns,
+        "site_dns_enabled": wanted is not None and wanted.own_dns,
         "site_dns_address": site.services_node.ip,
         "site_dns_domain": site.settings.domain,
         "site_dns_hosts": {a: list(names) for a, names in desired.host_names.items()},
         "site_dns_upstream": [str(server) for server in site.settings.dns_servers],
-        "site_dns_packages": manifest.packages_of("dns"),
+        "site_dns_packages": manifest.packages_of("dns") if wanted else {},
     }
 
 

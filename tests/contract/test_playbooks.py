@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from appliance.model.cluster import NoCluster
+from appliance.model.planner import choose
+from appliance.model.postconditions import Observed
+from appliance.model.role_vars import run_inventory
 from appliance.model.steps import INSTALL, STEPS
+from tests import samples
 from tests.contract import tree
 from tests.contract.test_roles import GROUPS, LEAVES
 
@@ -114,13 +119,44 @@ def test_hosts_are_groups_of_a_site(path: Path) -> None:
         assert set(words) <= known, f"{path}: {play.keys.get('hosts')}"
 
 
-# What a site may go without; site_dns asks its own variable, for its service is also taken away.
-@pytest.mark.parametrize("step", ["storage", "gpu", "runai", "access"])
-def test_a_site_without_the_part_skips_its_plays(step: str) -> None:
-    own = {f"appliance_{step}", "appliance_nfs_server"}
-    for play in tree.plays(tree.ROOT / "playbooks" / f"{step}.yml"):
-        words = set(str(play.keys["hosts"]).replace("&", "").split(":"))
-        assert words & own or [r["role"] for r in play.roles] == ["site_dns"], play.keys["name"]
+PLAIN = samples.desired(samples.site())
+
+
+def _hosts(pattern: str, groups: dict[str, set[str]]) -> set[str]:
+    """Ansible's union of groups, then what is not in every ``&`` or is in a ``!``."""
+    words = pattern.split(":")
+    found = set().union(*(groups.get(word, set()) for word in words if word[0] not in "&!"))
+    for word in words:
+        if word.startswith("&"):
+            found &= groups.get(word[1:], set())
+        elif word.startswith("!"):
+            found -= groups.get(word[1:], set())
+    return found
+
+
+@pytest.mark.parametrize("step", [step.name for step in INSTALL if not step.by_port])
+def test_the_plain_install_has_what_each_role_asks_for_on_a_site_without_options(
+    step: str,
+) -> None:
+    """No storage, GPUs or Run:ai: a play has no host, or its roles all that they require."""
+    choice, _ = choose(PLAIN, Observed({}, NoCluster()))
+    run = run_inventory(PLAIN, Observed({}, NoCluster()), choice, bundle_directory="/bundle")["all"]
+    groups: dict[str, set[str]] = {"all": {node.name for node in PLAIN.site.nodes}}
+    for node in PLAIN.site.nodes:
+        for group in node.groups:
+            groups.setdefault(group, set()).add(node.name)
+    for group, content in run["children"].items():
+        groups[group] = set(content["hosts"])
+    specs = {role.name: role.specs.get("main", {}).get("options") or {} for role in tree.roles()}
+    missing = [
+        f"{play.keys['name']}: {host}: {role}: {name}"
+        for play in tree.plays(tree.ROOT / "playbooks" / f"{step}.yml")
+        for host in sorted(_hosts(str(play.keys["hosts"]), groups))
+        for role in [item["role"] for item in play.roles]
+        for name, spec in specs[role].items()
+        if spec.get("required") and name not in run["vars"] and name not in run["hosts"][host]
+    ]
+    assert missing == []
 
 
 def test_filters_are_shims_over_the_model() -> None:
