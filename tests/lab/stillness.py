@@ -47,7 +47,8 @@ def scene(lab: LabSite) -> Scene:
 
 
 def _was_late(photo: Photograph) -> bool:
-    return any("no answer" in entry["reason"] for entry in photo.items("unreadable"))
+    reasons = [entry["reason"] for entry in photo.items("unreadable")]
+    return any("no answer" in reason or "timed out" in reason for reason in reasons)
 
 
 def assert_still(before: Scene, after: Scene, nodes: Collection[str] = ()) -> None:
