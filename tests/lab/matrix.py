@@ -233,7 +233,10 @@ def members(lab: LabSite) -> list[str]:
 
 def _removed(lab: LabSite) -> None:
     assert lab.node("w2") not in members(lab)
-    assert lab.shell("w2", "ls /etc/kubernetes /var/lib/cni 2>/dev/null || true") == ""
+    assert (
+        lab.shell("w2", "find /etc/kubernetes /var/lib/cni /var/lib/etcd -type f", check=False)
+        == ""
+    )
 
 
 def _remove(lab: LabSite) -> None:
