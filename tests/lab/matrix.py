@@ -19,7 +19,7 @@ from tests.lab.conftest import LabSite, wait_for
 
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 DONE, FAILED, REFUSED, UNREACHABLE, INTERRUPTED, KILLED = 0, 1, 3, 4, 130, -9
-SECONDS = 240
+SECONDS = 600
 DRIFT = "/etc/sysctl.d/90-appliance.conf"
 # A pod that takes its time to end, so that an eviction is long enough to be met by a fault.
 SLOW_POD = "slow"
