@@ -229,6 +229,11 @@ def _programs(photo: Photograph, desired: Desired) -> Iterator[str]:
         version = photo.at(f"kubernetes.{program}_version")
         if version != desired.kubernetes_version:
             yield f"{program} is {version or 'absent'}, not {desired.kubernetes_version}"
+    there = set(photo.at("cni.bin") or ())
+    artifacts = desired.manifest.artifacts if desired.manifest else ()
+    absent = [item.name for item in artifacts if item.kind == "cni" and item.name not in there]
+    if absent:
+        yield f"has no CNI plugin {absent[0]}, without which no pod gets a network"
 
 
 def _kubelet(photo: Photograph) -> Iterator[str]:
