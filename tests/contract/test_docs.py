@@ -44,7 +44,8 @@ def _typed() -> Iterator[tuple[Path, str]]:
 
 def _parse(words: list[str]) -> None:
     command: click.Command = cli
-    context = click.Context(cli)
+    # A command remembers the first help option that it was asked for: it must be the real one.
+    context = click.Context(cli, help_option_names=["-h", "--help"])
     while isinstance(command, click.Group):
         if words and words[0] in {"-h", "--help", "-V", "--version"}:
             return

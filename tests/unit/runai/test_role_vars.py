@@ -60,8 +60,9 @@ def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:
     assert "runai.rack.test" in names
 
 
-def test_a_site_without_runai_tells_the_roles_nothing() -> None:
+def test_a_site_without_runai_tells_the_roles_nothing_but_that_there_is_no_dns_server() -> None:
     wish = samples.desired(samples.site(1, 2))
     assert runai_vars(wish, Observed({}, samples.cluster(wish))) == {}
     assert wish.manifest is not None
-    assert dns_vars(wish, wish.manifest) == {}
+    told = dns_vars(wish, wish.manifest)
+    assert (told["site_dns_enabled"], told["site_dns_packages"]) == (False, {})
