@@ -15,6 +15,7 @@ from ansible.module_utils.lab_commands import (
     lines,
     locked,
     podman,
+    remove_container,
     succeeds,
 )
 from ansible.module_utils.lab_container import LabNode, network_name, node_volumes
@@ -153,13 +154,6 @@ def present(module):
         sysctls=sysctls,
         host_keys={node.name: node.host_key for node in nodes},
     )
-
-
-def remove_container(identity):
-    """Remove one container at once, whatever state it was left in."""
-    if succeeds("container", "exists", identity):
-        podman("rm", "--force", "--time", "0", "--volumes", identity)
-    return identity
 
 
 def absent(module):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import subprocess
+import time
 from pathlib import Path
 
 LABEL = "appliance-lab"
 STATE_DIR = Path("/run/appliance-lab")
+REMOVALS = 4
 
 
 class CommandFailed(Exception):
@@ -54,6 +56,23 @@ def succeeds(*argv):
 def lines(*argv):
     """Return the non-empty lines that a podman query prints."""
     return [line.strip() for line in podman(*argv).splitlines() if line.strip()]
+
+
+def remove_container(identity, wait=time.sleep):
+    """Remove one container at once, whatever state it was left in.
+
+    After a machine lost its processes podman still waits for the exit of a container that nothing
+    watches any more; it then notes it as stopped, so that the next attempt removes it.
+    """
+    for attempt in range(1, REMOVALS + 1):
+        if not succeeds("container", "exists", identity):
+            return
+        try:
+            podman("rm", "--force", "--time", "0", "--volumes", identity)
+        except CommandFailed:
+            if attempt == REMOVALS:
+                raise
+            wait(attempt)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,14 @@ import json
 import socket
 import time
 
-from ansible.module_utils.lab_commands import LABEL, CommandFailed, lines, podman, succeeds
+from ansible.module_utils.lab_commands import (
+    LABEL,
+    CommandFailed,
+    lines,
+    podman,
+    remove_container,
+    succeeds,
+)
 
 # Runs inside the node with its identity on standard input; prints what it changed.
 GIVE_IDENTITY = r"""
@@ -103,7 +110,7 @@ class LabNode:
             podman("start", self.name)
             return ["container {0} started".format(self.name)]
         if state != "absent":
-            podman("rm", "--force", "--time", "0", self.name)
+            remove_container(self.name)
         for volume in self.volumes:
             self.ensure_volume(volume)
         podman(*self.run_command())
