@@ -33,6 +33,9 @@ def _volatile(reason: str) -> Stability:
     return Stability(False, reason)
 
 
+# How the probe names the question that every Docker answers at once.
+DOCKER_INFO = "/run/docker.sock/info"
+
 # Path of a field -> its stability; "*" stands for any key or list item; the longest path wins.
 STABILITY: Mapping[str, Stability] = {
     "schema": _volatile("the tool's, not the node's"),
@@ -212,6 +215,12 @@ class Photograph:
             for entry in self.items("unreadable")
             if entry.get("section") == section
         )
+
+    @property
+    def docker_silence(self) -> str:
+        """Why a Docker that runs said nothing, empty when it answered (or does not run)."""
+        asked = (why for why in self.unreadable("runtime") if why.startswith(DOCKER_INFO))
+        return next((why for why in asked if why.endswith("timed out")), "")
 
 
 def stability(path: tuple[str, ...]) -> Stability | None:

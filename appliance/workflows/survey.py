@@ -33,10 +33,30 @@ class Survey:
     plan: Plan
 
 
-def observe(site: Site, nodes: Nodes, cluster: ClusterApi) -> tuple[Observed, Look]:
-    """Photograph every node and read the API; nodes that do not answer are in the Look."""
+def observe(
+    site: Site, nodes: Nodes, cluster: ClusterApi, *, patient: bool = False
+) -> tuple[Observed, Look]:
+    """Photograph every node and read the API; nodes that do not answer are in the Look.
+
+    ``patient`` looks once more at a node that answered too late to be judged.
+    """
     look = nodes.look(site.nodes)
+    if patient:
+        look = _looked_again(site, nodes, look)
     return Observed(look.photographs, cluster.read(look.photographs)), look
+
+
+def _looked_again(site: Site, nodes: Nodes, look: Look) -> Look:
+    """Look once more at nodes that were too busy to tell all; one late answer is no fault."""
+    late = {
+        name
+        for name, photo in look.photographs.items()
+        if photo.docker_silence or photo.at(EVIDENCE) is None
+    }
+    if not late:
+        return look
+    again = nodes.look([node for node in site.nodes if node.name in late])
+    return Look({**look.photographs, **again.photographs}, look.faults)
 
 
 def require_all(look: Look, resting: Collection[str] = ()) -> None:
@@ -77,7 +97,7 @@ def survey(
     Raises:
         NodeUnreachable: a node could not be reached; nothing was changed.
     """
-    observed, look = observe(desired.site, nodes, cluster)
+    observed, look = observe(desired.site, nodes, cluster, patient=True)
     require_all(look, away(observed.cluster).keys() - scope.nodes)
     findings = preflight(desired, observed.photographs, observed)
     return Survey(observed, plan(desired, observed, findings, scope))

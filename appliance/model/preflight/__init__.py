@@ -78,6 +78,7 @@ CHECKS: tuple[Check, ...] = (
     software.broken_packages,
     software.package_conflicts,
     software.foreign_containers,
+    software.docker_answers,
     software.docker_storage,
     software.docker_version,
     software.docker_settings,

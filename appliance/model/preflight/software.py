@@ -135,6 +135,18 @@ def foreign_containers(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def docker_answers(subject: Subject) -> Iterator[Finding]:
+    """A daemon that hangs says nothing of what it runs, and every step through it would hang."""
+    if silence := subject.photo.docker_silence:
+        yield subject.error(
+            "docker_answers",
+            f"a Docker that runs and does not answer ({silence})",
+            "an answer within seconds",
+            f"{subject.ssh('sudo journalctl -u docker -n 50')}; a restart stops and starts the "
+            f"containers of this node: {subject.ssh('sudo systemctl restart docker')}",
+        )
+
+
 def docker_storage(subject: Subject) -> Iterator[Finding]:
     """Images under another storage driver would vanish from sight and keep their space."""
     driver = subject.photo.at("runtime.docker.storage_driver")

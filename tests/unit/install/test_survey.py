@@ -1,0 +1,82 @@
+"""A node that answered too late is looked at once more; what stays silent is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from appliance.errors import NodeUnreachable
+from appliance.model.observation import Look
+from appliance.model.preflight import preflight
+from appliance.model.site import Node
+from appliance.workflows.survey import Survey, survey
+from tests import samples
+from tests.fakes import FakeRack
+from tests.unit.preflight import machines
+
+SILENT = {"section": "runtime", "reason": "/run/docker.sock/info: timed out"}
+
+
+class BusyRack(FakeRack):
+    """Node w1 is too busy for the first looks, in one way or the other."""
+
+    def __init__(self, spoil: Callable[[dict[str, Any]], None], late_looks: int) -> None:
+        super().__init__(samples.desired(samples.site(1, 2)))
+        self.documents = {node.name: machines.bare(node) for node in self.wish.site.nodes}
+        self.spoil = spoil
+        self.late_looks = late_looks
+        self.asked: list[list[str]] = []
+
+    def look(self, nodes: Sequence[Node]) -> Look:
+        self.asked.append([node.name for node in nodes])
+        whole = self.documents["w1"]
+        if self.looks < self.late_looks:
+            self.documents["w1"] = dict(whole)
+            self.spoil(self.documents["w1"])
+        try:
+            return super().look(nodes)
+        finally:
+            self.documents["w1"] = whole
+
+    def survey(self) -> Survey:
+        checks = partial(preflight, models={}, minima={})
+        return survey(self.wish, self, self, checks)
+
+
+def hang(document: dict[str, Any]) -> None:
+    document["unreadable"] = [SILENT]
+
+
+def not_reached(document: dict[str, Any]) -> None:
+    document["kubernetes"] = None
+
+
+def refusals(found: Survey) -> list[str]:
+    return [refusal.check for refusal in found.plan.refusals]
+
+
+@pytest.mark.parametrize("spoil", [hang, not_reached])
+def test_one_late_answer_is_no_fault(spoil: Callable[[dict[str, Any]], None]) -> None:
+    rack = BusyRack(spoil, late_looks=1)
+    assert refusals(rack.survey()) == []
+    assert rack.asked == [["cp1", "w1", "w2"], ["w1"]]
+
+
+def test_a_docker_that_hangs_refuses_and_is_not_asked_forever() -> None:
+    rack = BusyRack(hang, late_looks=100)
+    assert refusals(rack.survey()) == ["docker_answers"]
+    assert len(rack.asked) == 2
+
+
+def test_a_node_that_never_tells_is_unreachable() -> None:
+    with pytest.raises(NodeUnreachable, match="w1: its probe came to its deadline"):
+        BusyRack(not_reached, late_looks=100).survey()
+
+
+def test_a_node_that_answers_is_looked_at_once() -> None:
+    rack = BusyRack(hang, late_looks=0)
+    rack.survey()
+    assert len(rack.asked) == 1
