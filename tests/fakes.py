@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import ApplianceError, NodeUnreachable
+from appliance.model.bmc import BmcReport
 from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import Cluster, ClusterNode, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
@@ -259,6 +260,18 @@ class FakeEtcd:
         assert asked.name != member.name
         self.removed.append(member.name)
         self.found = [one for one in self.found if one.id != member.id]
+
+
+class FakeBmcs:
+    """What each BMC says; ``asked`` are the nodes whose BMC was asked."""
+
+    def __init__(self) -> None:
+        self.reports: dict[str, BmcReport] = {}
+        self.asked: list[str] = []
+
+    def report(self, node: Node) -> BmcReport | None:
+        self.asked.append(node.name)
+        return self.reports.get(node.name)
 
 
 class FakeEmptying:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from appliance.model.site import Site
     from appliance.workflows.install import Installed, InstallPorts, InstallRequest
     from appliance.workflows.node_role import RolesChanged
-    from appliance.workflows.ports import Emptying, Etcd, Members, Observer
+    from appliance.workflows.ports import Bmcs, Emptying, Etcd, Members, Observer
     from appliance.workflows.runai_cli import RunaiCliInstalled
     from appliance.workflows.survey import Survey
 
@@ -194,6 +194,12 @@ class Connected:
         from appliance.adapters.power import SshPower
 
         return SshPower(self.site, self.nodes)
+
+    def bmcs(self) -> Bmcs:
+        """The nodes' BMCs."""
+        from appliance.adapters.redfish import RedfishBmcs, vault_of
+
+        return RedfishBmcs(vault_of(self.site))
 
     @cached_property
     def archive(self) -> ControlPlaneArchive:

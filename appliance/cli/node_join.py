@@ -111,6 +111,7 @@ def _remove(
             cluster=ports.cluster,
             members=ports.members,
             etcd=connected.etcd,
+            bmcs=connected.bmcs(),
             emptying=emptying,
             archive=ports.archive,
             playbooks=ports.playbooks,
@@ -182,8 +183,8 @@ def rejoin(app: Application, /, node: str, **options: Any) -> None:
     - labels, taints, annotations, Run:ai's roles and the MIG choice it had are put back
     - any control-plane node of three is brought back the same way, the first one too
 
-    BMCs are not asked whether a machine is off: where nothing else proves it, look yourself and
-    say so with --i-know-it-is-dead.
+    A BMC that the inventory knows is asked whether the old machine is off. Where nothing proves
+    it, look yourself and say so with --i-know-it-is-dead.
 
     Example: appliance node rejoin w2 --accept-host-keys
     """
@@ -273,6 +274,7 @@ def _join_ports(
     ports = JoinPorts(
         connected.install_ports(display, lambda _plan: False),
         connected.etcd,
+        connected.bmcs(),
         confirm,
     )
     if add:

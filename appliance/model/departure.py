@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from appliance.model.bmc import BmcReport
 from appliance.model.cluster import ClusterNode
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Refusal
@@ -25,6 +26,7 @@ class Witness:
         photo: what answers at its address; None when nothing does.
         accepted_serial: of the machine the cluster accepted (Node, record or passport), or None.
         sworn: the operator says that it is dead.
+        bmc: what the BMC at the inventory's address says; None when the inventory knows none.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Witness:
     photo: Photograph | None
     accepted_serial: str | None = None
     sworn: bool = False
+    bmc: BmcReport | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ def is_blank(photo: Photograph) -> bool:
 def prove_dead(witness: Witness) -> Proof | Refusal:
     """The proof that nothing acts under the name any more, or what is in its way.
 
-    Proofs, strongest first: no Node object; the same machine, empty; NotReady and no SSH; the
-    operator's word. BMCs are not asked.
+    Proofs, strongest first: no Node object; the same machine, empty; its BMC, known by the
+    machine's serial, says that it is off; NotReady and no SSH; the operator's word.
     """
     name, member, photo = witness.name, witness.member, witness.photo
     same = bool(photo and photo.serial and photo.serial == witness.accepted_serial)
@@ -64,7 +67,7 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             "its Node is Ready: a machine acts under this name",
             "one that is NotReady, or the same machine wiped",
             f"find it: kubectl get node {name} -o wide; if it was powered off just now, wait a "
-            "minute until the API notices",
+            f"minute until the API notices{_unasked(witness)}",
         )
     if photo is not None and is_member(photo) and (same or witness.accepted_serial is None):
         return Refusal(
@@ -80,8 +83,21 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
         f"another machine (serial {(photo and photo.serial) or 'unknown'}) at the address, and a "
         "Node that is NotReady: the old machine may come back",
         f"proof that the machine with serial {witness.accepted_serial or 'unknown'} is dead",
-        f"power it off and see that it is off; then the same command with {DEAD}",
+        f"power it off and see that it is off; then the same command with {DEAD}"
+        f"{_unasked(witness)}",
     )
+
+
+def _unasked(witness: Witness) -> str:
+    """Why the BMC's word proved nothing."""
+    bmc = witness.bmc
+    if bmc is None:
+        return ""
+    if bmc.reason:
+        return f" (its BMC could not be asked: {bmc.reason})"
+    if not bmc.powered_off:
+        return " (its BMC says that the machine is not off)"
+    return f" (the BMC speaks of serial {bmc.serial or 'unknown'})"
 
 
 def _seen_dead(witness: Witness, *, same: bool) -> str | None:
@@ -91,11 +107,11 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
         return "the cluster has no such Node"
     if photo and same and not is_member(photo):
         return f"the same machine (serial {photo.serial}) answers, and it is empty"
-    if member.ready:
-        return None
-    if photo is None:
+    if witness.bmc and witness.bmc.proves_off(witness.accepted_serial) and not same:
+        return f"the BMC of its machine (serial {witness.bmc.serial}) says that it is powered off"
+    if photo is None and not member.ready:
         return "its Node is NotReady, and nothing answers by SSH at its address"
-    if witness.sworn and not (is_member(photo) and same):
+    if photo and witness.sworn and not (member.ready or (is_member(photo) and same)):
         return "NotReady, and the operator says that the old machine is dead"
     return None
 

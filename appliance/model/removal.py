@@ -17,6 +17,7 @@ from appliance.model.quorum import EtcdMember, Verdict, may_go
 from appliance.model.traces import cluster_traces, is_member
 
 if TYPE_CHECKING:
+    from appliance.model.bmc import BmcReport
     from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node, Site
@@ -49,6 +50,19 @@ class RemovalWish:
     reason: str = ""
     sworn: bool = False
     allow_move: bool = False
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was said of the node by others.
+
+    Attributes:
+        members: etcd's, each asked for its health; none for a worker.
+        bmc: what its BMC says; None where it was not asked, or the inventory knows none.
+    """
+
+    members: Sequence[EtcdMember] = ()
+    bmc: BmcReport | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +114,7 @@ def plan_removal(
     site: Site,
     observed: Observed,
     wish: RemovalWish,
-    members: Sequence[EtcdMember],
+    answers: Answers,
     *,
     recorded: bool,
 ) -> RemovalPlan:
@@ -110,7 +124,7 @@ def plan_removal(
         site: with the node in it.
         observed: with the node's photograph, if it answers; the API answered.
         wish: as typed.
-        members: etcd's, each asked for its health; none for a worker.
+        answers: of those who were asked beside the nodes and the API.
         recorded: that it is removed on purpose is written down already.
     """
     assert isinstance(observed.cluster, Cluster)  # noqa: S101  (for the type checker)
@@ -118,16 +132,21 @@ def plan_removal(
     member = observed.cluster.nodes.get(node.name)
     photo = observed.photographs.get(node.name)
     ours = photo if photo and is_same_machine(member, photo) else None
-    verdict = may_go(members, node.ip)
+    verdict = may_go(answers.members, node.ip)
     refusals = [
         *_of_the_site(site, node),
         *_of_etcd(node, verdict),
         *_of_services(observed.cluster, wish),
     ]
+    proven: list[Notice] = []
     if member is not None and ours is None:
-        proof = prove_dead(Witness(node.name, member, photo, member.serial, wish.sworn))
+        proof = prove_dead(
+            Witness(node.name, member, photo, member.serial, wish.sworn, answers.bmc)
+        )
         if isinstance(proof, Refusal):
             refusals.append(proof)
+        else:
+            proven.append(Notice(node.name, f"the machine is dead: {proof.text}"))
     reset = ours is not None and (is_member(ours) or cluster_traces(ours) is not None)
     unclean = reset is False and ours is None
     return RemovalPlan(
@@ -139,7 +158,10 @@ def plan_removal(
         reset=reset,
         delete=member is not None,
         refusals=tuple(refusals),
-        notices=tuple(_notices(node, member, photo, verdict, foreign=photo is not ours)),
+        notices=(
+            *proven,
+            *_notices(node, member, photo, verdict, foreign=photo is not ours),
+        ),
         to_clean=_to_clean(node) if unclean else (),
     )
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from appliance.model.plan import Plan
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
-    from appliance.workflows.ports import Etcd
+    from appliance.workflows.ports import Bmcs, Etcd
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ class JoinPorts:
 
     install: InstallPorts
     etcd: Etcd
+    bmcs: Bmcs
     confirm: Callable[[Plan, tuple[str, ...]], bool]
 
 
@@ -163,7 +164,14 @@ def _judge(request: JoinRequest, ports: JoinPorts, seen: Seen) -> str:
     Raises:
         PreflightFailed: something is in the way.
     """
-    witness = Witness(request.node, seen.member, seen.photo, seen.serial, request.sworn)
+    witness = Witness(
+        request.node,
+        seen.member,
+        seen.photo,
+        seen.serial,
+        request.sworn,
+        ports.bmcs.report(seen.node) if seen.member else None,
+    )
     other = same_machine(witness, replaces=request.replace == request.node)
     if other:
         _refuse([other])

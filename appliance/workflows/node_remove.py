@@ -17,18 +17,27 @@ from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotP
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.membership import MemberRecord, Removal, belongings_of, merged
 from appliance.model.observation import Play
-from appliance.model.removal import RemovalPlan, RemovalWish, left_behind, plan_removal
+from appliance.model.removal import (
+    Answers,
+    RemovalPlan,
+    RemovalWish,
+    is_same_machine,
+    left_behind,
+    plan_removal,
+)
 from appliance.model.role_vars import connection_vars
 from appliance.workflows.recording import Evidence, Recorder
 from appliance.workflows.survey import observe
 
 if TYPE_CHECKING:
+    from appliance.model.bmc import BmcReport
     from appliance.model.journal import Run
     from appliance.model.postconditions import Observed
     from appliance.model.quorum import EtcdMember
     from appliance.model.site import Node, Site
     from appliance.workflows.ports import (
         Archive,
+        Bmcs,
         Clock,
         ClusterApi,
         Emptying,
@@ -63,6 +72,7 @@ class NodeRemovePorts:
     cluster: ClusterApi
     members: Members
     etcd: Etcd
+    bmcs: Bmcs
     emptying: Emptying
     archive: Archive
     playbooks: Playbooks
@@ -150,9 +160,17 @@ class _Removal:
             self._request.site,
             observed,
             self._request.wish,
-            members,
+            Answers(members, self._ask_bmc(observed, observed.cluster)),
             recorded=self._record.removed is not None,
         )
+
+    def _ask_bmc(self, observed: Observed, cluster: Cluster) -> BmcReport | None:
+        """What the BMC says of a member whose machine does not answer itself."""
+        member = cluster.nodes.get(self._node.name)
+        photo = observed.photographs.get(self._node.name)
+        if member is None or (photo and is_same_machine(member, photo)):
+            return None
+        return self._ports.bmcs.report(self._node)
 
     def _ask_etcd(self, observed: Observed) -> tuple[Node | None, tuple[EtcdMember, ...]]:
         """Etcd's members as another control-plane node lists them."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from appliance.errors import ApplianceError
     from appliance.model.authority import Authority
+    from appliance.model.bmc import BmcReport
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterNode, ClusterState
     from appliance.model.drain import PodOnNode
@@ -202,6 +203,13 @@ class Drain(Protocol):
         Raises:
             ClusterError: the API refused for another reason than a budget.
         """
+
+
+class Bmcs(Protocol):
+    """The BMCs of a site."""
+
+    def report(self, node: Node) -> BmcReport | None:
+        """What the node's BMC says; None when the inventory knows none."""
 
 
 class Power(Protocol):

@@ -20,9 +20,6 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.content import list_releases
-from appliance.cli.bundle_parts import build
-from appliance.cli.lab_parts import OPERATING_SYSTEM, default_bundle
 from tests.commands import appliance, succeed
 
 GPUS = 2
@@ -33,6 +30,7 @@ STORY = (
     "test_runai_refusals",
     "test_storage",
     "test_node_roles",
+    "test_bmc",
     "test_membership",
     "test_faults",
     "test_runbooks",
@@ -137,29 +135,3 @@ def installed_lab(lab: LabSite) -> LabSite:
     done = lab.install()
     assert done.returncode == 0, done.stderr
     return lab
-
-
-@pytest.fixture(scope="session")
-def gpu_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabSite]:
-    """One control plane and two workers with stand-ins of GPUs, installed to the end.
-
-    ``APPLIANCE_TEST_GPU_SITE=DIR`` uses the lab of that site (``APPLIANCE_TEST_GPU_BUNDLE=DIR`` is
-    the bundle it was made from), which is up already, and leaves it as it ends.
-    """
-    if given := os.environ.get("APPLIANCE_TEST_GPU_SITE"):
-        (control_plane,) = Path(given).glob("host_vars/*-cp1.yml")
-        name = control_plane.stem.removesuffix("-cp1")
-        yield LabSite(name, Path(given), Path(os.environ["APPLIANCE_TEST_GPU_BUNDLE"]))
-        return
-    release = list_releases()[-1]
-    bundle = default_bundle(release, standins=True)
-    build(release, OPERATING_SYSTEM, bundle, standins=True)
-    name = "gpue2e"
-    succeed("lab", "down", "--name", name, "--yes")
-    words = ("--workers", "2", "--gpus", str(GPUS))
-    found = LabSite(name, bring_up(name, tmp_path_factory.mktemp("gpus"), *words), bundle)
-    done = found.install()
-    assert done.returncode == 0, done.stderr
-    yield found
-    if not os.environ.get("APPLIANCE_TEST_KEEP"):
-        succeed("lab", "down", "--name", name, "--yes")

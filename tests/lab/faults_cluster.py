@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.lab.cluster import KUBECTL
 from tests.lab.faults import address_of, shell, ssh_answers, wait
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 TOKENS = "secret --field-selector type=bootstrap.kubernetes.io/token"
 MANIFESTS = "/etc/kubernetes/manifests"
 HEALTHZ = "curl -sk --max-time 2 https://127.0.0.1:6443/healthz | grep -qx ok"

@@ -18,7 +18,6 @@ STANDIN = Path(__file__).parents[2] / "appliance/lab/standins/oidc_standin/oidc_
 PASSWORD = "canary-4711-of-ada"  # noqa: S105  (searched for, and found nowhere)
 USERS = {"ada": {"password": PASSWORD, "sub": "sub-of-ada", "email": "ada@lab.test"}}
 UNIT, FOLDER, HOST = "oidc-standin", "/opt/oidc_standin", "w1"
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 LOGIN = """
 import json, ssl, sys, urllib.parse, urllib.request
 url, user, password = sys.argv[1], *sys.stdin.read().split()

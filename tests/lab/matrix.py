@@ -15,9 +15,9 @@ from typing import IO, Any
 from appliance.model.maintenance import ANNOTATION
 from tests.commands import appliance, succeed
 from tests.lab import faults
+from tests.lab.cluster import KUBECTL, busybox
 from tests.lab.conftest import LabSite, wait_for
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 DONE, FAILED, REFUSED, UNREACHABLE, INTERRUPTED, KILLED = 0, 1, 3, 4, 130, -9
 SECONDS = 600
 DRIFT = "/etc/sysctl.d/90-appliance.conf"
@@ -148,7 +148,7 @@ def _playing(lab: LabSite) -> Callable[[], bool]:
 
 def slow_pod(lab: LabSite) -> None:
     """A pod on w1 that ignores SIGTERM until its grace is over."""
-    image = _busybox(lab)
+    image = busybox(lab)
     script = "trap '' TERM; while :; do sleep 1; done"
     document = {
         "apiVersion": "v1",
@@ -167,16 +167,6 @@ def slow_pod(lab: LabSite) -> None:
 
 def _quoted(document: Mapping[str, Any]) -> str:
     return json.dumps(document).replace("'", "'\\''")
-
-
-def _busybox(lab: LabSite) -> str:
-    images = json.loads((lab.bundle / "manifest.json").read_text())["images"]
-    name = next(name for name in images if name.startswith("busybox:"))
-    settings = (lab.directory / "group_vars/all/site.yml").read_text()
-    registry = next(
-        line.split(": ")[1] for line in settings.splitlines() if line.startswith("registry: ")
-    )
-    return f"{registry}/{name}"
 
 
 def _of_w1(verb: str, *more: str) -> Callable[[LabSite], list[str]]:

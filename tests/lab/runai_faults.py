@@ -20,13 +20,13 @@ from appliance.adapters.certificates import SiteAuthorities
 from appliance.adapters.content import STANDINS
 from appliance.adapters.runai_certificate import new_key
 from tests.lab import faults
+from tests.lab.cluster import KUBECTL
 from tests.lab.runai_site import RunaiSite, own_authority, signed
 from tests.vendor_bundles import tiny_bundle, with_member, without
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 ELSEWHERE = "203.0.113.9"
 UNPACKED = "/var/lib/appliance/runai"
 

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
 
 pytestmark = pytest.mark.lab
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 BUNDLE = "/var/lib/appliance/bundle"
 BLOBS = "/var/lib/docker-registry/docker/registry/v2/blobs/sha256"
 

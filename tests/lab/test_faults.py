@@ -19,6 +19,7 @@ import pytest
 
 from tests.commands import appliance
 from tests.lab import faults, faults_cluster
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
 from tests.lab.matrix import (
     COMMANDS,
@@ -26,7 +27,6 @@ from tests.lab.matrix import (
     FAILED,
     INTERRUPTED,
     KILLED,
-    KUBECTL,
     REFUSED,
     SECONDS,
     SLOW_POD,

@@ -20,12 +20,12 @@ import yaml
 
 from tests.commands import appliance
 from tests.lab import faults
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
 
 pytestmark = pytest.mark.lab
 
 STANDIN = Path(__file__).parents[1] / "data" / "vendor_diagnostics" / "standin"
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 NOT_HEALTHY = 5
 RUNAI = """
 nfs: {{server: {server}, path: /export}}

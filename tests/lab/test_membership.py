@@ -11,12 +11,12 @@ import pytest
 
 from tests.commands import appliance, succeed
 from tests.lab import faults
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
 from tests.lab.stillness import assert_still, scene
 
 pytestmark = pytest.mark.lab
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 GONE, STAYING = "w2", ("cp1", "w1")
 LABELS = {
     "node-role.kubernetes.io/runai-gpu-worker": "",

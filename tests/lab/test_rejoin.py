@@ -13,13 +13,13 @@ import time
 import pytest
 
 from tests.lab import faults
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
 from tests.lab.stillness import Scene, assert_still, scene
 
 pytestmark = pytest.mark.lab
 
 LOST, STAYING = "w2", ("cp1", "w1")
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 TYPE = "run.ai/type"
 
 

@@ -16,8 +16,9 @@ import pytest
 from tests.commands import succeed
 from tests.contract.test_docs import OPERATIONS, commands_in
 from tests.lab import faults, faults_cluster
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.matrix import KUBECTL, SECONDS, whole
+from tests.lab.matrix import SECONDS, whole
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -44,7 +45,8 @@ def _empty_w2(lab: LabSite) -> None:
 
 
 def _another_w2(lab: LabSite) -> None:
-    """Another machine stands in w2's place, and w2 is off for good."""
+    """w2 was taken out, as the page's first command does, and another machine stands there."""
+    succeed(*_words(lab, "appliance node remove w2"), timeout=SECONDS)
     faults.wipe(lab.directory, lab.node("w2"), serial="STANDIN-another")
 
 
@@ -99,6 +101,7 @@ def _undo(lab: LabSite, page: str) -> None:
     if page == "unplanned-downtime":
         succeed(*_words(lab, "appliance node rejoin w1"), timeout=SECONDS)
     if page == "replace-a-gpu-worker":
+        succeed(*_words(lab, "appliance node remove w2"), timeout=SECONDS)
         faults.wipe(lab.directory, lab.node("w2"))
         words = _words(lab, "appliance node add w2 --replace w2 --accept-host-keys")
         succeed(*words, timeout=SECONDS)

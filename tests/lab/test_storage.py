@@ -19,12 +19,12 @@ from typing import Any
 import pytest
 
 from appliance.model.lab_site import NFS, NFS_OVERRIDES
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.stillness import assert_still, scene
 
 pytestmark = pytest.mark.lab
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 PROOF = "appliance-storage-proof"
 
 

@@ -17,6 +17,7 @@ import pytest
 from tests.commands import appliance, succeed
 from tests.lab import faults
 from tests.lab.api_probe import api_watched
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -85,7 +86,6 @@ def test_one_control_plane_stops_and_the_api_still_answers(trio: LabSite) -> Non
     )
 
 
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 LONGEST_GAP_SECONDS = 10.0
 
 

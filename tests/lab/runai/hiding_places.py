@@ -16,8 +16,9 @@ from pathlib import Path
 
 from appliance.adapters.journal import FileJournal, new_run_id
 from appliance.model.journal import Record
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.issuer import KUBECTL, put
+from tests.lab.issuer import put
 from tests.lab.runai.commands import Commands, Said
 from tests.lab.runai.known_secrets import Secret, forms, state_files
 from tests.lab.runai.watch import HERE, ProcessWatch

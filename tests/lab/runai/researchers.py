@@ -12,8 +12,9 @@ from pathlib import Path
 import yaml
 
 from appliance.model.lab_site import ADMIN_PASSWORD
+from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.issuer import KUBECTL, put, settings_file, site_with
+from tests.lab.issuer import put, settings_file, site_with
 from tests.lab.runai.commands import Commands
 
 HOST = "w1"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from appliance.model.bmc import BmcReport
 from appliance.model.cluster import ClusterNode
 from appliance.model.departure import Proof, Witness, prove_dead, same_machine
 from appliance.model.photograph import Photograph
@@ -26,6 +27,8 @@ class Case:
     sworn: bool = False
     proof: str = ""
     refusal: str = ""
+    bmc: BmcReport | None = None
+    hint: str = ""
 
     def witness(self) -> Witness:
         """As the workflow gathers it."""
@@ -42,8 +45,15 @@ class Case:
             Photograph(document) if document else None,
             "SN-w2",
             self.sworn,
+            self.bmc,
         )
 
+
+OFF = BmcReport("SN-w2", powered_off=True)
+ON = BmcReport("SN-w2")
+ANOTHER = BmcReport("SN-x", powered_off=True)
+NAMELESS = BmcReport(None, powered_off=True)
+SILENT = BmcReport(reason="no route to host")
 
 CASES = [
     Case("none", "none", proof="no such Node"),
@@ -65,6 +75,18 @@ CASES = [
     Case("away", "member", refusal="NotReady and still has its identity"),
     Case("away", "member", sworn=True, refusal="NotReady and still has its identity"),
     Case("away", "member", "other", refusal="another machine (serial SN-x)"),
+    Case("ready", "none", bmc=OFF, proof="(serial SN-w2) says that it is powered off"),
+    Case("ready", "blank", "other", bmc=OFF, proof="says that it is powered off"),
+    Case("away", "blank", "other", bmc=OFF, proof="says that it is powered off"),
+    Case("away", "member", "other", bmc=OFF, proof="says that it is powered off"),
+    Case("away", "member", bmc=OFF, refusal="NotReady and still has its identity"),
+    Case("ready", "member", bmc=OFF, refusal="its Node is Ready"),
+    Case("ready", "none", bmc=ON, refusal="its Node is Ready", hint="the machine is not off"),
+    Case("away", "blank", "other", bmc=ON, refusal="another machine", hint="is not off"),
+    Case("away", "blank", "other", bmc=ANOTHER, refusal="another machine", hint="of serial SN-x"),
+    Case("away", "blank", "other", bmc=NAMELESS, refusal="another machine", hint="serial unknown"),
+    Case("away", "blank", "other", bmc=SILENT, refusal="another machine", hint="no route to host"),
+    Case("away", "none", bmc=SILENT, proof="NotReady, and nothing answers by SSH"),
 ]
 
 
@@ -78,6 +100,7 @@ def test_a_name_is_let_go_only_with_proof(case: Case) -> None:
         assert isinstance(found, Refusal)
         assert case.refusal in found.seen
         assert found.hint
+        assert case.hint in found.hint
 
 
 def test_the_way_out_of_a_missing_proof_is_named() -> None:

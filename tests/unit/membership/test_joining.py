@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused
+from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.membership import Belongings, MemberRecord, Removal, parse_record
 from appliance.model.observation import Fault
@@ -19,6 +20,7 @@ from appliance.workflows.node_rejoin import node_rejoin
 from tests import samples
 from tests.fakes import (
     FakeArchive,
+    FakeBmcs,
     FakeBundle,
     FakeClock,
     FakeEtcd,
@@ -39,6 +41,7 @@ class Bench:
     masters: int = 1
     rack: FakeRack = field(init=False)
     etcd: FakeEtcd = field(init=False)
+    bmcs: FakeBmcs = field(default_factory=FakeBmcs)
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
     shown: list[tuple[str, ...]] = field(default_factory=list)
@@ -91,7 +94,7 @@ class Bench:
             return True
 
         request = JoinRequest(self.rack.wish, name, run(), self.records, **more)
-        done: Joined = workflow(request, JoinPorts(ports, self.etcd, confirm))
+        done: Joined = workflow(request, JoinPorts(ports, self.etcd, self.bmcs, confirm))
         return done
 
     def rejoin(self, name: str, **more: Any) -> Joined:
@@ -198,6 +201,18 @@ def test_other_hardware_is_refused_until_it_is_said_to_replace() -> None:
         bench.add("w2", replace="w2")
     assert bench.rack.plays == []
     bench.add("w2", replace="w2", sworn=True)
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+
+
+def test_the_bmc_of_the_old_machine_proves_that_it_is_off() -> None:
+    bench = Bench()
+    bench.wipe("w2", ready=True)
+    bench.rack.documents["w2"]["dmi"]["serial"] = "SN-x"
+    with pytest.raises(PreflightFailed, match="its Node is Ready"):
+        bench.add("w2", replace="w2")
+    bench.bmcs.reports["w2"] = BmcReport("SN-w2", powered_off=True)
+    done = bench.add("w2", replace="w2")
+    assert "says that it is powered off" in done.said[0]
     assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
 
 

@@ -14,6 +14,7 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
+from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.membership import parse_record
 from appliance.model.node_roles import Anchored, RolesView
@@ -29,6 +30,7 @@ from appliance.workflows.node_remove import (
 from tests import samples
 from tests.fakes import (
     FakeArchive,
+    FakeBmcs,
     FakeClock,
     FakeEmptying,
     FakeEtcd,
@@ -48,6 +50,7 @@ class Bench:
     answer: bool = True
     rack: FakeRack = field(init=False)
     etcd: FakeEtcd = field(init=False)
+    bmcs: FakeBmcs = field(default_factory=FakeBmcs)
     emptying: FakeEmptying = field(default_factory=FakeEmptying)
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
@@ -82,6 +85,7 @@ class Bench:
             cluster=self.rack,
             members=self.rack,
             etcd=self.etcd,
+            bmcs=self.bmcs,
             emptying=self.emptying,
             archive=self.archive,
             playbooks=self.rack,
@@ -163,6 +167,21 @@ def test_a_dead_worker_goes_too_and_what_must_be_cleaned_is_said() -> None:
     assert not any("etcd" in thing for thing in done.plan.to_clean)
 
 
+def test_a_bmc_proves_at_once_what_the_api_has_not_noticed_yet() -> None:
+    bench = Bench()
+    bench.rack.faults["w2"] = Fault("w2", "w2: no SSH", "ping")
+    bench.bmcs.reports["w2"] = BmcReport("SN-w2", powered_off=True)
+    done = bench.remove("w2")
+    assert bench.steps == ["record", "node_object"]
+    assert "the BMC of its machine (serial SN-w2) says" in done.plan.notices[0].text
+
+
+def test_the_bmc_of_a_machine_that_answers_is_not_asked() -> None:
+    bench = Bench()
+    bench.remove("w2", dry_run=True)
+    assert bench.bmcs.asked == []
+
+
 def test_a_node_that_is_ready_and_does_not_answer_is_not_dead() -> None:
     bench = Bench()
     bench.rack.faults["w2"] = Fault("w2", "w2: no SSH", "ping")
@@ -179,7 +198,10 @@ def test_another_machine_at_the_address_is_left_alone() -> None:
         bench.remove("w2")
     done = bench.remove("w2", sworn=True)
     assert bench.rack.plays == []
-    assert "left alone" in done.plan.notices[0].text
+    assert [notice.text.partition(":")[0] for notice in done.plan.notices] == [
+        "the machine is dead",
+        "another machine (serial SN-x) answers at its address, and is left alone",
+    ]
 
 
 @pytest.mark.parametrize("name", ["cp2", "cp3"])

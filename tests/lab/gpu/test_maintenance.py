@@ -20,8 +20,8 @@ import pytest
 from appliance.model.maintenance import ANNOTATION
 from tests.commands import appliance
 from tests.lab import faults
+from tests.lab.cluster import KUBECTL, allocatable, busybox, kubectl
 from tests.lab.conftest import GPUS, LabSite, wait_for
-from tests.lab.test_gpu import KUBECTL, allocatable, busybox, kubectl
 
 pytestmark = pytest.mark.lab
 

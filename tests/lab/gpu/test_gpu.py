@@ -16,32 +16,16 @@ import yaml
 
 from appliance.model.lab_gpus import sliced
 from tests.commands import appliance
+from tests.lab.cluster import KUBECTL, allocatable, busybox, kubectl
 from tests.lab.conftest import GPUS, LabSite, wait_for
 
 pytestmark = pytest.mark.lab
 
 NAMESPACE = "gpu-operator"
-KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
-
-
-def kubectl(lab: LabSite, words: str, *, check: bool = True) -> str:
-    return lab.shell("cp1", f"{KUBECTL} {words}", check=check)
-
-
-def allocatable(lab: LabSite, resource: str = "nvidia.com/gpu") -> int:
-    node = json.loads(kubectl(lab, f"get node {lab.node('w1')} -o json"))
-    return int(node["status"]["allocatable"].get(resource, 0))
 
 
 def unmet(lab: LabSite) -> list[str]:
     return [item["text"] for item in lab.status()["unmet"]]
-
-
-def busybox(lab: LabSite) -> str:
-    site = yaml.safe_load((lab.directory / "group_vars/all/site.yml").read_text())
-    manifest = json.loads((lab.bundle / "manifest.json").read_text())
-    image = next(name for name in manifest["images"] if name.startswith("busybox:"))
-    return f"{site['registry']}/{image}"
 
 
 def pod(name: str, gpus: int, image: str, node: str) -> dict[str, Any]:

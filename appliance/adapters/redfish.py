@@ -1,0 +1,101 @@
+"""BMCs by Redfish (sushy): which machine is it, and is it powered off?
+
+Only asked, never told: a BMC is read with HTTP's basic authentication, so that no session stays
+on it. Its certificate is checked; credentials go to nobody else.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from appliance.adapters.vault import AnsibleVault, password_file
+from appliance.errors import ApplianceError
+from appliance.model.bmc import CA_NAME, PASSWORD_NAME, USER_NAME, BmcReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from appliance.model.site import Node, Site
+
+SITE_CA: Final = "vault_site_ca_certificate"
+HTTPS: Final = 443
+CONNECT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 10.0
+
+
+class RedfishBmcs:
+    """The BMCs of one site.
+
+    Args:
+        secrets: the vault's, read when the first BMC is asked.
+        port: where they listen.
+    """
+
+    def __init__(self, secrets: Callable[[], Mapping[str, str]], port: int = HTTPS) -> None:
+        self._secrets = secrets
+        self._port = port
+
+    def report(self, node: Node) -> BmcReport | None:
+        """What the node's BMC says; None when the inventory knows none. Never raises."""
+        if node.bmc_address is None:
+            return None
+        try:
+            secrets = self._secrets()
+        except ApplianceError as error:
+            return BmcReport(reason=error.message)
+        missing = [name for name in (USER_NAME, PASSWORD_NAME) if not secrets.get(name)]
+        if missing:
+            return BmcReport(reason=f"group_vars/all/vault.yml has no {' and no '.join(missing)}")
+        with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
+            authority = Path(folder) / "ca.crt"
+            authority.write_text(secrets.get(CA_NAME) or secrets.get(SITE_CA, ""))
+            return self._ask(f"https://{node.bmc_address}:{self._port}", secrets, authority)
+
+    def _ask(self, url: str, secrets: Mapping[str, str], authority: Path) -> BmcReport:
+        import sushy
+        from requests import RequestException
+        from sushy.auth import BasicAuth
+        from sushy.exceptions import SushyError
+
+        # It warns on standard error of what is told below anyhow.
+        logging.getLogger("sushy").addHandler(logging.NullHandler())
+        try:
+            root = sushy.Sushy(
+                url,
+                auth=BasicAuth(secrets[USER_NAME], secrets[PASSWORD_NAME]),
+                verify=str(authority),
+                server_side_retries=1,
+                server_side_retries_delay=1,
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+            )
+            systems = root.get_system_collection().get_members()
+        except (SushyError, RequestException, OSError) as error:
+            return BmcReport(reason=f"the BMC at {url}: {_first_line(error)}")
+        if len(systems) != 1:
+            return BmcReport(reason=f"the BMC at {url} speaks of {len(systems)} systems")
+        return _judged(systems[0], sushy.PowerState.OFF)
+
+
+def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
+    """How to read the secrets of a site; nothing where it has none, or no password is at hand."""
+
+    def read() -> Mapping[str, str]:
+        password = password_file(site)
+        if password is None or not site.vault_file.is_file():
+            return {}
+        return AnsibleVault(password).read(site.vault_file)
+
+    return read
+
+
+def _judged(system: Any, off: Any) -> BmcReport:
+    serial = str(system.serial_number or "").strip() or None
+    return BmcReport(serial=serial, powered_off=system.power_state == off)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
