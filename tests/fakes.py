@@ -60,7 +60,7 @@ class FakeRack:
                 for node in nodes
                 if node.name not in self.faults
             },
-            tuple(self.faults.values()),
+            tuple(self.faults[node.name] for node in nodes if node.name in self.faults),
         )
 
     def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:  # noqa: ARG002
@@ -216,6 +216,12 @@ class FakeArchive:
     def __init__(self) -> None:
         self.documents: dict[str, str] = {}
         self.away: ApplianceError | None = None
+        self.spreads = 0
+
+    def spread(self) -> tuple[str, ...]:
+        self._require()
+        self.spreads += 1
+        return ()
 
     def put(self, name: str, text: str) -> tuple[str, ...]:
         self._require()

@@ -6,8 +6,10 @@ not answer. No secret belongs in one.
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
+import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 # Others read what lies beside it, the web server the bundle: it may be the archive that makes it.
 FOLDER = "/var/lib/appliance/archive"
 SECONDS = 15
+_ABOVE = shlex.quote(str(Path(FOLDER).parent))
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 # Written beside its name and moved there: nobody ever reads half of it.
 # The folder above is other parts' too, and stays open to them.
@@ -31,8 +34,13 @@ _PUT = """umask 022; mkdir -p {above}; umask 077; f={path}; mkdir -p "${{f%/*}}"
 && t=$(mktemp "${{f%/*}}/.XXXXXX") \
 && cat > "$t" && sync "$t" && mv -f "$t" "$f" """
 _GET = """f={path}; [ -e "$f" ] || exit 44; stat -c %Y "$f" && cat "$f" """
-_EACH = """cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n' | sort | \
+_EACH = """cd {path} 2>/dev/null || exit 0; find . -type f ! -path '*/.*' -printf '%P\\n' | sort | \
 while read -r f; do stat -c "%Y %s $f" "$f" && cat "$f"; done"""
+# Those that a node has already stay: they are as new as ours, or newer.
+_ADD = """umask 022; mkdir -p {above}; umask 077; mkdir -p {path} && t=$(mktemp -d {path}/.XXXXXX) \
+&& tar -xf - -C "$t" && cd "$t" && find . -type f -printf '%P\\n' | while read -r f; do \
+mkdir -p {path}/"${{f%/*}}" || exit 1; [ -e {path}/"$f" ] && continue; \
+sync "$f" && mv "$f" {path}/"$f" || exit 1; done && rm -rf "$t" """
 _NAMES = "cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n'"
 
 
@@ -52,14 +60,8 @@ class ControlPlaneArchive:
         Raises:
             NodeUnreachable: it is on no majority of the control-plane nodes.
         """
-        above = shlex.quote(str(Path(FOLDER).parent))
-        script = _PUT.format(path=_path(name), above=above)
-        answers = self._everywhere(script, text.encode())
-        missed = tuple(
-            f"{node.name}: {said if isinstance(said, str) else said.errors.strip()}"
-            for node, said in answers
-            if isinstance(said, str) or said.code != 0
-        )
+        answers = self._everywhere(_PUT.format(path=_path(name), above=_ABOVE), text.encode())
+        missed = _failures(answers)
         if 2 * (len(answers) - len(missed)) <= len(answers):
             raise NodeUnreachable(
                 f"{name} is kept on no majority of the control-plane nodes: {missed[0]}",
@@ -67,6 +69,25 @@ class ControlPlaneArchive:
                 details=missed[1:],
             )
         return missed
+
+    def spread(self) -> tuple[str, ...]:
+        """Give every control-plane node the documents that it lacks, as one that joined lacks all.
+
+        Returns:
+            One sentence for each node that has them not.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+        found = self._newest(_EACH.format(path=FOLDER))
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for name, text in found.items():
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(text.encode()), 0o600
+                archive.addfile(entry, io.BytesIO(text.encode()))
+        script = _ADD.format(path=FOLDER, above=_ABOVE)
+        return _failures(self._everywhere(script, packed.getvalue()))
 
     def get(self, name: str) -> str | None:
         """The newest copy of a document; None when no node that answers has it.
@@ -98,11 +119,15 @@ class ControlPlaneArchive:
         Raises:
             NodeUnreachable: no control-plane node answers.
         """
+        newest = self._newest(_EACH.format(path=_path(folder)))
+        return {f"{folder}/{name}": text for name, text in newest.items()}
+
+    def _newest(self, script: str) -> dict[str, str]:
         found: dict[str, tuple[int, str]] = {}
-        for said in self._answers(_EACH.format(path=_path(folder))):
+        for said in self._answers(script):
             for name, copy in _documents(said.output.encode()):
                 found[name] = max(copy, found.get(name, copy))
-        return {f"{folder}/{name}": text for name, (_, text) in sorted(found.items())}
+        return {name: text for name, (_, text) in sorted(found.items())}
 
     def _answers(self, script: str) -> Iterator[Answer]:
         """What the nodes that can be reached say.
@@ -128,6 +153,14 @@ class ControlPlaneArchive:
         masters = self._site.control_plane
         with ThreadPoolExecutor(max_workers=len(masters)) as pool:
             return list(pool.map(ask, masters))
+
+
+def _failures(answers: Sequence[tuple[Node, Answer | str]]) -> tuple[str, ...]:
+    return tuple(
+        f"{node.name}: {said if isinstance(said, str) else said.errors.strip()}"
+        for node, said in answers
+        if isinstance(said, str) or said.code != 0
+    )
 
 
 def _documents(said: bytes) -> Iterator[tuple[str, tuple[int, str]]]:

@@ -40,6 +40,7 @@ def prove_gpus(
         ClusterError: the API refused what the proof needs.
     """
     from kubernetes.client import ApiException, CoreV1Api
+    from urllib3.exceptions import HTTPError
 
     namespace = f"appliance-proof-{secrets.token_hex(3)}"
     with api.any_client() as client:
@@ -50,6 +51,12 @@ def prove_gpus(
                 return _prove(core, namespace, nodes, image, patience_seconds)
             finally:
                 core.delete_namespace(namespace, _request_timeout=TIMEOUT)
+        except (HTTPError, OSError) as error:
+            raise ClusterError(
+                f"the API went away during the GPU proof: {error.__class__.__name__}",
+                hint="the same command goes on; what is left of it: "
+                f"kubectl delete namespace {namespace}",
+            ) from error
         except ApiException as error:
             raise ClusterError(
                 f"the API refused a part of the GPU proof: {error.status} {error.reason}",

@@ -8,7 +8,7 @@ inside functions: it takes a second, and ``--help`` must not pay for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack
 from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
 from appliance.adapters.kubernetes_surroundings import read_surroundings
-from appliance.errors import ApplianceError, ClusterError
+from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.cluster import (
     GPU_ANNOTATION,
     NETWORK_ANNOTATION,
@@ -76,6 +76,8 @@ class KubernetesApi:
             try:
                 with self.client(node) as client:
                     return self._with_parts(client, _read(client))
+            except NodeUnreachable as error:
+                reasons.append(error.message)
             except _NotReadable as error:
                 reasons.append(f"{node.name}: {error}")
         return Unreachable("; ".join(reasons), traces)
@@ -230,13 +232,18 @@ class KubernetesApi:
 
         reasons = []
         for node in self._site.control_plane:
-            try:
-                with self.client(node) as client:
+            with ExitStack() as stack:
+                try:
+                    client = stack.enter_context(self.client(node))
                     _call(VersionApi(client).get_code)
-                    yield client
-                    return
-            except _NotReadable as error:
-                reasons.append(f"{node.name}: {error}")
+                except NodeUnreachable as error:
+                    reasons.append(error.message)
+                    continue
+                except _NotReadable as error:
+                    reasons.append(f"{node.name}: {error}")
+                    continue
+                yield client
+                return
         raise ApplianceError(
             f"no API server answers: {'; '.join(reasons)}",
             hint="see what is wrong: appliance status",

@@ -33,6 +33,10 @@ ATTEMPTS: Final = 4
 CONFLICT: Final = 409
 
 
+# Of the eviction API, which gives it as an error of its own making (Kubernetes 1.23).
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+
+
 class KubernetesDrain:
     """Empties nodes of one site; keeps one connection open until :meth:`close`."""
 
@@ -78,7 +82,7 @@ class KubernetesDrain:
             ready=_is_ready(item),
             pods=tuple(_pod(pod, pods, pinned) for pod in mine),
             budgets=tuple(_budget(budget, pods) for budget in budgets),
-            nodes=tuple(_node(other) for other in found.values()),
+            nodes=tuple(_node(other, pods) for other in found.values()),
         )
 
     def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:
@@ -102,14 +106,6 @@ class KubernetesDrain:
         if uncordon:
             body["spec"] = {"unschedulable": None}
         self._write("patch_node", node, body)
-
-    def cordon(self, node: str, *, on: bool) -> None:
-        """Cordon a node, or take that back, without an annotation.
-
-        Raises:
-            ClusterError: the API refused.
-        """
-        self._write("patch_node", node, {"spec": {"unschedulable": on or None}})
 
     def taint(self, node: str, *, on: bool) -> None:
         """Add the drain taint or take it away; other taints stay as they are.
@@ -160,6 +156,13 @@ class KubernetesDrain:
                 return ""
             if error.status == 429:
                 return "a PodDisruptionBudget does not allow it"
+            if error.status == 500 and SEVERAL_BUDGETS in str(error.body):
+                raise ClusterError(
+                    f"{pod.where}: more than one PodDisruptionBudget covers it, and then the "
+                    "eviction API refuses",
+                    hint=f"kubectl -n {pod.namespace} get pdb: its owner takes one of them away; "
+                    "then the same command",
+                ) from error
             raise _refused(f"{pod.where}: the eviction", error) from error
         except (HTTPError, OSError) as error:
             self.close()
@@ -245,8 +248,15 @@ def _is_ready(node: Any) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
 
 
-def _node(node: Any) -> NodeView:
+def _node(node: Any, pods: Sequence[Any]) -> NodeView:
     labels = node.metadata.labels or {}
+    etcd = [
+        _ready_pod(pod)
+        for pod in pods
+        if pod.spec.node_name == node.metadata.name
+        and pod.metadata.namespace == "kube-system"
+        and (pod.metadata.labels or {}).get("component") == "etcd"
+    ]
     return NodeView(
         name=node.metadata.name,
         ready=_is_ready(node),
@@ -256,6 +266,7 @@ def _node(node: Any) -> NodeView:
         or "node-role.kubernetes.io/master" in labels,
         system=SYSTEM_LABEL in labels,
         gpus=int((node.status.allocatable or {}).get(RESOURCE, 0)),
+        away=ANNOTATION in (node.metadata.annotations or {}) or (bool(etcd) and not all(etcd)),
     )
 
 

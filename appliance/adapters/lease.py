@@ -282,6 +282,7 @@ def holder_of(run: Run, reason: str) -> Holder:
         command=run.command,
         operator=run.operator,
         host=run.host,
+        arguments=run.arguments,
         reason=reason,
         since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         origin=origin(),

@@ -86,6 +86,7 @@ def look_from_pods(
         ClusterError: the API refused what the look needs.
     """
     from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
+    from urllib3.exceptions import HTTPError
 
     namespace = f"appliance-proof-{secrets.token_hex(3)}"
     with api.any_client() as client:
@@ -98,6 +99,12 @@ def look_from_pods(
                 return proof.carry_out(patience_seconds)
             finally:
                 core.delete_namespace(namespace, _request_timeout=TIMEOUT)
+        except (HTTPError, OSError) as error:
+            raise ClusterError(
+                f"the API went away during the network proof: {error.__class__.__name__}",
+                hint="the same command goes on; what is left of it: "
+                f"kubectl delete namespace {namespace}",
+            ) from error
         except ApiException as error:
             raise ClusterError(
                 f"the API refused a part of the network proof: {error.status} {error.reason}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from appliance.model.membership import MemberRecord
     from appliance.model.node_roles import RoleRequest, RolesPlan
     from appliance.model.observation import Look
+    from appliance.model.passport import Passport
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.planner import Scope
@@ -160,6 +162,7 @@ class Connected:
     def run(self, command: str, bundle_digest: str | None = None) -> Run:
         """A new run of a command: its id, and who typed it where."""
         from appliance.adapters.journal import new_run_id
+        from appliance.cli.retype import typed
 
         return Run(
             id=new_run_id(),
@@ -168,6 +171,7 @@ class Connected:
             tool_version=__version__,
             host=socket.gethostname(),
             bundle_digest=bundle_digest,
+            arguments=typed(command, sys.argv[1:]),
         )
 
     @cached_property
@@ -223,23 +227,22 @@ class Connected:
         return EtcdMembers(self.nodes, self.site.settings.ssh.python)
 
     @contextmanager
-    def emptying(self, observer: Observer) -> Iterator[Emptying]:
+    def emptying(self, observer: Observer, run: Run) -> Iterator[Emptying]:
         """Takes pods away from nodes."""
         from appliance.workflows.eviction import REMOVAL_BUDGET_SECONDS, Eviction
 
         with closing(self.drain()) as drain:
-            yield Eviction(drain, SystemClock(), observer, "drain", REMOVAL_BUDGET_SECONDS)
+            yield Eviction(drain, SystemClock(), observer, "drain", run, REMOVAL_BUDGET_SECONDS)
 
-    def accepted_serial(self, node: str) -> str | None:
-        """The serial in a node's passport; None without one, or where nobody can be asked."""
+    def passport(self, node: str) -> Passport | None:
+        """A node's passport; None without one, or where nobody can be asked."""
         from appliance.errors import NodeUnreachable
         from appliance.workflows.passports import read_passport
 
         try:
-            found = read_passport(self.archive, node)
+            return read_passport(self.archive, node)
         except NodeUnreachable:
             return None
-        return found.serial if found else None
 
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:

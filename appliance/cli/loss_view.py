@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +38,16 @@ def find_losses(connected: Connected, observed: Observed, look: Look) -> tuple[L
         return ()
 
 
-def show_losses(found: Sequence[Loss]) -> None:
-    """One line a fact, each with the node's name."""
+def show_losses(found: Sequence[Loss], marked: Collection[str] = ()) -> None:
+    """One line a fact, each with the node's name; ``marked`` are in maintenance already."""
     for loss in found:
         for sentence in loss.sentences():
             click.echo(f"lost: {loss.node}: {sentence}")
-        click.echo(
-            f"   hint: if it will not come back soon: appliance node maintain {loss.node} --lost"
-        )
+        if loss.node in marked:
+            hint = f"if it never comes back: appliance node remove {loss.node}"
+        else:
+            hint = f"if it will not come back soon: appliance node maintain {loss.node} --lost"
+        click.echo(f"   hint: {hint}")
 
 
 def losses_as_json(found: Sequence[Loss]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from appliance.cli.host_keys import accept
-from appliance.errors import Refused
+from appliance.errors import NodeUnreachable, Refused
 
 if TYPE_CHECKING:
     from appliance.cli.connected import Connected
@@ -32,7 +32,13 @@ def renew_host_key(connected: Connected, name: str, *, yes: bool, sworn: bool) -
     if not isinstance(key, str) and not holds(site.known_hosts, node.ip, port, key):
         look = connected.nodes.look(site.control_plane)
         state = connected.cluster.read(look.photographs)
-        member = state.nodes.get(name) if isinstance(state, Cluster) else None
+        if not isinstance(state, Cluster):
+            raise NodeUnreachable(
+                f"{name}: shows another host key than {site.known_hosts} holds, and no cluster "
+                "answers that could say whether the old machine is dead",
+                hint="is this the right network? appliance status",
+            )
+        member = state.nodes.get(name)
         if member is not None and member.ready and not sworn:
             raise Refused(
                 f"{name}: shows another host key than {site.known_hosts} holds, and its Node is "

@@ -105,7 +105,7 @@ def _remove(
 
     ports = connected.install_ports(display, lambda _plan: False)
     run = connected.run(COMMAND)
-    with connected.emptying(display) as emptying, connected.changing(run, wish.reason):
+    with connected.emptying(display, run) as emptying, connected.changing(run, wish.reason):
         removing = NodeRemovePorts(
             nodes=ports.nodes,
             cluster=ports.cluster,
@@ -249,7 +249,8 @@ def _join(
                 node,
                 run,
                 dict(connected.records),
-                accepted=connected.accepted_serial(node),
+                passport=connected.passport(node),
+                replaced=connected.passport(replace) if replace else None,
                 replace=replace,
                 sworn=sworn,
                 dry_run=dry_run,

@@ -12,6 +12,7 @@ from appliance.cli.options import output_option, site_option
 from appliance.cli.render import print_json
 from appliance.cli.status_view import faults_of, removed_sentences, show_status, status_as_json
 from appliance.errors import NotHealthy
+from appliance.model.maintenance import away
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -42,7 +43,7 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
         print_json({**found, "removed": gone, "lost": losses_as_json(lost)})
     else:
         show_status(wish.site, observed, look, plan, wish.manifest)
-        show_losses(lost)
+        show_losses(lost, away(observed.cluster).keys())
         for name, text in gone.items():
             click.echo(f"removed: {name}: {text}")
     faults = faults_of(look, plan, observed)

@@ -10,7 +10,7 @@ from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
-from appliance.model.maintenance import away, maintenance_of
+from appliance.model.maintenance import REMOVED, Maintenance, away, maintenance_of
 from appliance.model.membership import removed
 from appliance.model.shared_storage import GB, export_of
 
@@ -113,11 +113,19 @@ def life_sentences(observed: Observed) -> list[str]:
         if mark is not None:
             said.append(f"{name}: {mark.sentence()}")
             if mark.is_under_way:
-                said.append(
-                    f"   at work, or stopped at {mark.phase}: go on by appliance node maintain "
-                    f"{name}, or undo it by appliance node return {name}"
-                )
+                said.append(f"   at work, or stopped at {mark.phase}: {_ways_on(name, mark)}")
     return said
+
+
+def _ways_on(name: str, mark: Maintenance) -> str:
+    """How a run that stopped half-way goes on, or is undone."""
+    back = f"appliance node return {name}"
+    if mark.phase == "return":
+        return f"go on by {back}"
+    if mark.reason == REMOVED:
+        return f"go on by appliance node remove {name}, or undo it by {back}"
+    lost = " --lost" if mark.lost else ""
+    return f"go on by appliance node maintain {name}{lost}, or undo it by {back}"
 
 
 def removed_sentences(site: Site, records: Mapping[str, MemberRecord]) -> dict[str, str]:

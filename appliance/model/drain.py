@@ -128,7 +128,12 @@ class Budget:
 
 @dataclass(frozen=True)
 class NodeView:
-    """One node, as far as it can take what another gives up."""
+    """One node, as far as it can take what another gives up.
+
+    Attributes:
+        away: in maintenance, or a control-plane node whose etcd does not run: it may be off
+            although the API calls it Ready.
+    """
 
     name: str
     ready: bool = True
@@ -136,6 +141,7 @@ class NodeView:
     control_plane: bool = False
     system: bool = False
     gpus: int = 0
+    away: bool = False
 
 
 @dataclass(frozen=True)
@@ -235,7 +241,7 @@ def _of_the_node(
     evicted: Sequence[PodOnNode],
 ) -> Iterator[Concern]:
     masters = [view for view in (here, *others) if view.control_plane]
-    well = [view for view in masters if view.ready and view != here]
+    well = [view for view in masters if view.ready and not view.away and view != here]
     if here.control_plane and len(well) * 2 <= len(masters):
         left = f"{len(well)} of {len(masters)} control-plane nodes would be left"
         yield Concern("refuses", here.name, f"{left}: the API would be away, and etcd read-only")
@@ -252,15 +258,7 @@ def _of_the_node(
 
 
 def _of_a_pod(pod: PodOnNode, budgets: Sequence[Budget]) -> Iterator[Concern]:
-    for budget in budgets:
-        if pod.where in budget.pods and budget.allowed == 0:
-            whose = " ".join(pod.owner) if pod.owner else "nobody"
-            yield Concern(
-                "blocks",
-                pod.where,
-                f"PodDisruptionBudget {budget.name} ({budget.says or 'no disruption allowed'}) "
-                f"allows no disruption now; it belongs to {whose}",
-            )
+    yield from _of_budgets(pod, [budget for budget in budgets if pod.where in budget.pods])
     if pod.owner is None:
         yield Concern("loses", pod.where, "has no controller: nothing starts it again")
     elif pod.is_interactive:
@@ -271,6 +269,27 @@ def _of_a_pod(pod: PodOnNode, budgets: Sequence[Budget]) -> Iterator[Concern]:
         yield Concern("interrupts", pod.where, f"can run nowhere else: {pod.pinned}")
     elif pod.owner is not None and pod.siblings == 0 and not pod.is_interactive:
         yield Concern("interrupts", pod.where, "is the only copy: away until it runs elsewhere")
+
+
+def _of_budgets(pod: PodOnNode, covering: Sequence[Budget]) -> Iterator[Concern]:
+    if len(covering) > 1:
+        # Kubernetes, pkg/registry/core/pod/rest/eviction.go: "does not support" more than one.
+        names = ", ".join(budget.name for budget in covering)
+        yield Concern(
+            "blocks",
+            pod.where,
+            f"is covered by {len(covering)} PodDisruptionBudgets ({names}): the eviction API "
+            "refuses it until one of them is gone",
+        )
+    for budget in covering:
+        if budget.allowed == 0:
+            whose = " ".join(pod.owner) if pod.owner else "nobody"
+            yield Concern(
+                "blocks",
+                pod.where,
+                f"PodDisruptionBudget {budget.name} ({budget.says or 'no disruption allowed'}) "
+                f"allows no disruption now; it belongs to {whose}",
+            )
 
 
 def _whose(pod: PodOnNode) -> str:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from appliance.model.journal import Record
     from appliance.model.lease import Holder, Verdict
 
-# Of these the nodes are all that has to be typed again.
+# Commands for one node, which has to be typed again.
 NAME_THEIR_NODES = frozenset({"maintain", "return", "remove", "rejoin", "add"})
 
 
@@ -57,7 +57,7 @@ def handover(records: Sequence[Record], lock: Verdict) -> Handover:
         nodes = mine[-1].nodes if mine else ()
         after = f"after step {mine[-1].step}" if mine else "before its first step was recorded"
         said = f"{left.sentence()} was cut off {after}: it left its lock behind"
-        return Handover(Unfinished(left.run, said, _words(left.command, nodes)), None)
+        return Handover(Unfinished(left.run, said, _words(left, nodes)), None)
     last = max(
         (record for record in records if record.run == run),
         key=lambda record: record.sequence,
@@ -70,9 +70,12 @@ def handover(records: Sequence[Record], lock: Verdict) -> Handover:
         f"{last.command} by {last.operator}{where} since {last.started} stopped in step "
         f"{last.step} on {', '.join(last.nodes)}: {last.outcome}: {last.error}"
     )
-    return Handover(Unfinished(last.run, said, _words(last.command, last.nodes)), None)
+    return Handover(Unfinished(last.run, said, _words(last, last.nodes)), None)
 
 
-def _words(command: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    words = tuple(command.split())
-    return (*words, *nodes) if words[-1] in NAME_THEIR_NODES else words
+def _words(left: Holder | Record, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The command as it was typed; of an earlier version's, what its nodes tell."""
+    words = tuple(left.command.split())
+    if left.arguments or words[-1] not in NAME_THEIR_NODES:
+        return (*words, *left.arguments)
+    return (*words, nodes[0] if len(nodes) == 1 else "NODE")

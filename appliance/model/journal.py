@@ -23,6 +23,7 @@ class Run:
         tool_version: of this product.
         host: of the operator's machine.
         bundle_digest: of the bundle at hand or in custody, or None.
+        arguments: what has to be typed after the command for the same, without the site.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Run:
     tool_version: str
     host: str = ""
     bundle_digest: str | None = None
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class Record:
         after: the same, taken after the step.
         error: the sentence shown when the outcome is not ``proven``.
         host: the machine on which the command was typed.
+        arguments: what has to be typed after the command for the same, without the site.
     """
 
     run: str
@@ -66,6 +69,7 @@ class Record:
     after: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
     host: str = ""
+    arguments: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain data; the keys are a contract."""
@@ -77,4 +81,5 @@ class Record:
         fields = {key: value for key, value in data.items() if key != "schema"}
         fields["nodes"] = tuple(fields["nodes"])
         fields["why"] = tuple(fields["why"])
+        fields["arguments"] = tuple(fields.get("arguments", ()))
         return cls(**fields)

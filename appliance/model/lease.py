@@ -49,6 +49,7 @@ class Holder:
     Attributes:
         run: id of the run; also the name under which it holds the lock.
         since: UTC, ISO 8601, by the clock of ``host``.
+        arguments: what has to be typed after the command for the same, without the site.
     """
 
     run: str
@@ -58,6 +59,7 @@ class Holder:
     reason: str = ""
     since: str = "a time it does not say"
     origin: Origin = field(default_factory=Origin)
+    arguments: tuple[str, ...] = ()
 
     def as_line(self) -> str:
         """The lock file: the run's id, a space, one line of JSON."""
@@ -74,7 +76,8 @@ def read_holder(line: str) -> Holder:
     run, _, text = line.strip().partition(" ")
     try:
         data = json.loads(text)
-        return Holder(**{**data, "run": run, "origin": Origin(**data["origin"])})
+        known = {"run": run, "origin": Origin(**data["origin"])}
+        return Holder(**{**data, **known, "arguments": tuple(data.get("arguments", ()))})
     except (ValueError, KeyError, TypeError):
         return Holder(run)
 

@@ -17,8 +17,11 @@ from appliance.model.cluster import Cluster
 
 if TYPE_CHECKING:
     from appliance.model.cluster import ClusterState
+    from appliance.model.journal import Run
 
 ANNOTATION: Final = "appliance.dev/maintenance"
+# The reason that a removal gives for its cordon.
+REMOVED: Final = "it is being removed"
 # The guide's taint ("Planned maintenance"): kubectl taint nodes NODE runai=drain:NoExecute.
 TAINT: Final = "runai=drain:NoExecute"
 Mode = Literal["taint", "cordon"]
@@ -93,6 +96,21 @@ def maintenance_of(annotations: Mapping[str, str]) -> Maintenance | None:
         return Maintenance(**document) if isinstance(document, dict) else None
     except (ValueError, TypeError):
         return None
+
+
+def removal_of(run: Run, now: float, *, cordoned: bool) -> Maintenance:
+    """What is written on a node whose pods leave because it will be removed; ``now`` in UTC."""
+    return Maintenance(
+        run=run.id,
+        by=run.operator,
+        host=run.host,
+        since=timestamp(now),
+        mode="cordon",
+        phase="evict",
+        cordoned=cordoned,
+        tainted=False,
+        reason=REMOVED,
+    )
 
 
 def away(cluster: ClusterState) -> Mapping[str, Maintenance]:

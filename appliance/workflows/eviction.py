@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import StepNotProven
+from appliance.errors import ApplianceError, StepNotProven
 from appliance.model.drain import forecast
+from appliance.model.maintenance import REMOVED, removal_of
 
 if TYPE_CHECKING:
     from appliance.model.drain import PodOnNode
+    from appliance.model.journal import Run
     from appliance.model.observation import DrainView
     from appliance.workflows.ports import Clock, Drain, Observer
 
@@ -18,6 +20,8 @@ POLL_SECONDS = 1.0
 # Beyond a pod's own grace: what the API and the kubelet need to act.
 PATIENCE_SECONDS = 60.0
 BUDGET_SECONDS = 60.0
+# Pods of one controller that may come although the node is cordoned: bound just before it was.
+RETURNS = 3
 REMOVAL_BUDGET_SECONDS = 300.0
 
 
@@ -27,6 +31,7 @@ class Eviction:
 
     Attributes:
         step: under which name progress is shown.
+        run: whose it is.
         budget_seconds: how long a PodDisruptionBudget may hold it up.
     """
 
@@ -34,6 +39,7 @@ class Eviction:
     clock: Clock
     observer: Observer
     step: str
+    run: Run
     budget_seconds: float = BUDGET_SECONDS
 
     def forecast(self, name: str) -> tuple[str, ...]:
@@ -44,21 +50,40 @@ class Eviction:
         return (*moving, *(concern.sentence() for concern in foreseen.concerns))
 
     def empty(self, name: str) -> None:
-        """Cordon a node and evict what runs there; a cordon of ours is taken back on failure.
+        """Cordon a node for its removal and evict what runs there.
+
+        The cordon is written down as ours on the Node, and is taken back on failure, also that of
+        a run that was killed; somebody else's maintenance or cordon stays.
 
         Raises:
             StepNotProven: a pod stays.
             ClusterError: the API refused.
         """
-        ours = not self.drain.view(name).unschedulable
+        view = self.drain.view(name)
+        before = view.maintenance
+        ours = before is None or before.reason == REMOVED
+        cordoned = before.cordoned if before else not view.unschedulable
         try:
             if ours:
-                self.drain.cordon(name, on=True)
+                mark = removal_of(self.run, self.clock.now(), cordoned=cordoned)
+                self.drain.mark(name, mark, cordon=True)
             self.evict(name)
-        except BaseException:
+        except (Exception, KeyboardInterrupt) as stopped:
             if ours:
-                self.drain.cordon(name, on=False)
+                self._take_back(name, stopped, uncordon=cordoned)
             raise
+
+    def _take_back(
+        self, name: str, stopped: Exception | KeyboardInterrupt, *, uncordon: bool
+    ) -> None:
+        """Undo the cordon; what stopped the eviction stays the error, and says how it is left."""
+        try:
+            self.drain.clear(name, uncordon=uncordon)
+            left = f"restored: {name} is as it was before"
+        except ApplianceError as error:
+            left = f"{name} stays cordoned ({error.message}): appliance node return {name}"
+        if isinstance(stopped, ApplianceError):
+            stopped.details = (*stopped.details, left)
 
     def evict(self, name: str) -> None:
         """Ask for each pod until it is gone.
@@ -73,8 +98,12 @@ class Eviction:
         asked: dict[str, float] = {}
         held: dict[str, float] = {}
         left: set[str] = set()
+        known: set[str] | None = None
+        back: dict[tuple[str, tuple[str, str] | None], set[str]] = {}
         while pods := to_be_moved(self.drain.view(name)):
             here = {pod.where for pod in pods}
+            known = here if known is None else known
+            self._refuse_returning(name, [pod for pod in pods if pod.where not in known], back)
             if left - here:
                 held = {}
             left = here
@@ -89,6 +118,25 @@ class Eviction:
             self._refuse_late(name, pods, asked)
             self.observer.verifying(self.step, _waiting_for(pods, held))
             self.clock.sleep(POLL_SECONDS)
+
+    def _refuse_returning(
+        self,
+        name: str,
+        new: Sequence[PodOnNode],
+        back: dict[tuple[str, tuple[str, str] | None], set[str]],
+    ) -> None:
+        """Stop at a controller whose pods name the node, or tolerate a cordon: it never ends."""
+        for pod in new:
+            seen = back.setdefault((pod.namespace, pod.owner), set())
+            seen.add(pod.where)
+            if len(seen) > RETURNS:
+                owner = " ".join(pod.owner) if pod.owner else "somebody"
+                raise StepNotProven(
+                    f"{name}: {owner} in {pod.namespace} starts pods on it again and again, though "
+                    f"it is cordoned: {pod.where}",
+                    hint="its pods name the node or tolerate a cordon: scale it down, see kubectl "
+                    f"-n {pod.namespace} get pod {pod.name} -o yaml; then the same command again",
+                )
 
     def _refuse_late(
         self, name: str, pods: Sequence[PodOnNode], asked: Mapping[str, float]

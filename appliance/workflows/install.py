@@ -28,7 +28,7 @@ from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
-from appliance.workflows.passports import accept_members, settle
+from appliance.workflows.passports import accept_members, settle, spread
 from appliance.workflows.recording import Evidence, Recorder
 from appliance.workflows.survey import Preflight, Survey, survey
 
@@ -205,6 +205,8 @@ class _Run:
             ran.append(planned.name)
         settle(self._desired, self._observed, ports)
         accept_members(self._request, self._observed, ports)
+        if "control_plane" in ran and len(self._desired.site.control_plane) > 1:
+            spread(ports)
         return Installed(self._plan, self._observed, tuple(ran))
 
     def _keep(self) -> None:

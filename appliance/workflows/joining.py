@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from appliance.model.cluster import ClusterNode
     from appliance.model.desired import Desired
     from appliance.model.journal import Run
+    from appliance.model.passport import Passport
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.postconditions import Observed
@@ -39,8 +40,9 @@ class JoinRequest:
     Attributes:
         desired: with the node in its site, removed or not.
         records: node -> what is written down of it.
-        accepted: the serial in the node's passport, or None.
+        passport: the node's, or None.
         replace: the name whose place the machine takes; None when it is its own.
+        replaced: the passport under that name, or None.
         sworn: the operator says that the old machine is dead.
     """
 
@@ -48,8 +50,9 @@ class JoinRequest:
     node: str
     run: Run
     records: dict[str, MemberRecord]
-    accepted: str | None = None
+    passport: Passport | None = None
     replace: str | None = None
+    replaced: Passport | None = None
     sworn: bool = False
     dry_run: bool = False
 
@@ -122,7 +125,7 @@ def look(request: JoinRequest, ports: JoinPorts) -> Seen:
         observed.cluster,
         observed.photographs[name],
         member,
-        serial or request.accepted,
+        serial or (request.passport.serial if request.passport else None),
     )
 
 
@@ -134,11 +137,12 @@ def join(request: JoinRequest, ports: JoinPorts, seen: Seen) -> Joined:
             lose its quorum; nothing was changed.
         what :func:`install` raises.
     """
+    _refuse(_of_old_data(request, seen))
     if seen.is_working_member:
         proof, returning = f"{request.node}: is a member already", frozenset[str]()
     else:
         proof, returning = _judge(request, ports, seen), frozenset({request.node})
-    kept = _kept(request)
+    kept = _kept(request, seen)
     desired = replace(
         request.desired,
         returning=returning,
@@ -181,6 +185,23 @@ def _judge(request: JoinRequest, ports: JoinPorts, seen: Seen) -> str:
     return f"{request.node}: {proof.text}"
 
 
+def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
+    """A machine that was away when its etcd member was taken out must not start with its data."""
+    record = request.records.get(request.node)
+    gone = record.removed if record else None
+    if gone is None or gone.reset or not seen.photo.at("kubernetes.etcd_data.present"):
+        return []
+    return [
+        Refusal(
+            request.node,
+            "etcd",
+            "the data of a member that etcd has let go",
+            "an empty machine: it was away when it was removed",
+            f"empty it: appliance node remove {request.node}; then the same command",
+        )
+    ]
+
+
 def _of_etcd(request: JoinRequest, ports: JoinPorts, seen: Seen) -> list[Refusal]:
     """Whether etcd can let go of the member that the old machine left."""
     masters = request.desired.site.control_plane
@@ -206,10 +227,17 @@ def _of_etcd(request: JoinRequest, ports: JoinPorts, seen: Seen) -> list[Refusal
     )
 
 
-def _kept(request: JoinRequest) -> Belongings | None:
-    """What the node is to have: its own of before, or that of the node whose place it takes."""
-    record = request.records.get(request.replace or request.node)
-    return record.kept if record else None
+def _kept(request: JoinRequest, seen: Seen) -> Belongings | None:
+    """What the node is to have: its own of before, or that of the node whose place it takes.
+
+    The passport knows it where the Node object was deleted by other means than ours.
+    """
+    owner = request.replace or request.node
+    record = request.records.get(owner)
+    if record and record.kept:
+        return record.kept
+    passport = request.replaced if request.replace else request.passport
+    return passport.belongings if passport and owner not in seen.cluster.nodes else None
 
 
 def _refuse(refusals: list[Refusal]) -> None:

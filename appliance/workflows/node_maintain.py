@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import (
     ApplianceError,
+    ClusterError,
     Interrupted,
     LeaseLost,
     NodeUnreachable,
@@ -214,16 +215,28 @@ class _Run:
             undo = f"{self._name} was left as it is: appliance node return {self._name}"
             lease.details = (*lease.details, undo)
             raise
-        except (ApplianceError, KeyboardInterrupt) as stopped:
+        except (Exception, KeyboardInterrupt) as stopped:
             error = _as_error(stopped)
             self._restore(error)
             if error is stopped:
                 raise
             raise error from stopped
-        if (self._request.shutdown or self._only_off) and not self._mark.lost:
-            self._step("shutdown", "asked for", self._shut_down)
-        self._mark = self._mark.at("out of service")
-        self._ports.drain.mark(self._name, self._mark, cordon=False)
+        return self._finish()
+
+    def _finish(self) -> Maintained:
+        """Power an empty node off, if that was asked, and write down that it is out."""
+        try:
+            if (self._request.shutdown or self._only_off) and not self._mark.lost:
+                self._step("shutdown", "asked for", self._shut_down)
+            self._mark = self._mark.at("out of service")
+            self._ports.drain.mark(self._name, self._mark, cordon=False)
+        except (Exception, KeyboardInterrupt) as stopped:
+            error = _as_error(stopped)
+            stays = f"{self._name} is empty and stays out of service"
+            error.details = (*error.details, f"{stays}: appliance node return {self._name}")
+            if error is stopped:
+                raise
+            raise error from stopped
         return Maintained(self._foreseen, self._mark, evict_seconds=self._evict_seconds)
 
     def _empty(self) -> None:
@@ -272,6 +285,7 @@ class _Run:
             self._ports.clock,
             self._ports.observer,
             "maintain: evict",
+            self._request.run,
             self._request.budget_seconds,
         )
         eviction.evict(self._name)
@@ -332,8 +346,13 @@ class _Run:
         error.details = (*error.details, f"restored: {self._name} is as it was before")
 
 
-def _as_error(stopped: ApplianceError | KeyboardInterrupt) -> ApplianceError:
-    """Ctrl-C between two steps is told as Ctrl-C within one."""
+def _as_error(stopped: BaseException) -> ApplianceError:
+    """Ctrl-C between two steps is told as within one; nothing says that nothing was changed."""
+    again = "the same command begins again"
+    if isinstance(stopped, NodeUnreachable):
+        return ClusterError(stopped.message, hint=stopped.hint or again, details=stopped.details)
     if isinstance(stopped, ApplianceError):
         return stopped
-    return Interrupted("interrupted between two steps", hint="the same command begins again")
+    if isinstance(stopped, KeyboardInterrupt):
+        return Interrupted("interrupted between two steps", hint=again)
+    return ApplianceError(f"{stopped.__class__.__name__}: {stopped}", hint=again)

@@ -18,7 +18,7 @@ def node_rejoin(request: JoinRequest, ports: JoinPorts) -> Joined:
     """
     seen = look(request, ports)
     record = request.records.get(request.node)
-    known = seen.member is not None or request.accepted or (record and record.removed)
+    known = seen.member is not None or request.passport or (record and record.removed)
     # A rejoin that was killed after the old Node object went left what it had.
     if not known and not (record and record.kept):
         raise Refused(

@@ -53,6 +53,19 @@ def settle(desired: Desired, observed: Observed, ports: InstallPorts) -> None:
         ports.archive.put(record.document, record.text())
 
 
+def spread(ports: InstallPorts) -> None:
+    """Give a control-plane node that joined just now what the others keep.
+
+    What cannot be copied is said and no failure of the install.
+    """
+    try:
+        missed = ports.archive.spread()
+    except NodeUnreachable as error:
+        missed = (error.message,)
+    for why in missed:
+        ports.observer.note(f"a control-plane node lacks documents: {why}")
+
+
 def accept_members(request: InstallRequest, observed: Observed, ports: InstallPorts) -> None:
     """Write the passport of each Ready member that has none, or whose machine is another now.
 

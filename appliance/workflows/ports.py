@@ -190,13 +190,6 @@ class Drain(Protocol):
             ClusterError: the API refused.
         """
 
-    def cordon(self, node: str, *, on: bool) -> None:
-        """Cordon a node that does not come back, or take that back.
-
-        Raises:
-            ClusterError: the API refused.
-        """
-
     def evict(self, pod: PodOnNode) -> str:
         """Ask once for a pod's eviction; why it was not granted, or an empty string.
 
@@ -237,6 +230,15 @@ class Archive(Protocol):
 
         Raises:
             NodeUnreachable: it is on no majority of the control-plane nodes.
+        """
+
+    def spread(self) -> tuple[str, ...]:
+        """Give every control-plane node the documents that it lacks.
+
+        Returns one sentence for each node that has them not.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
         """
 
     def get(self, name: str) -> str | None:

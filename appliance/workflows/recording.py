@@ -104,6 +104,7 @@ class Recorder:
             after=evidence.after,
             error=evidence.error.message if evidence.error else None,
             host=self._run.host,
+            arguments=self._run.arguments,
         )
 
 

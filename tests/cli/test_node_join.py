@@ -47,7 +47,7 @@ class Site(Connected):
         return self.nodes.etcd  # type: ignore[attr-defined]
 
     @contextmanager
-    def emptying(self, observer: Any) -> Iterator[Any]:  # noqa: ARG002
+    def emptying(self, observer: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
         yield FakeEmptying()
 
     def preflight(self, *_: Any) -> Any:

@@ -79,3 +79,39 @@ def test_everything_is_the_union_with_the_newest_copy(
     nodes.away = {"cp1", "cp2", "cp3"}
     with pytest.raises(NodeUnreachable):
         three.everything("journal")
+
+
+def test_a_node_that_joined_gets_what_the_others_keep(
+    three: ControlPlaneArchive, nodes: ShellNodes
+) -> None:
+    nodes.away = {"cp3"}
+    three.put("passports/w1.json", '{"a": 1}\n')
+    three.put("journal/1.json", "zwölf")
+    nodes.away = {"cp1", "cp2"}
+    with pytest.raises(NodeUnreachable):
+        three.put("journal/2.json", "its own\n")
+    nodes.away = set()
+    newer = nodes.state("cp3") / "archive" / "journal" / "2.json"
+    assert three.spread() == ()
+    nodes.away = {"cp1", "cp2"}
+    assert three.get("passports/w1.json") == '{"a": 1}\n'
+    assert three.everything("journal") == {
+        "journal/1.json": "zwölf",
+        "journal/2.json": "its own\n",
+    }
+    assert newer.stat().st_mtime > 1
+    folder = nodes.state("cp3") / "archive"
+    assert sorted(item.name for item in folder.iterdir()) == ["journal", "passports"]
+    assert (folder / "passports" / "w1.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_copy_never_replaces_what_is_there(three: ControlPlaneArchive, nodes: ShellNodes) -> None:
+    three.put("passports/w1.json", "old\n")
+    os.utime(nodes.state("cp2") / "archive" / "passports" / "w1.json", (1, 1))
+    nodes.away = {"cp2"}
+    three.put("passports/w1.json", "new\n")
+    nodes.away = set()
+    assert three.spread() == ()
+    assert three.get("passports/w1.json") == "new\n"
+    nodes.away = {"cp1"}
+    assert three.spread() == ("cp1: cp1: no answer",)

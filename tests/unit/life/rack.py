@@ -88,10 +88,6 @@ class FakeDrain:
         others = tuple(taint for taint in self.taints if taint != TAINT)
         self.taints = (*others, TAINT) if on else others
 
-    def cordon(self, node: str, *, on: bool) -> None:  # noqa: ARG002
-        self._did(f"cordon {'on' if on else 'off'}")
-        self.unschedulable = on
-
     def evict(self, pod: PodOnNode) -> str:
         self._did(f"evict {pod.where}")
         if any(pod.where in budget.pods and budget.allowed == 0 for budget in self.budgets):
@@ -118,8 +114,8 @@ class FakePower:
 class Bench:
     """A worker of a converged site, to be maintained and returned."""
 
-    def __init__(self) -> None:
-        self.wish = samples.desired(samples.site())
+    def __init__(self, masters: int = 1) -> None:
+        self.wish = samples.desired(samples.site(masters))
         self.node = self.wish.site.node("w1")
         self.rack = FakeRack(self.wish)
         self.rack.documents = {

@@ -142,6 +142,18 @@ def test_a_budget_without_room_blocks_and_names_its_owner() -> None:
     assert _said([pod("other")], [budget]) == []
 
 
+def test_a_pod_under_two_budgets_never_goes_and_both_are_named() -> None:
+    one = Budget("team", "web", frozenset({"team/web-5d-x"}), 1)
+    said = _said([pod()], [one, replace(one, name="all")])
+    assert said == [
+        (
+            "blocks",
+            "team/web-5d-x: is covered by 2 PodDisruptionBudgets (web, all): the eviction API "
+            "refuses it until one of them is gone",
+        )
+    ]
+
+
 MASTERS = tuple(NodeView(f"cp{i}", control_plane=True) for i in (1, 2, 3))
 
 
@@ -152,6 +164,7 @@ MASTERS = tuple(NodeView(f"cp{i}", control_plane=True) for i in (1, 2, 3))
         ("cp1", NODES, "0 of 1 control-plane nodes would be left"),
         ("cp1", MASTERS, ""),
         ("cp1", (MASTERS[0], replace(MASTERS[1], ready=False), MASTERS[2]), "1 of 3 control-plane"),
+        ("cp1", (MASTERS[0], replace(MASTERS[1], away=True), MASTERS[2]), "1 of 3 control-plane"),
         ("w1", (NodeView("w1", system=True), NodeView("w2")), "the only system node"),
         ("w1", (NodeView("w1", system=True), NodeView("w2", system=True)), ""),
         ("w1", (NodeView("w1", system=True), replace(NODES[2], system=True, ready=False)), "only"),

@@ -12,6 +12,7 @@ from kubernetes.client import ApiException
 
 from appliance.adapters.kubernetes_drain import KubernetesDrain
 from appliance.errors import ClusterError
+from appliance.model.drain import PodOnNode
 
 DEAD = ApiException(status=0, reason="SSLError\n[SSL: UNEXPECTED_EOF_WHILE_READING] EOF")
 
@@ -74,3 +75,23 @@ def test_a_refusal_and_a_second_death_end_it_in_one_line(
         KubernetesDrain(api).clear("w1", uncordon=True)  # type: ignore[arg-type]
     assert failed.value.message == words
     assert len(api.bodies) == len(ends)
+
+
+def test_two_budgets_over_a_pod_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    import kubernetes.client
+
+    refusal = ApiException(status=500, reason="Internal Server Error")
+    refusal.body = '{"message": "This pod has more than one PodDisruptionBudget, which the ..."}'
+
+    class Core:
+        def __init__(self, _client: Any) -> None:
+            pass
+
+        def create_namespaced_pod_eviction(self, *_: Any, **__: Any) -> None:
+            raise refusal
+
+    monkeypatch.setattr(kubernetes.client, "CoreV1Api", Core)
+    drain = KubernetesDrain(Api())  # type: ignore[arg-type]
+    with pytest.raises(ClusterError, match="team/web: more than one PodDisruption") as refused:
+        drain.evict(PodOnNode("team", "web", "w1"))
+    assert "kubectl -n team get pdb" in (refused.value.hint or "")

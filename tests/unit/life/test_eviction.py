@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from appliance.errors import StepNotProven
-from appliance.model.drain import Budget
+from appliance.errors import ClusterError, StepNotProven
+from appliance.model.drain import Budget, PodOnNode
+from appliance.model.maintenance import removal_of
 from appliance.workflows.eviction import Eviction
-from tests.fakes import FakeClock, FakeObserver
+from tests.fakes import FakeClock, FakeObserver, run
 from tests.unit.life.rack import FakeDrain, web
 
 
 def _bench() -> tuple[FakeDrain, Eviction]:
     clock = FakeClock()
     drain = FakeDrain(clock, [web(), web("bare", owner=None)])
-    return drain, Eviction(drain, clock, FakeObserver(), "drain", 30)
+    return drain, Eviction(drain, clock, FakeObserver(), "drain", run("node remove"), 30)
 
 
 def test_it_is_cordoned_and_emptied() -> None:
     drain, eviction = _bench()
     eviction.empty("w1")
-    assert drain.log == ["cordon on", "evict team/bare", "evict team/web-1"]
+    assert drain.log == ["mark evict", "evict team/bare", "evict team/web-1"]
     assert (drain.pods, drain.unschedulable) == ([], True)
 
 
@@ -40,3 +43,56 @@ def test_the_forecast_names_what_moves_and_what_is_lost() -> None:
         "pod team/web-1 moves",
         "team/bare: has no controller: nothing starts it again",
     )
+
+
+def test_a_run_that_was_killed_is_taken_up_and_its_cordon_taken_back() -> None:
+    """SIGKILL during the eviction: the next run knows the cordon as ours."""
+    drain, eviction = _bench()
+    drain.fail_at["evict team/bare"] = SystemExit()
+    with pytest.raises(SystemExit):
+        eviction.empty("w1")
+    assert drain.unschedulable
+    drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
+    with pytest.raises(StepNotProven) as stopped:
+        eviction.empty("w1")
+    assert (drain.unschedulable, drain.annotations) == (False, {})
+    assert stopped.value.details[-1] == "restored: w1 is as it was before"
+
+
+def test_a_cordon_that_cannot_be_taken_back_hides_nothing() -> None:
+    drain, eviction = _bench()
+    drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
+    drain.fail_at["clear"] = ClusterError("the API went away")
+    with pytest.raises(StepNotProven, match="allows no disrupt") as stopped:
+        eviction.empty("w1")
+    assert stopped.value.details[-1] == (
+        "w1 stays cordoned (the API went away): appliance node return w1"
+    )
+
+
+def test_somebody_elses_maintenance_is_left_as_it_is() -> None:
+    drain, eviction = _bench()
+    mark = replace(removal_of(run(), 0.0, cordoned=True), reason="a DIMM")
+    drain.mark("w1", mark, cordon=True)
+    drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
+    with pytest.raises(StepNotProven):
+        eviction.empty("w1")
+    assert drain.unschedulable
+    assert drain.view("w1").maintenance == mark
+
+
+def test_a_controller_that_starts_its_pods_again_and_again_is_named() -> None:
+    """It sets nodeName, or tolerates a cordon: without an end to it, it is evicted for ever."""
+    drain, eviction = _bench()
+    drain.pods = [web("web-0")]
+
+    def successor(pod: PodOnNode) -> str:
+        drain.log.append(f"evict {pod.where}")
+        drain.pods = [web(f"web-{len(drain.log)}")]
+        return ""
+
+    drain.evict = successor  # type: ignore[method-assign]
+    with pytest.raises(StepNotProven, match="starts pods on it again and again") as stopped:
+        eviction.empty("w1")
+    assert "scale it down" in (stopped.value.hint or "")
+    assert not drain.unschedulable

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from appliance.model.handover import Unfinished, handover
 from appliance.model.journal import Outcome, Record
-from appliance.model.lease import Holder, Verdict
+from appliance.model.lease import Holder, Verdict, read_holder
 
 BOB = Holder("run-b", "node maintain", "bob", "desk", "a DIMM", "T")
 
@@ -57,7 +59,7 @@ CUT = "node maintain (a DIMM) by bob on desk since T was cut off "
             Unfinished(
                 "run-b",
                 f"{CUT}before its first step was recorded: it left its lock behind",
-                ("node", "maintain"),
+                ("node", "maintain", "NODE"),
             ),
         ),
         (
@@ -82,3 +84,27 @@ def test_how_a_site_was_left(
 def test_who_is_at_work_is_not_half_done() -> None:
     found = handover([record("run-a", 1, "failed")], Verdict("held", rival=BOB))
     assert (found.unfinished, found.at_work) == (None, BOB)
+
+
+def test_what_was_typed_is_typed_again() -> None:
+    typed = ("w3", "--replace", "w2")
+    left = replace(record("run-a", 1, "failed", "node add"), nodes=("cp1", "w3"), arguments=typed)
+    found = handover([left], FREE).unfinished
+    assert found
+    assert found.words == ("node", "add", *typed)
+    bob = replace(BOB, arguments=("w1", "--lost"))
+    found = handover([], Verdict("open", stale={"cp1": bob})).unfinished
+    assert found
+    assert found.words == ("node", "maintain", "w1", "--lost")
+
+
+def test_a_run_over_several_nodes_is_not_told_as_one_for_all_of_them() -> None:
+    left = replace(record("run-a", 1, "failed", "node rejoin"), nodes=("cp1", "w1", "w2"))
+    found = handover([left], FREE).unfinished
+    assert found
+    assert found.words == ("node", "rejoin", "NODE")
+
+
+def test_the_lock_file_keeps_what_was_typed() -> None:
+    bob = replace(BOB, arguments=("w1", "--lost"))
+    assert read_holder(bob.as_line()) == bob

@@ -116,8 +116,12 @@ def test_a_silent_sshd_is_not_taken_for_a_node_that_is_off() -> None:
         raise NodeUnreachable("w1: no answer on port 22")
 
     bench.power.shut_down = refuse  # type: ignore[method-assign,assignment]
-    with pytest.raises(NodeUnreachable):
+    with pytest.raises(ClusterError) as failed:
         bench.maintain(shutdown=True)
+    assert failed.value.exit_code == 1
+    assert failed.value.details[-1] == (
+        "w1 is empty and stays out of service: appliance node return w1"
+    )
     assert phase(bench) == "shutdown"
 
 

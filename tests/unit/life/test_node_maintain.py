@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import (
+    ApplianceError,
     ClusterError,
     Interrupted,
     LeaseLost,
@@ -143,6 +144,35 @@ def test_a_failure_or_ctrl_c_restores_what_we_changed(where: str, error: BaseExc
     with pytest.raises(expected) as failed:
         bench.maintain()
     assert any("restored: w1" in line for line in failed.value.details)
+    assert bench.state == IN_SERVICE
+
+
+def test_a_fault_of_this_machine_restores_what_we_changed_too() -> None:
+    """E.g. a full disk under the journal: the node must not stay cordoned for that."""
+    bench = Bench()
+    bench.drain.pods = [web()]
+    bench.drain.fail_at["mark evict"] = OSError(28, "No space left on device")
+    with pytest.raises(ApplianceError, match="No space left on device") as failed:
+        bench.maintain()
+    assert failed.value.exit_code == 1
+    assert any("restored: w1" in line for line in failed.value.details)
+    assert bench.state == IN_SERVICE
+
+
+def test_an_api_that_goes_away_is_not_told_as_before_any_change() -> None:
+    bench = Bench()
+    bench.drain.pods = [web()]
+    bench.drain.fail_at["evict team/web-1"] = NodeUnreachable("cp1: no SSH")
+    with pytest.raises(ClusterError, match="cp1: no SSH") as failed:
+        bench.maintain()
+    assert failed.value.exit_code == 1
+
+
+def test_another_node_that_is_away_keeps_no_node_out() -> None:
+    bench = Bench(masters=3)
+    bench.maintain()
+    bench.rack.faults["cp3"] = Fault("cp3", "cp3: no SSH", "look")
+    bench.bring_back()
     assert bench.state == IN_SERVICE
 
 

@@ -12,6 +12,7 @@ from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.membership import Belongings, MemberRecord, Removal, parse_record
 from appliance.model.observation import Fault
+from appliance.model.passport import Passport
 from appliance.model.plan import Plan
 from appliance.workflows.install import InstallPorts
 from appliance.workflows.joining import Joined, JoinPorts, JoinRequest
@@ -202,6 +203,35 @@ def test_other_hardware_is_refused_until_it_is_said_to_replace() -> None:
     assert bench.rack.plays == []
     bench.add("w2", replace="w2", sworn=True)
     assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+
+
+def test_a_node_object_that_others_deleted_is_made_up_for_by_the_passport() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    bench.forget("w2")
+    facts = {"machine": "SN-w2"}
+    bench.rejoin("w2", passport=Passport("w2", facts, Belongings(LABELS)))
+    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+
+
+def test_what_was_kept_at_the_removal_is_newer_than_the_passport() -> None:
+    bench = Bench()
+    bench.wipe("w2")
+    newer = Belongings({"run.ai/type": "newer"})
+    bench.forget("w2", MemberRecord("w2", GONE, newer))
+    bench.rejoin("w2", passport=Passport("w2", {"machine": "SN-w2"}, Belongings(LABELS)))
+    assert bench.rack.put_backs == [("w2", newer)]
+
+
+def test_a_control_plane_that_was_away_at_its_removal_never_starts_its_old_etcd() -> None:
+    bench = Bench(masters=3)
+    record = MemberRecord("cp2", Removal("ada", "now", serial="SN-cp2"), Belongings(LABELS))
+    bench.forget("cp2", record)
+    assert bench.rack.documents["cp2"]["kubernetes"]["etcd_data"]["present"]
+    with pytest.raises(PreflightFailed, match="the data of a member that etcd has let go") as no:
+        bench.rejoin("cp2")
+    assert "appliance node remove cp2" in (no.value.hint or "")
+    assert bench.rack.plays == []
 
 
 def test_the_bmc_of_the_old_machine_proves_that_it_is_off() -> None:

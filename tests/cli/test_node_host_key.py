@@ -1,0 +1,57 @@
+"""A host key that changed: the old one goes only with proof that its machine is not at work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from appliance.adapters import known_hosts, ssh
+from appliance.cli import node_host_key
+from appliance.errors import NodeUnreachable, Refused
+from appliance.model.cluster import Cluster, Unreachable
+from appliance.model.observation import Look
+from tests import samples
+
+
+@pytest.fixture
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Addresses whose key was forgotten; the machine shows a key that is not known."""
+    found: list[str] = []
+    monkeypatch.setattr(ssh, "host_keys", lambda nodes: dict.fromkeys(nodes, object()))
+    monkeypatch.setattr(known_hosts, "holds", lambda *_: False)
+    monkeypatch.setattr(known_hosts, "forget", lambda _file, ip, _port: found.append(ip))
+    monkeypatch.setattr(node_host_key, "accept", lambda *_, **__: None)
+    return found
+
+
+def connected(state: Any) -> Any:
+    nodes = SimpleNamespace(look=lambda _nodes: Look({}))
+    cluster = SimpleNamespace(read=lambda _photographs: state)
+    return SimpleNamespace(site=samples.site(), nodes=nodes, cluster=cluster)
+
+
+def cluster(*, ready: bool) -> Cluster:
+    found = samples.cluster(samples.desired(samples.site()))
+    return replace(found, nodes={**found.nodes, "w2": replace(found.nodes["w2"], ready=ready)})
+
+
+def test_where_no_cluster_answers_nothing_is_forgotten(forgotten: list[str]) -> None:
+    """The laptop may be on another rack's network, with the same addresses."""
+    with pytest.raises(NodeUnreachable, match="w2: shows another host key") as refused:
+        node_host_key.renew_host_key(connected(Unreachable("no SSH")), "w2", yes=True, sworn=False)
+    assert "right network" in (refused.value.hint or "")
+    assert forgotten == []
+
+
+def test_a_node_that_is_ready_keeps_its_key(forgotten: list[str]) -> None:
+    with pytest.raises(Refused, match="its Node is Ready"):
+        node_host_key.renew_host_key(connected(cluster(ready=True)), "w2", yes=True, sworn=False)
+    assert forgotten == []
+
+
+def test_a_node_that_is_not_ready_gives_it_up(forgotten: list[str]) -> None:
+    node_host_key.renew_host_key(connected(cluster(ready=False)), "w2", yes=True, sworn=False)
+    assert forgotten == [samples.site().node("w2").ip]
