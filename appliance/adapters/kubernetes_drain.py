@@ -319,12 +319,25 @@ def _pod(pod: Any, all_pods: Sequence[Any], pinned: Mapping[str, str]) -> PodOnN
 def _why_pinned(pod: Any, claims: Mapping[str, str]) -> str:
     if (pod.spec.node_selector or {}).get(HOSTNAME):
         return "its nodeSelector names this node"
+    if _by_affinity(pod):
+        return "its node affinity names this node"
     names = (
         f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
         for volume in pod.spec.volumes or []
         if volume.persistent_volume_claim
     )
     return next((claims[name] for name in names if name in claims), "")
+
+
+def _by_affinity(pod: Any) -> bool:
+    """Whether every choice that a pod's required node affinity leaves is one hostname."""
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    terms = [
+        [(rule.key, rule.operator, len(rule.values or ())) for rule in term.match_expressions or []]
+        for term in (required.node_selector_terms if required else ())
+    ]
+    return bool(terms) and all((HOSTNAME, "In", 1) in term for term in terms)
 
 
 def _budget(budget: Any, pods: Sequence[Any]) -> Budget:

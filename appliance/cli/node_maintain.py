@@ -281,6 +281,8 @@ def return_(
         dry_run=dry_run,
     )
 
+    found: list[Difference] = []
+
     def confirm(mark: Maintenance, differences: Sequence[Difference]) -> bool:
         def show() -> None:
             click.echo(f"{name} is {mark.sentence()}; it goes back into service", err=True)
@@ -303,9 +305,20 @@ def return_(
             clock=connected.clock,
             observer=display,
             confirm=confirm,
+            refused=found.extend,
         )
-        done = node_return(request, ports)
+        try:
+            done = node_return(request, ports)
+        finally:
+            if output == "table":
+                _show_differences(found)
     _show_returned(name, done, output, dry_run=dry_run)
+
+
+def _show_differences(differences: Sequence[Difference]) -> None:
+    if differences:
+        rows = [(d.name, d.before or "-", d.seen or "-") for d in differences]
+        print_table(("fact", "before", "now"), rows)
 
 
 def _show_returned(name: str, done: Returned, output: str, *, dry_run: bool) -> None:
@@ -325,9 +338,7 @@ def _show_returned(name: str, done: Returned, output: str, *, dry_run: bool) -> 
     if done.maintenance is None:
         click.echo(f"nothing to do: {name} is in service")
         return
-    if done.differences:
-        rows = [(d.name, d.before or "-", d.seen or "-") for d in done.differences]
-        print_table(("fact", "before", "now"), rows)
+    _show_differences(done.differences)
     if dry_run:
         click.echo(f"{name} is {done.maintenance.sentence()}; nothing was changed")
         return

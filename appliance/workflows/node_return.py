@@ -76,6 +76,8 @@ class ReturnPorts:
     clock: Clock
     observer: Observer
     confirm: Callable[[Maintenance, Sequence[Difference]], bool]
+    refused: Callable[[Sequence[Difference]], None] = lambda _: None
+    """Is shown all differences when one of them refuses the return."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
         return Returned(None)
     photograph = _wait_for_node(request, ports)
     differences = _differences(request, ports, mark, photograph)
-    _refuse_losses(request, differences)
+    _refuse_losses(request, ports, differences)
     if request.dry_run:
         return Returned(mark, differences)
     if not ports.confirm(mark, differences):
@@ -199,10 +201,13 @@ def _before(request: ReturnRequest, ports: ReturnPorts, mark: Maintenance) -> Ph
     )
 
 
-def _refuse_losses(request: ReturnRequest, differences: Sequence[Difference]) -> None:
+def _refuse_losses(
+    request: ReturnRequest, ports: ReturnPorts, differences: Sequence[Difference]
+) -> None:
     losses = [d for d in differences if d.is_loss and d.name not in request.acknowledged]
     if losses:
         name = request.node.name
+        ports.refused(differences)
         words = " ".join(f"--acknowledge {loss.name}" for loss in losses)
         raise PreflightFailed(
             f"{name}: {losses[0].sentence()}",

@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from appliance.adapters.lease import FOLDER as LOCK
+from appliance.model.lease import EXPIRY_SECONDS, Holder
 from tests.lab.cluster import KUBECTL
 from tests.lab.faults import address_of, shell, ssh_answers, wait
 
@@ -60,6 +62,21 @@ def docker_hung(node: str) -> Iterator[None]:
     finally:
         shell(node, "pkill -CONT -x dockerd")
     wait("Docker", node, "timeout 5 docker ps")
+
+
+@contextmanager
+def stale_lock(node: str) -> Iterator[None]:
+    """Somebody's command died on another machine long ago, and left its lock behind."""
+    holder = Holder("other", "node maintain", "bob", "a laptop that is gone", "a DIMM", "T")
+    line = holder.as_line().replace("'", "'\\''")
+    beat = 'read b </proc/sys/kernel/random/boot_id; echo "$b 0.0"'
+    shell(node, f"mkdir -p {LOCK}; printf %s '{line}' >{LOCK}/holder; {{ {beat}; }} >{LOCK}/beat")
+    try:
+        assert float(shell(node, "cut -d' ' -f1 /proc/uptime")) > EXPIRY_SECONDS
+        assert shell(node, f"cat {LOCK}/holder").startswith("other ")
+        yield
+    finally:
+        shell(node, f"grep -q '^other ' {LOCK}/holder && rm {LOCK}/holder {LOCK}/beat || true")
 
 
 @contextmanager

@@ -101,6 +101,7 @@ CLOCK = on("w1", faults.clock_off, 600)
 MTU = on("w1", faults.small_mtu, 1400)
 SERVICES = on("cp1", faults_cluster.services_lost)
 BLOB = on("cp1", faults_cluster.corrupted_blob)
+STALE = on("cp1", faults_cluster.stale_lock)
 HUNG = on("w1", faults_cluster.docker_hung)
 API = on("cp1", faults_cluster.api_down)
 ETCD = on("cp1", faults_cluster.etcd_paused)
@@ -113,6 +114,7 @@ ROWS: tuple[Row, ...] = (
     Row("SSH cut", "install", (FAILED,), "w1", strikes=amid("w1", faults.sshd_stopped)),
     Row("node off", "install", (UNREACHABLE,), "w1", OFF),
     Row("reboot", "install", (DONE, FAILED), "w1", strikes=amid("w1", rebooted), slow=True),
+    Row("stale lock", "install", (DONE,), "took over the lock of node maintain", STALE),
     Row("disk full", "install", (FAILED,), "No space left", on("w1", full, "/etc/sysctl.d")),
     Row("registry stopped", "install", (DONE,), "", on("cp1", UNIT, "docker-registry")),
     Row("services lost", "install", (DONE,), "", SERVICES, slow=True),

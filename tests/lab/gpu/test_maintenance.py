@@ -187,6 +187,9 @@ def test_out_powered_off_refused_with_fewer_parts_and_back(loaded: LabSite) -> N
     refused = order(lab, "return")
     assert refused.returncode == 3, refused.stderr
     assert re.findall(r": (\w+)(?::\S+)?: found ", refused.stderr) == ["dimm", "gpu"]
+    heading, *rows = refused.stdout.splitlines()
+    assert heading.split() == ["fact", "before", "now"]
+    assert {"dimm", "gpu"} <= {row.partition(":")[0] for row in rows}
     assert marks(lab) == OUT
 
     _all_parts(lab)
