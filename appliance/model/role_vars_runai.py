@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.groups import SYSTEM_NODES
+from appliance.model.inventory_roles import inventory_roles
 from appliance.model.postconditions_runai import vendor_bundle
 from appliance.model.runai_values import generate_values
 from appliance.model.vendor_bundle import Generation, VendorBundle
@@ -89,7 +89,9 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         ),
         "runai_backend_certificate": chain if wanted.certificate else "",
         "runai_backend_certificate_key": key,
-        "runai_backend_system_nodes": [node.name for node in site.in_group(SYSTEM_NODES)],
+        "runai_backend_system_nodes": [
+            name for name, roles in inventory_roles(site).items() if "system" in roles
+        ],
         "runai_backend_values": dict(wanted.values),
     }
 
@@ -99,7 +101,7 @@ def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
     if wanted is None or found.cluster is None:
         return {}
     return {
-        "runai_cluster_ca_certificate": CA_CERTIFICATE,
+        "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_domain": desired.site.runai_domain,
         "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",

@@ -6,11 +6,16 @@ import dataclasses
 import json
 from typing import Any
 
+import yaml
+
+from appliance.adapters.content import find_content_root
 from appliance.model.desired import Desired
 from appliance.model.postconditions import Observed
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from tests import samples
 from tests.vendor_bundles import judged
+
+CONTENT = find_content_root()
 
 
 def told(version: str, **runai: Any) -> dict[str, Any]:
@@ -45,6 +50,34 @@ def test_without_a_certificate_the_sites_authority_signs_one() -> None:
     found = told("2.7.1")
     assert found["runai_backend_certificate"] == ""
     assert found["runai_backend_certificate_key"] == ""
+
+
+def test_the_cluster_trusts_whoever_signed_the_backends_certificate() -> None:
+    assert told("2.7.1")["runai_cluster_ca_certificate"] == "{{ vault_site_ca_certificate }}"
+    wish = dataclasses.replace(wished("2.7.1", certificate="/c.crt"), issuer_ca="PEM of a CA")
+    found = runai_vars(wish, Observed({}, samples.cluster(wish)))
+    assert found["runai_cluster_ca_certificate"] == "PEM of a CA"
+
+
+def test_the_login_believes_that_same_authority() -> None:
+    role = CONTENT / "roles/runai_cluster"
+    tasks = yaml.safe_load((role / "tasks/main.yml").read_text())
+    names = yaml.safe_load((role / "vars/main.yml").read_text())
+    entry = next(
+        file
+        for task in tasks
+        for file in task.get("text_files", {}).get("files", ())
+        if file["content"] == "{{ runai_cluster_ca_certificate }}"
+    )
+    asked = yaml.safe_load((role / "tasks/ask.yml").read_text())[0]["block"]
+    login = next(task["runai_cluster_values"] for task in asked if "runai_cluster_values" in task)
+    assert login["authority"] == entry["path"] == "{{ __runai_cluster_authority }}"
+    assert names["__runai_cluster_authority"] == "/etc/appliance/runai/backend-ca.crt"
+
+
+def test_system_nodes_are_those_that_the_inventory_means() -> None:
+    assert told("2.7.1")["runai_backend_system_nodes"] == []
+    assert told("2.7.1", system_on_control_plane=True)["runai_backend_system_nodes"] == ["cp1"]
 
 
 def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:
