@@ -89,7 +89,7 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
     known = known or known_content()
     reader = _Reader(directory)
     draft = reader.draft()
-    faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader, draft)]
+    faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader)]
     faults.extend(_missing_files(directory, draft))
     faults = list(dict.fromkeys(_shown(directory, fault) for fault in faults))
     order = {document.file: index for index, document in enumerate(reader.documents)}
@@ -208,21 +208,20 @@ class _Reader:
                 self._stray(file, f"write settings into {SETTINGS} and secrets into {VAULT}")
 
 
-def _vault_faults(reader: _Reader, draft: Draft) -> Iterator[SiteFault]:
+def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
     before = len(reader.faults)
     content = reader.read(VAULT)
     if len(reader.faults) > before:
         yield reader.faults[-1]
         return
     if content is None:
-        brings = draft.value.certificates.organisation_ca if draft.value else None
-        if draft.sound(("certificates",)) and brings is None:
-            yield SiteFault(
-                VAULT,
-                1,
-                "the file is missing, and with it the site's CA",
-                "make it with: appliance site init, or name certificates.organisation_ca",
-            )
+        # An organisation's CA vouches for the backend alone; every node trusts the site's own.
+        yield SiteFault(
+            VAULT,
+            1,
+            "the file is missing, and with it the site's CA",
+            "make it with: appliance site init, or take it from a backup",
+        )
         return
     lines = content.split(b"\n")
     if not content.strip():

@@ -86,8 +86,8 @@ def _on_a_master(facts: Facts, node: Node) -> Finding:
         "a worker: port 443 and the load of Run:ai's own pods are the API server's rivals",
         "nothing to do: runai.system_on_control_plane in site.yml says so"
         if free
-        else f"give the pods a toleration of {MASTER_TAINT} in runai.values, or, once the node is a "
-        f"member: kubectl taint nodes {node.name} {MASTER_TAINT}:NoSchedule-",
+        else f"give the pods a toleration of {MASTER_TAINT} in runai.values, or, once the node is "
+        f"a member: kubectl taint nodes {node.name} {MASTER_TAINT}:NoSchedule-",
     )
 
 
