@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from appliance.model.cluster import Cluster
+from appliance.model.gpu import values_digest
+from appliance.model.site_runai import Runai
 from appliance.model.vendor_bundle import VendorBundle
 
 if TYPE_CHECKING:
+    from appliance.model.cluster import HelmRelease
     from appliance.model.desired import Desired
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
@@ -20,11 +23,28 @@ def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The vendor's bundle is in its place, its two releases are deployed, every pod is ready."""
     yield from bundle(node, desired, observed)
     if node.name == desired.site.vendor_node.name:
-        yield from releases(observed)
+        yield from releases(desired, observed)
 
 
-def releases(observed: Observed) -> Iterator[str]:
-    """Backend and cluster part, as helm and the API tell them."""
+def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
+    """Release -> the values for it that the site's files hold; those of the vault are not seen."""
+    wanted = desired.site.settings.runai or Runai()
+    found: dict[str, Mapping[str, Any]] = {}
+    for release, role, own in (
+        ("runai-backend", "runai_backend", wanted.values),
+        ("runai-cluster", "runai_cluster", wanted.cluster_values),
+    ):
+        instead = desired.override(role, "values")
+        found[release] = instead if isinstance(instead, Mapping) else own
+    return found
+
+
+def releases(desired: Desired, observed: Observed) -> Iterator[str]:
+    """Backend and cluster part, as helm and the API tell them.
+
+    A release without a note of the site's values, as an earlier version left it, differs, too. That
+    is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
+    """
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
@@ -33,13 +53,20 @@ def releases(observed: Observed) -> Iterator[str]:
         release = cluster.release(namespace, name)
         if release is None:
             yield f"{name} is not installed"
-        elif release.status != "deployed":
-            yield f"the release {name} is {release.status}, not deployed"
-        elif release.chart_sha256 is None:
-            yield f"the release {name} was not finished, or not made by this product"
+        else:
+            yield from _made_from(release, site_values(desired)[name])
     for pod in cluster.vendor_pods:
         if not pod.ready and pod.phase != "Succeeded":
             yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+
+
+def _made_from(release: HelmRelease, values: Mapping[str, Any]) -> Iterator[str]:
+    if release.status != "deployed":
+        yield f"the release {release.name} is {release.status}, not deployed"
+    elif release.chart_sha256 is None:
+        yield f"the release {release.name} was not finished, or not made by this product"
+    elif release.site_values_sha256 != values_digest(values):
+        yield f"the release {release.name} has other values than site.yml"
 
 
 def vendor_bundle(desired: Desired, observed: Observed) -> VendorBundle | None:

@@ -23,6 +23,9 @@ description:
   - Does nothing when the newest revision is deployed from the same chart (by its sha256) with the
     same values (by theirs), and every object of its manifest exists. What it was made from is kept
     as annotations of the revision's own secret.
+  - The digest of C(values) alone is kept, too, for those who plan and see neither secrets nor files.
+    Where only that note is absent or another (an earlier version's release, a value that moved to
+    the secret ones), all that helm would be given is the same, so it is written and helm rests.
   - Else runs C(helm upgrade --install) as the transient unit C(appliance-helm-<name>.service), or
     attaches to the one that runs the same (see C(node_job)), so a control process that is killed
     leaves no second copy.
@@ -62,7 +65,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-reason: {description: Why helm ran, or empty, type: str, returned: always}
+reason: {description: Why something was done, or empty, type: str, returned: always}
 revision: {description: The newest revision now, type: int, returned: always}
 removed: {description: Revisions that a helm which died had left, type: list, returned: always}
 """
@@ -165,13 +168,17 @@ def upgrade(job, want, digests):
 def converge(want, job, releases, check_mode):
     """Return (reason, removed revisions); the reason is empty when nothing had to be done."""
     digests = {"chart": file_sha256(want["chart"]), "values": values_digest(want)}
+    notes = dict(digests, **{"site values": digest_of_values(want["values"])})
     removed = [] if check_mode else clear_of_the_dead(job, releases, want)
     reason = why(releases.latest(), releases, digests)
     if reason and not check_mode:
         if releases.latest() is not None:
             releases.bring_definitions(want["chart"])
         upgrade(job, want, digests)
-        releases.note(releases.latest(), digests)
+    elif not reason and releases.latest().digests != notes:
+        reason = "which of its values are the site's was not noted"
+    if reason and not check_mode:
+        releases.note(releases.latest(), notes)
     return reason, removed
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from appliance.model.cluster import SITE_VALUES_ANNOTATION
+from appliance.model.gpu import values_digest
 from tests.unit.modules.loading import load
 
 helm_release = load("helm_release")
@@ -106,7 +108,7 @@ class FakeJob:
         self, argv: list[str], _environment: object, _directory: str, _seconds: int
     ) -> tuple[dict[str, Any], bool]:
         self.commands.append(argv)
-        (path,) = [Path(w.partition("=")[2]) for w in argv if w.startswith("--values=")]
+        path = [Path(w.partition("=")[2]) for w in argv if w.startswith("--values=")][-1]
         self.values.append(json.loads(path.read_text()))
         self.modes.append(path.stat().st_mode & 0o777)
         if self.rc == 0:
@@ -199,6 +201,32 @@ def test_other_values_or_another_chart_are_an_upgrade_with_the_charts_definition
 def test_the_order_of_keys_makes_no_other_values(bench: Bench) -> None:
     bench.go()
     bench.want["values"] = {"a": {"password": "s3cret"}, "b": 1}
+    assert bench.go() == ("", [])
+
+
+def notes(bench: Bench) -> dict[str, str]:
+    found: dict[str, str] = bench.cluster.secrets[-1]["metadata"]["annotations"]
+    return found
+
+
+def test_the_sites_own_values_are_noted_beside_all_of_them(bench: Bench, tmp_path: Path) -> None:
+    written = tmp_path / "values.yaml"
+    written.write_text("c: 1\n")
+    bench.want["values_files"] = [str(written)]
+    bench.go()
+    own = values_digest(bench.want["values"])
+    assert notes(bench)[SITE_VALUES_ANNOTATION] == own
+    assert notes(bench)["appliance.dev/values-sha256"] != own
+
+
+def test_a_release_of_an_earlier_version_gets_its_note_without_helm(bench: Bench) -> None:
+    bench.go()
+    del notes(bench)[SITE_VALUES_ANNOTATION]
+    assert bench.go(check_mode=True)[0]
+    assert SITE_VALUES_ANNOTATION not in notes(bench)
+    assert bench.go()[0] == "which of its values are the site's was not noted"
+    assert notes(bench)[SITE_VALUES_ANNOTATION] == values_digest(bench.want["values"])
+    assert len(bench.job.commands) == 1
     assert bench.go() == ("", [])
 
 

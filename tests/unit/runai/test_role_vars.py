@@ -10,7 +10,9 @@ import yaml
 
 from appliance.adapters.content import find_content_root
 from appliance.model.desired import Desired
+from appliance.model.gpu import values_digest
 from appliance.model.postconditions import Observed
+from appliance.model.postconditions_runai import site_values
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from tests import samples
 from tests.vendor_bundles import judged
@@ -78,6 +80,18 @@ def test_the_login_believes_that_same_authority() -> None:
 def test_system_nodes_are_those_that_the_inventory_means() -> None:
     assert told("2.7.1")["runai_backend_system_nodes"] == []
     assert told("2.7.1", system_on_control_plane=True)["runai_backend_system_nodes"] == ["cp1"]
+
+
+def test_an_exception_for_a_role_takes_the_place_of_the_sites_values() -> None:
+    given = {"runai_backend": {"runai_backend_values": {"a": 1}}}
+    runai = {"values": {"b": 2}, "cluster_values": {"c": 3}}
+    wish = samples.desired(samples.site(1, 2, runai=runai, role_overrides=given))
+    assert site_values(wish) == {"runai-backend": {"a": 1}, "runai-cluster": {"c": 3}}
+
+
+def test_keys_that_are_numbers_are_compared_as_the_text_that_ansible_makes_of_them() -> None:
+    numbered: dict[Any, str] = {2: "a", 10: "b"}
+    assert values_digest(numbered) == values_digest({"10": "b", "2": "a"})
 
 
 def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:
