@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.access import fingerprint
+from appliance.model.backend_certificate import DAY
 from appliance.model.cluster import Cluster
 from appliance.model.gpu import values_digest
 from appliance.model.site_runai import Runai
@@ -13,9 +16,12 @@ from appliance.model.vendor_bundle import VendorBundle
 if TYPE_CHECKING:
     from appliance.model.cluster import HelmRelease
     from appliance.model.desired import Desired
+    from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
 
+# As site_certificate_renew_days, below which the role makes another.
+RENEW_DAYS = 30
 RELEASES = (("runai-backend", "runai-backend"), ("runai", "runai-cluster"))
 
 
@@ -23,7 +29,29 @@ def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The vendor's bundle is in its place, its two releases are deployed, every pod is ready."""
     yield from bundle(node, desired, observed)
     if node.name == desired.site.vendor_node.name:
+        yield from certificate(desired, observed.photographs[node.name])
         yield from releases(desired, observed)
+
+
+def certificate(desired: Desired, photo: Photograph) -> Iterator[str]:
+    """The backend's is the one that the site brings, or one of the site's CA that lasts."""
+    runai = desired.site.settings.runai
+    if desired.backend_certificate is not None:
+        wanted = fingerprint(desired.backend_certificate)
+        if wanted is not None and photo.at("runai.certificate.sha256") != wanted:
+            yield "the backend's certificate on it is not the one that site.yml names"
+    elif runai is not None and runai.certificate is None:
+        left = certificate_days(photo)
+        if left is not None and left < RENEW_DAYS:
+            yield f"the backend's certificate ends in {left:.0f} days"
+
+
+def certificate_days(photo: Photograph) -> float | None:
+    """How many days the backend's certificate on a node is still good for; None: not seen."""
+    end = photo.at("runai.certificate.not_after")
+    if not end or photo.epoch is None:
+        return None
+    return (datetime.fromisoformat(end).timestamp() - photo.epoch) / DAY
 
 
 def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:

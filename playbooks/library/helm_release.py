@@ -23,7 +23,7 @@ description:
   - Does nothing when the newest revision is deployed from the same chart (by its sha256) with the
     same values (by theirs), and every object of its manifest exists. What it was made from is kept
     as annotations of the revision's own secret.
-  - The digest of C(values) alone is kept, too, for those who plan and see neither secrets nor files.
+  - The digest of C(values) alone is kept, too, for who plans and sees neither secrets nor files.
     Where only that note is absent or another (an earlier version's release, a value that moved to
     the secret ones), all that helm would be given is the same, so it is written and helm rests.
   - Else runs C(helm upgrade --install) as the transient unit C(appliance-helm-<name>.service), or
