@@ -38,7 +38,11 @@ options:
   name: {description: Name of the release, type: str, required: true}
   namespace: {description: Namespace of the release, type: str, required: true}
   chart: {description: The packed chart on this node, type: path, required: true}
-  values: {description: Values beside the chart's own, type: dict, default: {}}
+  values:
+    description:
+      - Values beside the chart's own, as one JSON text (C(to_json)). Of a dictionary each value would
+        be a secret by itself, so that words like C(docker) and C(1) were masked in what is told.
+    type: json
   values_files:
     description: Files of values on this node, which come before C(values), so that those win.
     type: list
@@ -60,8 +64,7 @@ EXAMPLES = r"""
     name: gpu-operator
     namespace: gpu-operator
     chart: /var/lib/appliance/charts/gpu-operator.tgz
-    values: "{{ gpu_operator_values }}"
-  no_log: true
+    values: "{{ gpu_operator_values | to_json }}"
 """
 
 RETURN = r"""
@@ -80,6 +83,21 @@ def file_sha256(path):
         for piece in iter(lambda: stream.read(1 << 20), b""):
             found.update(piece)
     return found.hexdigest()
+
+
+def read_values(text):
+    """Return the values of a JSON text, which may be absent; never tell what is in it.
+
+    Raises:
+        ValueError: it is no mapping.
+    """
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("its values are no mapping in JSON")
+    return found
 
 
 def why(latest, releases, digests):
@@ -190,7 +208,7 @@ def main():
             name={"type": "str", "required": True},
             namespace={"type": "str", "required": True},
             chart={"type": "path", "required": True},
-            values={"type": "dict", "default": {}, "no_log": True},
+            values={"type": "json", "no_log": True},
             values_files={"type": "list", "elements": "path", "default": []},
             create_namespace={"type": "bool", "default": True},
             wait={"type": "bool", "default": False},
@@ -199,8 +217,11 @@ def main():
         ),
         supports_check_mode=True,
     )
-    want = module.params
     kubectl = Kubectl.of(module)
+    try:
+        want = dict(module.params, values=read_values(module.params["values"]))
+    except ValueError as error:
+        module.fail_json(msg="release %s: %s" % (module.params["name"], error))
     if module.check_mode and not (kubectl.is_possible() and Path(want["chart"]).exists()):
         module.exit_json(changed=True, reason="no cluster or chart yet", revision=0, removed=[])
     releases = Releases(kubectl, want["namespace"], want["name"])

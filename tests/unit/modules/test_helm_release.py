@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from appliance.model.cluster import SITE_VALUES_ANNOTATION
 from appliance.model.gpu import values_digest
 from tests.unit.modules.loading import load
 
 helm_release = load("helm_release")
+ROOT = Path(__file__).parents[3]
 MANIFEST = "kind: Deployment\n---\nkind: Service\n"
 OBJECTS = ["deployment.apps/web", "service/web"]
 
@@ -196,6 +198,26 @@ def test_other_values_or_another_chart_are_an_upgrade_with_the_charts_definition
     assert bench.go()[0] == "it was made from another chart"
     assert bench.cluster.applied == ["kind: One\n\n---\nkind: Two\n"] * 2
     assert bench.go()[0] == ""
+
+
+def test_values_come_as_one_text(bench: Bench) -> None:
+    assert helm_release.read_values(json.dumps(bench.want["values"])) == bench.want["values"]
+    assert helm_release.read_values(None) == {}
+    for wrong in ("[1]", "s3cret: {", "'s3cret'"):
+        with pytest.raises(ValueError, match="no mapping in JSON") as told:
+            helm_release.read_values(wrong)
+        assert "s3cret" not in str(told.value)
+
+
+def test_each_role_gives_its_values_as_one_text() -> None:
+    given = [
+        str(task["helm_release"]["values"])
+        for file in (ROOT / "roles").glob("*/tasks/*.yml")
+        for task in yaml.safe_load(file.read_text()) or ()
+        if "helm_release" in task
+    ]
+    assert len(given) == 3
+    assert [text for text in given if "| to_json" not in text] == []
 
 
 def test_the_order_of_keys_makes_no_other_values(bench: Bench) -> None:
