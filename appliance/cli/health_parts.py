@@ -9,7 +9,7 @@ from appliance.errors import Refused
 from appliance.model.health import Facts, before_change, without_echoes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from appliance.cli.connected import Connected
     from appliance.model.desired import Desired
@@ -25,17 +25,19 @@ def before_runai(
     desired: Desired, observed: Observed, found: Sequence[Finding] = ()
 ) -> tuple[Finding, ...]:
     """What a plan has to say of Run:ai before the first change, beside what preflight found."""
-    from appliance.adapters.backend_certificate import read_backend_certificate
+    from appliance.adapters.backend_certificate import open_vault, read_backend_certificate
     from appliance.adapters.control_host import resolve
 
-    told = before_change(
+    vault = open_vault(desired.site)
+    facts = Facts(
         desired,
         observed,
-        certificate=read_backend_certificate(desired.site),
         control_host=resolve([desired.site.runai_domain]),
+        certificate=read_backend_certificate(desired.site, vault),
         clock=time.time(),
+        login_known=login_known(desired.site, vault),
     )
-    return without_echoes(told, found)
+    return without_echoes(before_change(facts), found)
 
 
 def require_runai(site: Site) -> None:
@@ -53,23 +55,34 @@ def require_runai(site: Site) -> None:
 
 def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
     """One look at everything; pods last, on the nodes that are Ready."""
-    from appliance.adapters.backend_certificate import read_backend_certificate
+    from appliance.adapters.backend_certificate import open_vault, read_backend_certificate
     from appliance.adapters.control_host import resolve
     from appliance.workflows.survey import observe
 
     observed, look = observe(connected.wish.site, connected.nodes, connected.cluster)
     domain = connected.site.runai_domain
+    vault = open_vault(connected.site)
     facts = Facts(
         connected.wish,
         observed,
         control_host=resolve([domain]),
         pods=None,
-        certificate=read_backend_certificate(connected.site),
+        certificate=read_backend_certificate(connected.site, vault),
         clock=time.time(),
+        login_known=login_known(connected.site, vault),
     )
     if not with_pods:
         return facts, look
     return Facts(**{**vars(facts), "pods": _pods(connected, facts, domain)}), look
+
+
+def login_known(site: Site, vault: Mapping[str, str] | None) -> bool | None:
+    """Whether the vault holds the backend's password; None where it is closed, or not there."""
+    from appliance.model.health.login import PASSWORD_NAME
+
+    if vault is None or not site.vault_file.is_file():
+        return None
+    return bool(vault.get(PASSWORD_NAME, "").strip())
 
 
 def _pods(connected: Connected, facts: Facts, domain: str) -> PodView | None:

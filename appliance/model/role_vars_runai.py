@@ -100,6 +100,8 @@ def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
     wanted = desired.site.settings.runai
     if wanted is None or found.cluster is None:
         return {}
+    # Nobody logs in where a person brings the values, so there may be no password.
+    otherwise = " | default('')" if wanted.cluster_values_file else ""
     return {
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
@@ -107,7 +109,7 @@ def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_cluster_chart": found.cluster.path,
         "runai_cluster_username": wanted.admin_user,
-        "runai_cluster_password": "{{ vault_runai_admin_password }}",
+        "runai_cluster_password": f"{{{{ vault_runai_admin_password{otherwise} }}}}",
         "runai_cluster_values": dict(wanted.cluster_values),
         "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

@@ -40,8 +40,8 @@ options:
   chart: {description: The packed chart on this node, type: path, required: true}
   values:
     description:
-      - Values beside the chart's own, as one JSON text (C(to_json)). Of a dictionary each value would
-        be a secret by itself, so that words like C(docker) and C(1) were masked in what is told.
+      - Values beside the chart's own, as one JSON text (C(to_json)). Of a dictionary each value
+        would be a secret by itself, and words like C(docker) and C(1) masked in what is told.
     type: json
   values_files:
     description: Files of values on this node, which come before C(values), so that those win.

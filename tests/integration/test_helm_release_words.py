@@ -12,7 +12,7 @@ PLAYBOOKS = Path(__file__).parents[2] / "playbooks"
 VALUES = {
     "runtime": "docker",
     "names": ["runai", "gpu-operator", 1],
-    "deep": {"word": "s3cret-word"},
+    "deep": ["s3cret-word"],
 }
 
 

@@ -41,6 +41,8 @@ class Facts:
         pods: what pods on every node saw.
         certificate: the backend's, when the site names one.
         clock: the control host's clock, UTC epoch seconds.
+        login_known: whether the vault holds the password of the backend's first user; None where
+            the vault is closed.
     """
 
     desired: Desired
@@ -49,6 +51,7 @@ class Facts:
     pods: PodView | None = None
     certificate: BackendCertificate | None = None
     clock: float | None = None
+    login_known: bool | None = None
 
     @property
     def site(self) -> Site:

@@ -126,4 +126,5 @@ def facts(case: dict[str, Any]) -> Facts:
         pods=_pods(case),
         certificate=_certificate(case),
         clock=NOW,
+        login_known=case.get("login_known", True),
     )

@@ -48,6 +48,11 @@ def test_secrets_are_references_to_the_vault() -> None:
     assert "PRIVATE KEY" not in json.dumps(found)
 
 
+def test_a_password_may_be_absent_only_where_nobody_logs_in() -> None:
+    found = told("2.7.1", cluster_values_file="/media/runai.yaml")["runai_cluster_password"]
+    assert found == "{{ vault_runai_admin_password | default('') }}"
+
+
 def test_without_a_certificate_the_sites_authority_signs_one() -> None:
     found = told("2.7.1")
     assert found["runai_backend_certificate"] == ""
