@@ -264,6 +264,15 @@ def _missing_files(directory: Path, draft: Draft) -> Iterator[SiteFault]:
             "put the organisation's CA certificate there, or write null for a CA of the site's own",
         )
 
+    runai = draft.value.runai if draft.value else None
+    values = runai.cluster_values_file if runai else None
+    if values is not None and not _path(directory, values).is_file():
+        yield draft.fault(
+            ("runai", "cluster_values_file"),
+            f"there is no file {_path(directory, values)}",
+            "put the file there that the backend's page gave, or write null to ask the backend",
+        )
+
 
 def _key_warnings(directory: Path, draft: Draft) -> Iterator[SiteFault]:
     key = draft.value.ssh.private_key if draft.value else None
@@ -287,4 +296,9 @@ def _resolved(site: Site) -> Site:
         update["certificates"] = settings.certificates.model_copy(update={"organisation_ca": path})
     if settings.bundle_signers is not None:
         update["bundle_signers"] = str(_path(site.directory, settings.bundle_signers))
+    if settings.runai is not None:
+        names = ("certificate", "cluster_values_file")
+        given = {name: getattr(settings.runai, name) for name in names}
+        paths = {name: str(_path(site.directory, text)) for name, text in given.items() if text}
+        update["runai"] = settings.runai.model_copy(update=paths)
     return replace(site, settings=settings.model_copy(update=update)) if update else site
