@@ -93,6 +93,7 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
             name for name, roles in inventory_roles(site).items() if "system" in roles
         ],
         "runai_backend_values": dict(wanted.values),
+        "runai_backend_secret_values": "{{ vault_runai_values | default({}, true) }}",
     }
 
 
@@ -111,5 +112,6 @@ def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_cluster_username": wanted.admin_user,
         "runai_cluster_password": f"{{{{ vault_runai_admin_password{otherwise} }}}}",
         "runai_cluster_values": dict(wanted.cluster_values),
+        "runai_cluster_secret_values": "{{ vault_runai_cluster_values | default({}, true) }}",
         "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

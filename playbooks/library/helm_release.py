@@ -43,6 +43,11 @@ options:
       - Values beside the chart's own, as one JSON text (C(to_json)). Of a dictionary each value
         would be a secret by itself, and words like C(docker) and C(1) masked in what is told.
     type: json
+  secret_values:
+    description:
+      - Values of the vault, as one JSON text, merged over C(values). Each text of eight characters
+        and more among them is masked in what is told.
+    type: json
   values_files:
     description: Files of values on this node, which come before C(values), so that those win.
     type: list
@@ -74,6 +79,7 @@ removed: {description: Revisions that a helm which died had left, type: list, re
 """
 
 FOLDER = "/var/lib/appliance/helm"
+SHORTEST = 8
 
 
 def file_sha256(path):
@@ -152,10 +158,33 @@ def arguments(want, values_path, chart_sha256):
     return argv + (["--wait"] if want["wait"] else [])
 
 
+def merged(base, more):
+    """Merge deeply; lists and plain values of ``more`` replace those of ``base``."""
+    found = dict(base)
+    for key, value in more.items():
+        both = isinstance(found.get(key), dict) and isinstance(value, dict)
+        found[key] = merged(found[key], value) if both else value
+    return found
+
+
+def texts_in(value):
+    """Return the texts in values that are long enough to be masked without masking words."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return {text for inner in value for text in texts_in(inner)}
+    return {value} if isinstance(value, str) and len(value) >= SHORTEST else set()
+
+
+def all_values(want):
+    """Return the values as helm gets them: the site's, and the vault's over them."""
+    return merged(want["values"], want["secret_values"])
+
+
 def values_digest(want):
     """Return the digest of all values: those given, and the files before them."""
     files = [file_sha256(path) for path in want["values_files"]]
-    return digest_of_values([*files, want["values"]] if files else want["values"])
+    return digest_of_values([*files, all_values(want)] if files else all_values(want))
 
 
 def clear_of_the_dead(job, releases, want):
@@ -172,7 +201,7 @@ def clear_of_the_dead(job, releases, want):
 
 def upgrade(job, want, digests):
     """Run helm; raise JobError with its words when it fails."""
-    path = write_values(want["name"], want["values"], digests["values"])
+    path = write_values(want["name"], all_values(want), digests["values"])
     try:
         argv = arguments(want, path, digests["chart"])
         result, _ = job.run(argv, {"HELM_NO_PLUGINS": "1"}, "/", want["timeout_seconds"] + 60)
@@ -209,6 +238,7 @@ def main():
             namespace={"type": "str", "required": True},
             chart={"type": "path", "required": True},
             values={"type": "json", "no_log": True},
+            secret_values={"type": "json", "no_log": True},
             values_files={"type": "list", "elements": "path", "default": []},
             create_namespace={"type": "bool", "default": True},
             wait={"type": "bool", "default": False},
@@ -219,11 +249,13 @@ def main():
     )
     kubectl = Kubectl.of(module)
     try:
-        want = dict(module.params, values=read_values(module.params["values"]))
+        given = {key: read_values(module.params[key]) for key in ("values", "secret_values")}
     except ValueError as error:
         module.fail_json(msg="release %s: %s" % (module.params["name"], error))
+    want = dict(module.params, **given)
     if module.check_mode and not (kubectl.is_possible() and Path(want["chart"]).exists()):
         module.exit_json(changed=True, reason="no cluster or chart yet", revision=0, removed=[])
+    module.no_log_values.update(texts_in(want["secret_values"]))
     releases = Releases(kubectl, want["namespace"], want["name"])
     try:
         job = NodeJob("helm-" + want["name"], module.run_command, python=sys.executable)

@@ -132,6 +132,7 @@ class Bench:
         self.want: dict[str, Any] = {
             "name": "web", "namespace": "there", "chart": str(folder / "web.tgz"),
             "values": {"b": 1, "a": {"password": "s3cret"}}, "values_files": [],
+            "secret_values": {},
             "create_namespace": True, "wait": False, "timeout_seconds": 60,
             "helm": "/usr/local/bin/helm",
             "kubeconfig": "/etc/kubernetes/admin.conf",
@@ -250,6 +251,34 @@ def test_a_release_of_an_earlier_version_gets_its_note_without_helm(bench: Bench
     assert notes(bench)[SITE_VALUES_ANNOTATION] == values_digest(bench.want["values"])
     assert len(bench.job.commands) == 1
     assert bench.go() == ("", [])
+
+
+def test_the_vaults_values_win_and_are_no_part_of_the_note(bench: Bench) -> None:
+    bench.want["values"] = {"a": {"user": "ada", "names": ["x"]}, "b": 1}
+    bench.want["secret_values"] = {"a": {"password": "s3cret", "names": ["y"]}, "c": {"d": 2}}
+    bench.go()
+    wanted = {"a": {"user": "ada", "names": ["y"], "password": "s3cret"}, "b": 1, "c": {"d": 2}}
+    assert bench.job.values == [wanted]
+    assert notes(bench)[SITE_VALUES_ANNOTATION] == values_digest(bench.want["values"])
+    assert bench.go() == ("", [])
+    bench.want["secret_values"] = {"a": {"password": "an0ther"}}
+    assert bench.go()[0] == "it was made from another values"
+
+
+def test_a_value_that_moves_to_the_vault_needs_no_helm(bench: Bench) -> None:
+    bench.go()
+    bench.want["values"] = {"b": 1}
+    bench.want["secret_values"] = {"a": {"password": "s3cret"}}
+    assert bench.go()[0] == "which of its values are the site's was not noted"
+    assert len(bench.job.commands) == 1
+
+
+def test_secrets_are_masked_and_words_are_not() -> None:
+    values = {
+        "initTenant": {"admin": "long-enough", "users": [{"name": "ada"}, "l0nger-one"]},
+        "n": 1,
+    }
+    assert helm_release.texts_in(values) == {"long-enough", "l0nger-one"}
 
 
 def test_an_object_that_is_gone_is_brought_back(bench: Bench) -> None:

@@ -48,6 +48,13 @@ def test_secrets_are_references_to_the_vault() -> None:
     assert "PRIVATE KEY" not in json.dumps(found)
 
 
+def test_values_of_the_vault_are_references_too() -> None:
+    found = told("2.7.1")
+    backend, part = found["runai_backend_secret_values"], found["runai_cluster_secret_values"]
+    assert backend == "{{ vault_runai_values | default({}, true) }}"
+    assert part == "{{ vault_runai_cluster_values | default({}, true) }}"
+
+
 def test_a_password_may_be_absent_only_where_nobody_logs_in() -> None:
     found = told("2.7.1", cluster_values_file="/media/runai.yaml")["runai_cluster_password"]
     assert found == "{{ vault_runai_admin_password | default('') }}"
