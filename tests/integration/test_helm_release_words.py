@@ -14,6 +14,7 @@ VALUES = {
     "names": ["runai", "gpu-operator", 1],
     "deep": ["s3cret-word"],
 }
+SECRETS = {"initTenant": {"admin": "an0ther-word", "name": "docker"}}
 
 
 def test_values_mask_no_words_of_the_message_and_are_not_told(tmp_path: Path) -> None:
@@ -21,15 +22,16 @@ def test_values_mask_no_words_of_the_message_and_are_not_told(tmp_path: Path) ->
         "hosts": "localhost",
         "connection": "local",
         "gather_facts": False,
-        "vars": {"given": VALUES, "ansible_python_interpreter": sys.executable},
+        "vars": {"given": VALUES, "kept": SECRETS, "ansible_python_interpreter": sys.executable},
         "tasks": [
             {
                 "name": "Fail",
                 "helm_release": {
                     "name": "gpu-operator",
                     "namespace": "runai",
-                    "chart": "/nowhere/docker.tgz",
+                    "chart": "/nowhere/docker-an0ther-word.tgz",
                     "values": "{{ given | to_json }}",
+                    "secret_values": "{{ kept | to_json }}",
                 },
             }
         ],
@@ -47,6 +49,6 @@ def test_values_mask_no_words_of_the_message_and_are_not_told(tmp_path: Path) ->
     said = done.stdout + done.stderr
     assert done.returncode == 2, said
     assert "release gpu-operator: [Errno 2] No such file or directory" in said
-    assert "/nowhere/docker.tgz" in said
+    assert "/nowhere/docker-********.tgz" in said, "a text of the vault is masked by itself"
     assert "s3cret-word" not in said
-    assert said.count("VALUE_SPECIFIED_IN_NO_LOG_PARAMETER") == 1, "only the text as a whole"
+    assert said.count("VALUE_SPECIFIED_IN_NO_LOG_PARAMETER") == 2, "each as a whole"

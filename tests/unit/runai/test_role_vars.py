@@ -89,6 +89,15 @@ def test_the_login_believes_that_same_authority() -> None:
     assert names["__runai_cluster_authority"] == "/etc/appliance/runai/backend-ca.crt"
 
 
+def test_the_backends_certificate_is_watched_while_the_clusters_part_is_waited_for() -> None:
+    role = CONTENT / "roles/runai_cluster"
+    tasks = yaml.safe_load((role / "tasks/main.yml").read_text())
+    (wait,) = (task["kube_ready"] for task in tasks if "kube_ready" in task)
+    assert wait["certificate"].startswith("{{ __runai_cluster_certificate if ")
+    names = yaml.safe_load((role / "vars/main.yml").read_text())
+    assert names["__runai_cluster_certificate"] == "/etc/appliance/runai/backend.crt"
+
+
 def test_system_nodes_are_those_that_the_inventory_means() -> None:
     assert told("2.7.1")["runai_backend_system_nodes"] == []
     assert told("2.7.1", system_on_control_plane=True)["runai_backend_system_nodes"] == ["cp1"]
