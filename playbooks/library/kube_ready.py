@@ -16,7 +16,8 @@ description:
     Job has completed; there must be at least one of them.
   - A thing that does not heal by waiting (an image that cannot be pulled, a claim that cannot be
     bound, a volume that cannot be mounted, a container that ends again and again, a certificate
-    that expires meanwhile) is told as what it is as soon as it has lasted C(fault_seconds), not as a timeout.
+    that expires meanwhile) is told as what it is as soon as it has lasted C(fault_seconds), not as
+    a timeout.
 options:
   namespace: {description: The namespace, type: str, required: true}
   certificate:
