@@ -20,6 +20,7 @@ from appliance.cli.health_parts import login_known
 from appliance.model.cluster import ClusterState
 from appliance.model.desired import Desired
 from appliance.model.health.facts import Facts
+from appliance.model.health.login import is_asked
 from appliance.model.observation import Fault, Look, PodView
 from appliance.model.photograph import Photograph
 from appliance.model.preflight import Finding
@@ -190,6 +191,13 @@ def test_help_says_what_it_starts_in_the_cluster(capsys: pytest.CaptureFixture[s
     said = " ".join(capsys.readouterr().out.split())
     assert "in a namespace that is deleted at the end" in said
     assert "Example: appliance health" in said
+
+
+def test_the_vault_is_opened_for_a_login_that_is_still_to_come() -> None:
+    assert is_asked(scene.facts({}))
+    assert not is_asked(scene.facts({"runai": {"cluster_values_file": "/media/runai.yaml"}}))
+    there = {"releases": {"runai/runai-cluster": "deployed"}}
+    assert not is_asked(scene.facts({"surroundings": there}))
 
 
 def test_whether_the_login_is_known_is_told_by_the_vault_alone(tmp_path: Path) -> None:

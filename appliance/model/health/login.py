@@ -11,13 +11,22 @@ from appliance.model.surroundings import CLUSTER_RELEASE
 PASSWORD_NAME = "vault_runai_admin_password"  # noqa: S105 - the name of one
 
 
+def is_asked(facts: Facts) -> bool:
+    """Whether an install would log in: nobody brought the values, and the cluster is not made."""
+    return not facts.runai.cluster_values_file and not _has_cluster(facts)
+
+
+def _has_cluster(facts: Facts) -> bool:
+    releases = facts.surroundings.releases if facts.surroundings else {}
+    return any(name.endswith(f"/{CLUSTER_RELEASE}") for name in releases)
+
+
 def login(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """The password is in the vault, unless a person brings the cluster's values."""
     user = facts.runai.admin_user
-    releases = facts.surroundings.releases if facts.surroundings else {}
     if facts.runai.cluster_values_file:
         yield Skipped("runai.cluster_values_file is given: nobody has to log in")
-    elif any(name.endswith(f"/{CLUSTER_RELEASE}") for name in releases):
+    elif _has_cluster(facts):
         yield Skipped("the cluster is in the backend already")
     elif facts.login_known is None:
         yield Skipped("the vault's password is not at hand: set ANSIBLE_VAULT_PASSWORD_FILE")
