@@ -41,8 +41,9 @@ def certificate(desired: Desired, photo: Photograph) -> Iterator[str]:
         if wanted is not None and photo.at("runai.certificate.sha256") != wanted:
             yield "the backend's certificate on it is not the one that site.yml names"
     elif runai is not None and runai.certificate is None:
+        instead = desired.override("site_certificate", "renew_days")
         left = certificate_days(photo)
-        if left is not None and left < RENEW_DAYS:
+        if left is not None and left < (instead if isinstance(instead, int) else RENEW_DAYS):
             yield f"the backend's certificate ends in {left:.0f} days"
 
 

@@ -22,9 +22,9 @@ PEM = f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(BODY).decode()}\n-----END
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-def due(seen: dict[str, Any] | None, pem: str | None = None) -> list[str]:
+def due(seen: dict[str, Any] | None, pem: str | None = None, **overrides: Any) -> list[str]:
     runai = {"certificate": "c.pem"} if pem else {}
-    wish = samples.desired(samples.site(1, 2, runai=runai))
+    wish = samples.desired(samples.site(1, 2, runai=runai, role_overrides=overrides))
     document = samples.converged(wish.site.vendor_node, wish)
     document["runai"] = {"certificate": seen}
     return list(
@@ -46,6 +46,12 @@ def test_one_of_the_sites_ca_is_made_anew_before_it_ends() -> None:
         "the backend's certificate ends in 10 days"
     ]
     assert due(None) == []
+
+
+def test_it_is_due_when_the_role_would_make_another_and_no_sooner() -> None:
+    seen = {"not_after": "2023-11-24T22:13:20Z"}
+    assert due(seen, site_certificate={"site_certificate_renew_days": 5}) == []
+    assert due(seen, site_certificate={"site_certificate_renew_days": 11}) != []
 
 
 def test_the_role_then_makes_another() -> None:
