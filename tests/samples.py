@@ -18,9 +18,11 @@ from appliance.model.cluster import (
     Volume,
 )
 from appliance.model.desired import Desired
+from appliance.model.gpu import values_digest
 from appliance.model.inventory_roles import inventory_roles
 from appliance.model.node_roles import LABELS, RolesView
 from appliance.model.photograph import Photograph
+from appliance.model.postconditions_runai import site_values
 from appliance.model.shared_storage import export_of
 from appliance.model.site import Node, Site, SiteSettings
 from tests import samples_gpu
@@ -250,7 +252,14 @@ def _vendor(wish: Desired) -> dict[str, Any]:
     names = {"runai-backend": "runai-backend", "runai": "runai-cluster"}
     return {
         "releases": tuple(
-            HelmRelease(space, name, "deployed", chart_sha256="c" * 64, values_sha256="d" * 64)
+            HelmRelease(
+                space,
+                name,
+                "deployed",
+                chart_sha256="c" * 64,
+                values_sha256="d" * 64,
+                site_values_sha256=values_digest(site_values(wish)[name]),
+            )
             for space, name in names.items()
         ),
         "vendor_pods": (

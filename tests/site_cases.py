@@ -23,6 +23,7 @@ KNOWN = KnownContent(
     releases={"k8s-1.23.5-r1": frozenset({"ubuntu-20.04", "debian-12"})},
     hardware=frozenset(hardware_names(ROOT / "hardware")),
     roles={
+        "api_oidc": frozenset({"api_oidc_more_flags"}),
         "docker_engine": frozenset({"docker_engine_settings", "docker_engine_packages"}),
         "flannel": frozenset(),
     },

@@ -22,13 +22,19 @@ SITE_CA: Final = "vault_site_ca_certificate"
 _LONGEST: Final = 10
 
 
-def read_backend_certificate(site: Site) -> BackendCertificate | None:
-    """What the file that the site names shows; None when the site names none."""
+def read_backend_certificate(
+    site: Site, vault: Mapping[str, str] | None
+) -> BackendCertificate | None:
+    """What the file that the site names shows; None when the site names none.
+
+    Args:
+        site: whose backend it is.
+        vault: the secrets, as :func:`open_vault` has them.
+    """
     runai = site.settings.runai
     if runai is None or runai.certificate is None:
         return None
     path = site.directory / Path(runai.certificate).expanduser()
-    vault = _vault(site)
     authority = _authority(site, vault)
     try:
         text = path.read_bytes()
@@ -135,7 +141,7 @@ def _key_state(certificate: x509.Certificate, key: str | None) -> KeyState:
     return "matches" if same else "other"
 
 
-def _vault(site: Site) -> Mapping[str, str] | None:
+def open_vault(site: Site) -> Mapping[str, str] | None:
     """The vault's secrets; None when its password is not at hand."""
     from appliance.adapters.vault import AnsibleVault, password_file
 

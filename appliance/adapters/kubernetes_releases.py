@@ -10,7 +10,12 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from appliance.model.cluster import CHART_ANNOTATION, VALUES_ANNOTATION, HelmRelease
+from appliance.model.cluster import (
+    CHART_ANNOTATION,
+    SITE_VALUES_ANNOTATION,
+    VALUES_ANNOTATION,
+    HelmRelease,
+)
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 Call = Callable[..., Any]
@@ -59,6 +64,7 @@ def newest(secrets: Iterable[Mapping[str, Any]]) -> tuple[HelmRelease, ...]:
             revision=int(labels["version"]),
             chart_sha256=notes.get(CHART_ANNOTATION),
             values_sha256=notes.get(VALUES_ANNOTATION),
+            site_values_sha256=notes.get(SITE_VALUES_ANNOTATION),
         )
         key = (release.namespace, release.name)
         if key not in found or found[key].revision < release.revision:

@@ -30,6 +30,21 @@ def issuer_ca(site: Site) -> str | None:
         ) from error
 
 
+def backend_certificate(site: Site) -> str | None:
+    """The PEM that the site names for the backend; None where there is none to read.
+
+    What is wrong with the file is told by the check of the certificate.
+    """
+    runai = site.settings.runai
+    if runai is None or runai.certificate is None:
+        return None
+    try:
+        path = site.directory / Path(runai.certificate).expanduser()
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
 def write_new(path: Path, text: str, *, mode: int = 0o600) -> None:
     """Write a file that must not be there yet.
 

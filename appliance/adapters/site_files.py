@@ -89,7 +89,7 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
     known = known or known_content()
     reader = _Reader(directory)
     draft = reader.draft()
-    faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader, draft)]
+    faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader)]
     faults.extend(_missing_files(directory, draft))
     faults = list(dict.fromkeys(_shown(directory, fault) for fault in faults))
     order = {document.file: index for index, document in enumerate(reader.documents)}
@@ -208,21 +208,20 @@ class _Reader:
                 self._stray(file, f"write settings into {SETTINGS} and secrets into {VAULT}")
 
 
-def _vault_faults(reader: _Reader, draft: Draft) -> Iterator[SiteFault]:
+def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
     before = len(reader.faults)
     content = reader.read(VAULT)
     if len(reader.faults) > before:
         yield reader.faults[-1]
         return
     if content is None:
-        brings = draft.value.certificates.organisation_ca if draft.value else None
-        if draft.sound(("certificates",)) and brings is None:
-            yield SiteFault(
-                VAULT,
-                1,
-                "the file is missing, and with it the site's CA",
-                "make it with: appliance site init, or name certificates.organisation_ca",
-            )
+        # An organisation's CA vouches for the backend alone; every node trusts the site's own.
+        yield SiteFault(
+            VAULT,
+            1,
+            "the file is missing, and with it the site's CA",
+            "make it with: appliance site init, or take it from a backup",
+        )
         return
     lines = content.split(b"\n")
     if not content.strip():
@@ -265,6 +264,15 @@ def _missing_files(directory: Path, draft: Draft) -> Iterator[SiteFault]:
             "put the organisation's CA certificate there, or write null for a CA of the site's own",
         )
 
+    runai = draft.value.runai if draft.value else None
+    values = runai.cluster_values_file if runai else None
+    if values is not None and not _path(directory, values).is_file():
+        yield draft.fault(
+            ("runai", "cluster_values_file"),
+            f"there is no file {_path(directory, values)}",
+            "put the file there that the backend's page gave, or write null to ask the backend",
+        )
+
 
 def _key_warnings(directory: Path, draft: Draft) -> Iterator[SiteFault]:
     key = draft.value.ssh.private_key if draft.value else None
@@ -288,4 +296,9 @@ def _resolved(site: Site) -> Site:
         update["certificates"] = settings.certificates.model_copy(update={"organisation_ca": path})
     if settings.bundle_signers is not None:
         update["bundle_signers"] = str(_path(site.directory, settings.bundle_signers))
+    if settings.runai is not None:
+        names = ("certificate", "cluster_values_file")
+        given = {name: getattr(settings.runai, name) for name in names}
+        paths = {name: str(_path(site.directory, text)) for name, text in given.items() if text}
+        update["runai"] = settings.runai.model_copy(update=paths)
     return replace(site, settings=settings.model_copy(update=update)) if update else site

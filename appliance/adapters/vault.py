@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import secrets
 import sys
@@ -108,7 +109,7 @@ class AnsibleVault:
         return self._run("encrypt", "--output", "-", "-", stdin=text)
 
     def read(self, file: Path) -> Mapping[str, str]:
-        """Open a vault file.
+        """Open a vault file; what is no text in it, as JSON.
 
         Raises:
             ConfigError: the password is not the vault's, or the file holds no mapping.
@@ -131,7 +132,7 @@ class AnsibleVault:
                 f"{file} holds no mapping of names to secrets",
                 hint=f"edit it with: ansible-vault edit {file}",
             ) from None
-        return {str(key): str(value) for key, value in data.items()}
+        return {str(key): _text(value) for key, value in data.items()}
 
     def _run(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
         # The one of this installation; another in PATH may be another version.
@@ -146,6 +147,11 @@ class AnsibleVault:
             "ANSIBLE_VAULT_ENCRYPT_IDENTITY": "",
         }
         return run(argv, stdin=stdin, env=environment, timeout=60).stdout
+
+
+def _text(value: object) -> str:
+    """A secret as text; a mapping of them as JSON, which can be read back."""
+    return json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
 from appliance.model.health import Facts, before_change, without_echoes
+from appliance.model.health.login import PASSWORD_NAME, is_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from appliance.cli.connected import Connected
     from appliance.model.desired import Desired
@@ -25,17 +27,23 @@ def before_runai(
     desired: Desired, observed: Observed, found: Sequence[Finding] = ()
 ) -> tuple[Finding, ...]:
     """What a plan has to say of Run:ai before the first change, beside what preflight found."""
-    from appliance.adapters.backend_certificate import read_backend_certificate
+    return without_echoes(before_change(_without_pods(desired, observed)), found)
+
+
+def _without_pods(desired: Desired, observed: Observed) -> Facts:
+    """What was seen, with what the control host knows; opening the vault costs a second."""
+    from appliance.adapters.backend_certificate import open_vault, read_backend_certificate
     from appliance.adapters.control_host import resolve
 
-    told = before_change(
-        desired,
-        observed,
-        certificate=read_backend_certificate(desired.site),
-        control_host=resolve([desired.site.runai_domain]),
+    seen, site = Facts(desired, observed), desired.site
+    vault = open_vault(site) if seen.runai.certificate or is_asked(seen) else None
+    return replace(
+        seen,
+        control_host=resolve([site.runai_domain]),
+        certificate=read_backend_certificate(site, vault),
         clock=time.time(),
+        login_known=login_known(site, vault),
     )
-    return without_echoes(told, found)
 
 
 def require_runai(site: Site) -> None:
@@ -53,23 +61,20 @@ def require_runai(site: Site) -> None:
 
 def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
     """One look at everything; pods last, on the nodes that are Ready."""
-    from appliance.adapters.backend_certificate import read_backend_certificate
-    from appliance.adapters.control_host import resolve
     from appliance.workflows.survey import observe
 
     observed, look = observe(connected.wish.site, connected.nodes, connected.cluster)
-    domain = connected.site.runai_domain
-    facts = Facts(
-        connected.wish,
-        observed,
-        control_host=resolve([domain]),
-        pods=None,
-        certificate=read_backend_certificate(connected.site),
-        clock=time.time(),
-    )
+    facts = _without_pods(connected.wish, observed)
     if not with_pods:
         return facts, look
-    return Facts(**{**vars(facts), "pods": _pods(connected, facts, domain)}), look
+    return replace(facts, pods=_pods(connected, facts, connected.site.runai_domain)), look
+
+
+def login_known(site: Site, vault: Mapping[str, str] | None) -> bool | None:
+    """Whether the vault holds the backend's password; None where it is closed, or not there."""
+    if vault is None or not site.vault_file.is_file():
+        return None
+    return bool(vault.get(PASSWORD_NAME, "").strip())
 
 
 def _pods(connected: Connected, facts: Facts, domain: str) -> PodView | None:

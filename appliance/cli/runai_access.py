@@ -122,7 +122,8 @@ def csr(app: Application, out: Path, site: Path, output: str, *, signed: bool) -
 
     Example: appliance runai csr --out /media/ca
     """
-    made = app.connect(site).certificate_request(out, signed=signed)
+    # Absolute, as they are to be copied into site.yml, whose paths begin at the site's directory.
+    made = app.connect(site).certificate_request(out.absolute(), signed=signed)
     if output == "json":
         print_json({kind: str(path) for kind, path in made.items()})
         return

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # Under pki, which kubeadm's manifest mounts already.
 CA_FILE: Final = "/etc/kubernetes/pki/appliance-oidc-ca.crt"
 SITE_CA_FILE: Final = "/etc/appliance/ca.crt"
+FLAG_FAMILY: Final = "oidc-"
 REALM: Final = "runai"
 CLIENTS: Final = {"local": "runai", "sso": "runai-cli-sso"}
 KUBECONFIG_USER: Final = "runai-authenticated-user"
@@ -67,7 +68,9 @@ def wanted_flags(desired: Desired) -> dict[str, str]:
         flags["oidc-username-claim"] = "email"
     more = desired.override("api_oidc", "more_flags")
     if isinstance(more, Mapping):
-        flags |= {str(key): str(value) for key, value in more.items()}
+        given = {str(key): str(value) for key, value in more.items()}
+        # The probe and the role see no other family, so one of it would be missing for ever.
+        flags |= {key: value for key, value in given.items() if key.startswith(FLAG_FAMILY)}
     return dict(sorted(flags.items()))
 
 

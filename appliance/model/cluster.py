@@ -23,6 +23,7 @@ GPU_ANNOTATION = "appliance.dev/gpus-proven"
 # What playbooks/library/helm_release.py writes on the revision that it made.
 CHART_ANNOTATION = "appliance.dev/chart-sha256"
 VALUES_ANNOTATION = "appliance.dev/values-sha256"
+SITE_VALUES_ANNOTATION = "appliance.dev/site-values-sha256"
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,8 @@ class HelmRelease:
         status: ``deployed``, ``failed``, ``pending-install``, …
         chart_sha256: of the chart that we made it from; None when we did not, or did not finish.
         values_sha256: of the values, likewise.
+        site_values_sha256: of those among them that the site's files hold; None also where an
+            earlier version made the release.
     """
 
     namespace: str
@@ -119,6 +122,7 @@ class HelmRelease:
     revision: int = 1
     chart_sha256: str | None = None
     values_sha256: str | None = None
+    site_values_sha256: str | None = None
 
 
 @dataclass(frozen=True)

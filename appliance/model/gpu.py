@@ -122,7 +122,8 @@ def absent_images(manifest: BundleManifest, driver: str) -> tuple[str, ...]:
 
 def values_digest(values: Mapping[str, Any]) -> str:
     """The sha256 of values, as ``playbooks/library/helm_release.py`` computes it."""
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    # Once through JSON, as they go there: keys that are numbers are text then, and in its order.
+    text = json.dumps(json.loads(json.dumps(values)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -123,7 +123,7 @@ STABILITY: Mapping[str, Stability] = {
     "storage.export": _volatile("an answer of this moment, of the NFS server"),
     "storage.local.free_bytes": _volatile("what is kept there grows"),
     "storage.proof.fsync_ms": _volatile("how busy the server was"),
-    "runai": _stable("which vendor bundle is unpacked, and for which registry it was prepared"),
+    "runai": _stable("which vendor bundle is unpacked, for which registry; the certificate"),
     "runai.held_bytes": _volatile("what was received of a bundle, until it is unpacked"),
     "registry": _stable("which images are in custody"),
     "registry.serving": _volatile("an answer of this moment, of the services host"),

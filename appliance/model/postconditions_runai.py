@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
+from appliance.model.access import fingerprint
+from appliance.model.backend_certificate import DAY
 from appliance.model.cluster import Cluster
+from appliance.model.gpu import values_digest
+from appliance.model.site_runai import Runai
 from appliance.model.vendor_bundle import VendorBundle
 
 if TYPE_CHECKING:
+    from appliance.model.cluster import HelmRelease
     from appliance.model.desired import Desired
+    from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
 
+# As site_certificate_renew_days, below which the role makes another.
+RENEW_DAYS = 30
 RELEASES = (("runai-backend", "runai-backend"), ("runai", "runai-cluster"))
 
 
@@ -20,11 +29,51 @@ def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The vendor's bundle is in its place, its two releases are deployed, every pod is ready."""
     yield from bundle(node, desired, observed)
     if node.name == desired.site.vendor_node.name:
-        yield from releases(observed)
+        yield from certificate(desired, observed.photographs[node.name])
+        yield from releases(desired, observed)
 
 
-def releases(observed: Observed) -> Iterator[str]:
-    """Backend and cluster part, as helm and the API tell them."""
+def certificate(desired: Desired, photo: Photograph) -> Iterator[str]:
+    """The backend's is the one that the site brings, or one of the site's CA that lasts."""
+    runai = desired.site.settings.runai
+    if desired.backend_certificate is not None:
+        wanted = fingerprint(desired.backend_certificate)
+        if wanted is not None and photo.at("runai.certificate.sha256") != wanted:
+            yield "the backend's certificate on it is not the one that site.yml names"
+    elif runai is not None and runai.certificate is None:
+        instead = desired.override("site_certificate", "renew_days")
+        left = certificate_days(photo)
+        if left is not None and left < (instead if isinstance(instead, int) else RENEW_DAYS):
+            yield f"the backend's certificate ends in {left:.0f} days"
+
+
+def certificate_days(photo: Photograph) -> float | None:
+    """How many days the backend's certificate on a node is still good for; None: not seen."""
+    end = photo.at("runai.certificate.not_after")
+    if not end or photo.epoch is None:
+        return None
+    return (datetime.fromisoformat(end).timestamp() - photo.epoch) / DAY
+
+
+def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
+    """Release -> the values for it that the site's files hold; those of the vault are not seen."""
+    wanted = desired.site.settings.runai or Runai()
+    found: dict[str, Mapping[str, Any]] = {}
+    for release, role, own in (
+        ("runai-backend", "runai_backend", wanted.values),
+        ("runai-cluster", "runai_cluster", wanted.cluster_values),
+    ):
+        instead = desired.override(role, "values")
+        found[release] = instead if isinstance(instead, Mapping) else own
+    return found
+
+
+def releases(desired: Desired, observed: Observed) -> Iterator[str]:
+    """Backend and cluster part, as helm and the API tell them.
+
+    A release without a note of the site's values, as an earlier version left it, differs, too. That
+    is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
+    """
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
@@ -33,13 +82,20 @@ def releases(observed: Observed) -> Iterator[str]:
         release = cluster.release(namespace, name)
         if release is None:
             yield f"{name} is not installed"
-        elif release.status != "deployed":
-            yield f"the release {name} is {release.status}, not deployed"
-        elif release.chart_sha256 is None:
-            yield f"the release {name} was not finished, or not made by this product"
+        else:
+            yield from _made_from(release, site_values(desired)[name])
     for pod in cluster.vendor_pods:
         if not pod.ready and pod.phase != "Succeeded":
             yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+
+
+def _made_from(release: HelmRelease, values: Mapping[str, Any]) -> Iterator[str]:
+    if release.status != "deployed":
+        yield f"the release {release.name} is {release.status}, not deployed"
+    elif release.chart_sha256 is None:
+        yield f"the release {release.name} was not finished, or not made by this product"
+    elif release.site_values_sha256 != values_digest(values):
+        yield f"the release {release.name} has other values than site.yml"
 
 
 def vendor_bundle(desired: Desired, observed: Observed) -> VendorBundle | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.groups import SYSTEM_NODES
+from appliance.model.inventory_roles import inventory_roles
 from appliance.model.postconditions_runai import vendor_bundle
 from appliance.model.runai_values import generate_values
 from appliance.model.vendor_bundle import Generation, VendorBundle
@@ -89,8 +89,11 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         ),
         "runai_backend_certificate": chain if wanted.certificate else "",
         "runai_backend_certificate_key": key,
-        "runai_backend_system_nodes": [node.name for node in site.in_group(SYSTEM_NODES)],
+        "runai_backend_system_nodes": [
+            name for name, roles in inventory_roles(site).items() if "system" in roles
+        ],
         "runai_backend_values": dict(wanted.values),
+        "runai_backend_secret_values": "{{ vault_runai_values | default({}, true) }}",
     }
 
 
@@ -98,14 +101,17 @@ def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
     wanted = desired.site.settings.runai
     if wanted is None or found.cluster is None:
         return {}
+    # Nobody logs in where a person brings the values, so there may be no password.
+    otherwise = " | default('')" if wanted.cluster_values_file else ""
     return {
-        "runai_cluster_ca_certificate": CA_CERTIFICATE,
+        "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_domain": desired.site.runai_domain,
         "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_cluster_chart": found.cluster.path,
         "runai_cluster_username": wanted.admin_user,
-        "runai_cluster_password": "{{ vault_runai_admin_password }}",
+        "runai_cluster_password": f"{{{{ vault_runai_admin_password{otherwise} }}}}",
         "runai_cluster_values": dict(wanted.cluster_values),
+        "runai_cluster_secret_values": "{{ vault_runai_cluster_values | default({}, true) }}",
         "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

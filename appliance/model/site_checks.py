@@ -15,6 +15,7 @@ from appliance.model.groups import (
     SERVICES,
     refused_overlaps,
 )
+from appliance.model.site_access import ACCESS_CHECKS
 from appliance.model.site_draft import Draft, KnownContent
 from appliance.model.site_faults import SiteFault, did_you_mean
 from appliance.model.site_gpu import GPU_CHECKS
@@ -194,6 +195,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     every_node_has_variables,
     role_overrides_fit,
     kubeadm_checks_are_named,
+    *ACCESS_CHECKS,
     *GPU_CHECKS,
     *STORAGE_CHECKS,
     *NETWORK_CHECKS,

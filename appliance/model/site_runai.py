@@ -1,7 +1,8 @@
 """What a site says of its GPUs and of Run:ai: optional sections of ``site.yml``.
 
 A site without a section gets none of its steps. Secrets are not here: the administrator's password
-and the key of the certificate are ``vault_runai_admin_password`` and ``vault_runai_tls_key``.
+and the key of the certificate are ``vault_runai_admin_password`` and ``vault_runai_tls_key``;
+secret values of the charts are ``vault_runai_values`` and ``vault_runai_cluster_values``.
 """
 
 from __future__ import annotations

@@ -15,6 +15,15 @@ _FILE = re.compile(r"_(file|path|dir|url|seconds|enabled)$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _VAULT = "group_vars/all/vault.yml"
+# Of Run:ai's backend: the first user's password, and the others with theirs.
+_INITIAL = ("admin", "users")
+# Free-form parts of site.yml -> the mapping of the vault that is merged over them.
+_MERGED: dict[Where, str] = {
+    ("runai", "values"): "vault_runai_values",
+    ("runai", "cluster_values"): "vault_runai_cluster_values",
+    ("role_overrides", "runai_backend", "runai_backend_values"): "vault_runai_values",
+    ("role_overrides", "runai_cluster", "runai_cluster_values"): "vault_runai_cluster_values",
+}
 
 
 def secrets_in(document: Document) -> Iterator[tuple[Where, SiteFault]]:
@@ -26,7 +35,7 @@ def _walk(document: Document, where: Where, value: Any) -> Iterator[tuple[Where,
     if isinstance(value, dict):
         for key, inner in value.items():
             here = (*where, key)
-            if _is_secret_name(key) and _is_filled(inner):
+            if _is_secret(where, key, inner):
                 yield here, _fault(document, here, f"{dotted(here)!r} looks like a secret")
             else:
                 yield from _walk(document, here, inner)
@@ -35,6 +44,12 @@ def _walk(document: Document, where: Where, value: Any) -> Iterator[tuple[Where,
             yield from _walk(document, (*where, index), inner)
     elif isinstance(value, str) and _PEM.search(value):
         yield where, _fault(document, where, f"{dotted(where)!r} holds a private key")
+
+
+def _is_secret(where: Where, key: str, value: Any) -> bool:
+    if where and where[-1] == "initTenant" and key in _INITIAL:
+        return _is_filled(value) or (key == "users" and bool(value))
+    return _is_secret_name(key) and _is_filled(value)
 
 
 def _is_secret_name(key: str) -> bool:
@@ -47,6 +62,8 @@ def _is_filled(value: Any) -> bool:
 
 
 def _fault(document: Document, where: Where, problem: str) -> SiteFault:
-    return document.fault(
-        where, f"{problem}, in a file that is not encrypted", f"move it to {_VAULT}"
-    )
+    remedy = f"move it to {_VAULT}"
+    for path, name in _MERGED.items():
+        if where[: len(path)] == path:
+            remedy += f": {name}, a mapping that is merged over these values"
+    return document.fault(where, f"{problem}, in a file that is not encrypted", remedy)

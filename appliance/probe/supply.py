@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
-from .certificates import SITE_CA
+from .certificates import SITE_CA, describe
 from .source import Source
 from .wire import https_status
 
@@ -18,6 +18,7 @@ MARKER = "/var/lib/appliance/bundle.verified"
 STORAGE = "/var/lib/docker-registry"
 CONFIGURATION = "/etc/docker/registry/config.yml"
 VENDOR = "/var/lib/appliance/runai"
+BACKEND_CERTIFICATE = "/etc/appliance/runai/backend.crt"
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 
 
@@ -58,7 +59,7 @@ def registry(source: Source) -> Dict[str, Any]:
 
 
 def vendor_bundle(source: Source) -> Dict[str, Any]:
-    """The vendor's bundle that is unpacked here, and the registry it was prepared for."""
+    """The vendor's bundle that is unpacked here, for which registry; the backend's certificate."""
     bundle: Optional[Dict[str, Any]] = None
     text = source.text(VENDOR + "/bundle.json")
     if text is not None:
@@ -68,11 +69,13 @@ def vendor_bundle(source: Source) -> Dict[str, Any]:
         except ValueError as error:
             source.note("bundle.json: %s" % error)
     path = str((bundle or {}).get("path") or "")
+    there = source.exists(BACKEND_CERTIFICATE)
     return {
         "bundle": bundle,
         "unpacked": bool(path) and source.exists("%s/%s" % (path, (bundle or {}).get("deploy"))),
         "prepared": source.word(path + "/prepared") if path else None,
         "held_bytes": _held(source),
+        "certificate": describe(source, BACKEND_CERTIFICATE) if there else None,
     }
 
 

@@ -23,6 +23,9 @@ description:
   - Does nothing when the newest revision is deployed from the same chart (by its sha256) with the
     same values (by theirs), and every object of its manifest exists. What it was made from is kept
     as annotations of the revision's own secret.
+  - The digest of C(values) alone is kept, too, for who plans and sees neither secrets nor files.
+    Where only that note is absent or another (an earlier version's release, a value that moved to
+    the secret ones), all that helm would be given is the same, so it is written and helm rests.
   - Else runs C(helm upgrade --install) as the transient unit C(appliance-helm-<name>.service), or
     attaches to the one that runs the same (see C(node_job)), so a control process that is killed
     leaves no second copy.
@@ -35,7 +38,16 @@ options:
   name: {description: Name of the release, type: str, required: true}
   namespace: {description: Namespace of the release, type: str, required: true}
   chart: {description: The packed chart on this node, type: path, required: true}
-  values: {description: Values beside the chart's own, type: dict, default: {}}
+  values:
+    description:
+      - Values beside the chart's own, as one JSON text (C(to_json)). Of a dictionary each value
+        would be a secret by itself, and words like C(docker) and C(1) masked in what is told.
+    type: json
+  secret_values:
+    description:
+      - Values of the vault, as one JSON text, merged over C(values). Each text of eight characters
+        and more among them is masked in what is told.
+    type: json
   values_files:
     description: Files of values on this node, which come before C(values), so that those win.
     type: list
@@ -57,17 +69,17 @@ EXAMPLES = r"""
     name: gpu-operator
     namespace: gpu-operator
     chart: /var/lib/appliance/charts/gpu-operator.tgz
-    values: "{{ gpu_operator_values }}"
-  no_log: true
+    values: "{{ gpu_operator_values | to_json }}"
 """
 
 RETURN = r"""
-reason: {description: Why helm ran, or empty, type: str, returned: always}
+reason: {description: Why something was done, or empty, type: str, returned: always}
 revision: {description: The newest revision now, type: int, returned: always}
 removed: {description: Revisions that a helm which died had left, type: list, returned: always}
 """
 
 FOLDER = "/var/lib/appliance/helm"
+SHORTEST = 8
 
 
 def file_sha256(path):
@@ -77,6 +89,21 @@ def file_sha256(path):
         for piece in iter(lambda: stream.read(1 << 20), b""):
             found.update(piece)
     return found.hexdigest()
+
+
+def read_values(text):
+    """Return the values of a JSON text, which may be absent; never tell what is in it.
+
+    Raises:
+        ValueError: it is no mapping.
+    """
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("its values are no mapping in JSON")
+    return found
 
 
 def why(latest, releases, digests):
@@ -131,10 +158,33 @@ def arguments(want, values_path, chart_sha256):
     return argv + (["--wait"] if want["wait"] else [])
 
 
+def merged(base, more):
+    """Merge deeply; lists and plain values of ``more`` replace those of ``base``."""
+    found = dict(base)
+    for key, value in more.items():
+        both = isinstance(found.get(key), dict) and isinstance(value, dict)
+        found[key] = merged(found[key], value) if both else value
+    return found
+
+
+def texts_in(value):
+    """Return the texts in values that are long enough to be masked without masking words."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return {text for inner in value for text in texts_in(inner)}
+    return {value} if isinstance(value, str) and len(value) >= SHORTEST else set()
+
+
+def all_values(want):
+    """Return the values as helm gets them: the site's, and the vault's over them."""
+    return merged(want["values"], want["secret_values"])
+
+
 def values_digest(want):
     """Return the digest of all values: those given, and the files before them."""
     files = [file_sha256(path) for path in want["values_files"]]
-    return digest_of_values([*files, want["values"]] if files else want["values"])
+    return digest_of_values([*files, all_values(want)] if files else all_values(want))
 
 
 def clear_of_the_dead(job, releases, want):
@@ -151,7 +201,7 @@ def clear_of_the_dead(job, releases, want):
 
 def upgrade(job, want, digests):
     """Run helm; raise JobError with its words when it fails."""
-    path = write_values(want["name"], want["values"], digests["values"])
+    path = write_values(want["name"], all_values(want), digests["values"])
     try:
         argv = arguments(want, path, digests["chart"])
         result, _ = job.run(argv, {"HELM_NO_PLUGINS": "1"}, "/", want["timeout_seconds"] + 60)
@@ -165,13 +215,17 @@ def upgrade(job, want, digests):
 def converge(want, job, releases, check_mode):
     """Return (reason, removed revisions); the reason is empty when nothing had to be done."""
     digests = {"chart": file_sha256(want["chart"]), "values": values_digest(want)}
+    notes = dict(digests, **{"site values": digest_of_values(want["values"])})
     removed = [] if check_mode else clear_of_the_dead(job, releases, want)
     reason = why(releases.latest(), releases, digests)
     if reason and not check_mode:
         if releases.latest() is not None:
             releases.bring_definitions(want["chart"])
         upgrade(job, want, digests)
-        releases.note(releases.latest(), digests)
+    elif not reason and releases.latest().digests != notes:
+        reason = "which of its values are the site's was not noted"
+    if reason and not check_mode:
+        releases.note(releases.latest(), notes)
     return reason, removed
 
 
@@ -183,7 +237,8 @@ def main():
             name={"type": "str", "required": True},
             namespace={"type": "str", "required": True},
             chart={"type": "path", "required": True},
-            values={"type": "dict", "default": {}, "no_log": True},
+            values={"type": "json", "no_log": True},
+            secret_values={"type": "json", "no_log": True},
             values_files={"type": "list", "elements": "path", "default": []},
             create_namespace={"type": "bool", "default": True},
             wait={"type": "bool", "default": False},
@@ -192,10 +247,15 @@ def main():
         ),
         supports_check_mode=True,
     )
-    want = module.params
     kubectl = Kubectl.of(module)
+    try:
+        given = {key: read_values(module.params[key]) for key in ("values", "secret_values")}
+    except ValueError as error:
+        module.fail_json(msg="release %s: %s" % (module.params["name"], error))
+    want = dict(module.params, **given)
     if module.check_mode and not (kubectl.is_possible() and Path(want["chart"]).exists()):
         module.exit_json(changed=True, reason="no cluster or chart yet", revision=0, removed=[])
+    module.no_log_values.update(texts_in(want["secret_values"]))
     releases = Releases(kubectl, want["namespace"], want["name"])
     try:
         job = NodeJob("helm-" + want["name"], module.run_command, python=sys.executable)

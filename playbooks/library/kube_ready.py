@@ -15,8 +15,9 @@ description:
   - Succeeds when every Deployment, StatefulSet and DaemonSet of the namespace is ready, and every
     Job has completed; there must be at least one of them.
   - A thing that does not heal by waiting (an image that cannot be pulled, a claim that cannot be
-    bound, a container that ends again and again, a certificate that expires meanwhile) is told as
-    what it is as soon as it has lasted C(fault_seconds), not as a timeout.
+    bound, a volume that cannot be mounted, a container that ends again and again, a certificate
+    that expires meanwhile) is told as what it is as soon as it has lasted C(fault_seconds), not as
+    a timeout.
 options:
   namespace: {description: The namespace, type: str, required: true}
   certificate:
@@ -49,6 +50,7 @@ waited_seconds: {description: How long it took, type: float, returned: success}
 """
 
 PULL = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull")
+MOUNT = ("FailedMount", "FailedAttachVolume")
 MANY_RESTARTS = 3
 WORDS = 300
 
@@ -110,6 +112,33 @@ def pod_faults(pods):
     return found
 
 
+def when(event):
+    """Return when an event was seen last; the newer API writes another field."""
+    return event.get("lastTimestamp") or event.get("eventTime") or ""
+
+
+def mount_faults(pods, events):
+    """Return one sentence for each pod that waits for a volume, by the newest event about it.
+
+    An older one may be over: the pod then pulls its image, which is an event, too.
+    """
+    found = []
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if pod.get("status", {}).get("phase") != "Pending":
+            continue
+        about = [
+            event
+            for event in events
+            if event["involvedObject"].get("kind") == "Pod"
+            and event["involvedObject"].get("name") == name
+        ]
+        last = max(about, key=when, default={})
+        if last.get("reason") in MOUNT:
+            found.append("pod %s cannot mount: %s" % (name, last.get("message", "")[:WORDS]))
+    return found
+
+
 def claim_faults(claims, events):
     """Return one sentence for each claim that is not bound, with the latest event about it."""
     found = []
@@ -124,7 +153,7 @@ def claim_faults(claims, events):
             if event["involvedObject"].get("kind") == "PersistentVolumeClaim"
             and event["involvedObject"].get("name") == name
         ]
-        about.sort(key=lambda event: event.get("lastTimestamp") or "")
+        about.sort(key=when)
         why = about[-1]["message"] if about else "no volume fits it"
         found.append("claim %s is %s, not bound: %s" % (name, phase, why[:WORDS]))
     return found
@@ -159,9 +188,10 @@ class Namespace:
 
     def faults(self):
         """Return what waiting does not heal."""
-        claims = claim_faults(self._list("persistentvolumeclaims"), self._list("events"))
-        pods = pod_faults(self._list("pods"))
-        return claims + [text + self._last_words(pod, name) for text, pod, name in pods]
+        events, pods = self._list("events"), self._list("pods")
+        claims = claim_faults(self._list("persistentvolumeclaims"), events)
+        told = [text + self._last_words(pod, name) for text, pod, name in pod_faults(pods)]
+        return claims + mount_faults(pods, events) + told
 
     def _last_words(self, pod, container):
         if container is None:

@@ -17,7 +17,13 @@ from ansible.module_utils.appliance_kubectl import KubectlError
 
 CHART_ANNOTATION = "appliance.dev/chart-sha256"
 VALUES_ANNOTATION = "appliance.dev/values-sha256"
-ANNOTATIONS = {"chart": CHART_ANNOTATION, "values": VALUES_ANNOTATION}
+# Of the site's own values alone, so that a plan can compare them without any secret.
+SITE_VALUES_ANNOTATION = "appliance.dev/site-values-sha256"
+ANNOTATIONS = {
+    "chart": CHART_ANNOTATION,
+    "values": VALUES_ANNOTATION,
+    "site values": SITE_VALUES_ANNOTATION,
+}
 
 
 def digest_of_values(values):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +16,16 @@ from appliance.adapters.ssh import SshNodes
 from appliance.cli import exits
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
+from appliance.cli.health_parts import login_known
 from appliance.model.cluster import ClusterState
 from appliance.model.desired import Desired
 from appliance.model.health.facts import Facts
+from appliance.model.health.login import is_asked
 from appliance.model.observation import Fault, Look, PodView
 from appliance.model.photograph import Photograph
 from appliance.model.preflight import Finding
 from appliance.model.site import Node, Site
+from tests import samples
 from tests.unit.health import scene
 
 HEALTH = ["health", "--site", "/nowhere/rack"]
@@ -187,3 +191,20 @@ def test_help_says_what_it_starts_in_the_cluster(capsys: pytest.CaptureFixture[s
     said = " ".join(capsys.readouterr().out.split())
     assert "in a namespace that is deleted at the end" in said
     assert "Example: appliance health" in said
+
+
+def test_the_vault_is_opened_for_a_login_that_is_still_to_come() -> None:
+    assert is_asked(scene.facts({}))
+    assert not is_asked(scene.facts({"runai": {"cluster_values_file": "/media/runai.yaml"}}))
+    there = {"releases": {"runai/runai-cluster": "deployed"}}
+    assert not is_asked(scene.facts({"surroundings": there}))
+
+
+def test_whether_the_login_is_known_is_told_by_the_vault_alone(tmp_path: Path) -> None:
+    site = dataclasses.replace(samples.site(runai={}), directory=tmp_path)
+    assert login_known(site, {}) is None, "there is no vault"
+    site.vault_file.parent.mkdir(parents=True)
+    site.vault_file.write_text("")
+    assert login_known(site, None) is None, "it is closed"
+    assert login_known(site, {"vault_runai_admin_password": " "}) is False
+    assert login_known(site, {"vault_runai_admin_password": "Abcd!234"}) is True

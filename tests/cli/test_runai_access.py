@@ -51,6 +51,16 @@ def test_csr_makes_a_private_key_and_a_request(site: Path, tmp_path: Path, capsy
     assert "PRIVATE KEY" not in shown.out + shown.err
 
 
+def test_csr_names_its_files_so_that_they_can_be_copied_into_the_site(
+    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["runai", "csr", "--site", str(site), "--out", "out"]) == 0
+    shown = [Path(line) for line in capsys.readouterr().out.split()]
+    assert [path.suffix for path in shown] == [".key", ".csr"]
+    assert {path.parent for path in shown} == {tmp_path / "out"}
+
+
 def test_csr_is_signed_by_the_sites_ca(signing_site: Path, tmp_path: Path, capsys: Capture) -> None:
     words = ["runai", "csr", "--site", str(signing_site), "--out", str(tmp_path / "out"), "--sign"]
     assert run([*words, "-o", "json"]) == 0

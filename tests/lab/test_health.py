@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.adapters.vault import KEPT, AnsibleVault
 from tests.commands import appliance
 from tests.lab import faults
 from tests.lab.cluster import KUBECTL
@@ -46,6 +47,9 @@ def wishful(installed_lab: LabSite, tmp_path: Path) -> LabSite:
     (copy.directory / "hosts.yml").write_text(yaml.safe_dump(hosts))
     settings = copy.directory / "group_vars" / "all" / "site.yml"
     settings.write_text(settings.read_text() + RUNAI.format(server=copy.address("cp1")))
+    vault, kept = AnsibleVault(copy.directory / KEPT), settings.with_name("vault.yml")
+    secrets = {**vault.read(kept), "vault_runai_admin_password": "Abcd!234"}
+    kept.write_text(vault.encrypt(yaml.safe_dump(secrets)))
     return copy
 
 

@@ -10,16 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from appliance.model.health import cluster, names, nodes
+from appliance.model.health import cluster, login, names, nodes
 from appliance.model.health.facts import Check, Facts, Result, Skipped, State
 from appliance.model.preflight.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from appliance.model.backend_certificate import BackendCertificate
-    from appliance.model.desired import Desired
-    from appliance.model.postconditions import Observed
+    from collections.abc import Iterable
 
 __all__ = ["CHECKS", "Facts", "Result", "before_change", "health", "without_echoes"]
 
@@ -39,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     Check("ca_trust", "every node trusts the site's CA", nodes.ca_trust),
     Check("kubernetes_certificates", "the cluster's own last", nodes.kubernetes_certificates),
     Check("certificate", "clients will believe the backend", names.certificate, True),
+    Check("login", "somebody can log in to the backend", login.login, True),
     Check("dns_control_host", "the name resolves here", names.dns_control_host, True),
     Check("dns_nodes", "the name resolves on every node", names.dns_nodes, True),
     Check("dns_pods", "the name resolves in a pod", names.dns_pods),
@@ -67,29 +64,14 @@ def _run(check: Check, facts: Facts) -> Result:
     return Result(check, state, "; ".join(seen), tuple(findings))
 
 
-def before_change(
-    desired: Desired,
-    observed: Observed,
-    *,
-    certificate: BackendCertificate | None = None,
-    control_host: Mapping[str, tuple[str, ...]] | None = None,
-    clock: float | None = None,
-) -> tuple[Finding, ...]:
-    """What a plan of a site with ``runai:`` has to say before the first change.
+def before_change(facts: Facts) -> tuple[Finding, ...]:
+    """What a plan of a site with ``runai:`` has to say before the first change; no pod was started.
 
     Errors forbid step ``runai`` and nothing else. Once the backend is there they are warnings: it
     must be healed all the same.
-
-    Args:
-        desired: site, release and bundle.
-        observed: photographs and the cluster's state.
-        certificate: the one that the site names, if it names one.
-        control_host: name -> its addresses, as the control host resolves it; None: not asked.
-        clock: the control host's clock, UTC epoch seconds.
     """
-    if desired.site.settings.runai is None:
+    if facts.site.settings.runai is None:
         return ()
-    facts = Facts(desired, observed, control_host, None, certificate, clock)
     return tuple(
         replace(finding, step=STEP, severity="warning" if facts.has_backend else finding.severity)
         for check in CHECKS

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from appliance.model import groups
 from appliance.model.cluster import Cluster
+from appliance.model.postconditions_runai import vendor_bundle
 from appliance.model.preflight.finding import Finding
 from appliance.model.runai_versions import Version, version_of_bundle
 from appliance.model.site_runai import Runai
+from appliance.model.vendor_bundle import version_line
 
 if TYPE_CHECKING:
     from appliance.model.backend_certificate import BackendCertificate
@@ -41,6 +43,8 @@ class Facts:
         pods: what pods on every node saw.
         certificate: the backend's, when the site names one.
         clock: the control host's clock, UTC epoch seconds.
+        login_known: whether the vault holds the password of the backend's first user; None where
+            the vault is closed.
     """
 
     desired: Desired
@@ -49,6 +53,7 @@ class Facts:
     pods: PodView | None = None
     certificate: BackendCertificate | None = None
     clock: float | None = None
+    login_known: bool | None = None
 
     @property
     def site(self) -> Site:
@@ -84,8 +89,12 @@ class Facts:
 
     @property
     def vendor_version(self) -> Version | None:
-        """The version that the vendor bundle's name tells."""
-        return version_of_bundle(self.bundle_name) if self.bundle_name else None
+        """The version of what is inside the vendor bundle; while nobody read it, its name's."""
+        if self.bundle_name is None:
+            return None
+        found = vendor_bundle(self.desired, self.observed)
+        inside = version_line(found.version) if found else None
+        return inside or version_of_bundle(self.bundle_name)
 
     @property
     def backend_addresses(self) -> tuple[str, ...]:

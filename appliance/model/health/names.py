@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from appliance.model.backend_certificate import certificate_faults
 from appliance.model.health.facts import Facts, Skipped
+from appliance.model.postconditions_runai import RENEW_DAYS, certificate_days
 from appliance.model.preflight.finding import Finding, Severity
 
 CONTROL_HOST, EVERY_NODE = "control host", "every node"
@@ -15,13 +16,35 @@ def certificate(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """Its chain, its names, its key and its time."""
     found = facts.certificate
     if found is None or facts.clock is None:
-        yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
+        yield from _of_the_site(facts)
         return
     domain, days = facts.site.runai_domain, facts.runai.certificate_minimum_days
     for fault in certificate_faults(found, domain, facts.clock, days):
         yield Finding(CONTROL_HOST, "certificate", *fault)
     if not found.unreadable:
         yield f"for {', '.join(found.names) or 'no name'}, signed by {found.links[-1].issuer}"
+
+
+def _of_the_site(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """The one by the site's own CA, on the node that holds it."""
+    node = facts.site.vendor_node
+    photo = facts.observed.photographs.get(node.name)
+    left = certificate_days(photo) if photo else None
+    if left is None:
+        yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
+    elif left < RENEW_DAYS:
+        yield Finding(
+            node.name,
+            "certificate",
+            "warning" if left > 0 else "error",
+            f"the backend's certificate, which ends in {left:.0f} days"
+            if left > 0
+            else f"the backend's certificate, which ended {-left:.0f} days ago",
+            f"at least {RENEW_DAYS} days",
+            "appliance install: its step runai makes another",
+        )
+    else:
+        yield f"by the site's CA, for {left:.0f} days more"
 
 
 def dns_control_host(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -11,8 +11,10 @@ from appliance.model.gpu import refusal_of, refused_operators
 from appliance.model.health.facts import Facts, Skipped
 from appliance.model.preflight.finding import Finding
 from appliance.model.preflight.naming import ANSWER_SECONDS
+from appliance.model.site import Node
 
 SYSTEM_LABEL = "node-role.kubernetes.io/runai-system"
+MASTER_TAINT = "node-role.kubernetes.io/master"
 SPREAD_ERROR_SECONDS = 60.0
 SPREAD_WARNING_SECONDS = 1.0
 CERTIFICATES_WARNING_DAYS = 60
@@ -58,14 +60,7 @@ def system_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
         )
     for node in found:
         if node.name in control_plane and facts.runai.system_on_control_plane:
-            yield Finding(
-                node.name,
-                "system_nodes",
-                "warning",
-                "a control-plane node as a system node",
-                "a worker: port 443 and the load of Run:ai's own pods are the API server's rivals",
-                "nothing to do: runai.system_on_control_plane in site.yml says so",
-            )
+            yield _on_a_master(facts, node)
         elif groups.GPU_WORKERS in node.groups:
             yield Finding(
                 node.name,
@@ -76,6 +71,24 @@ def system_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
                 "nothing to do on an appliance of two servers",
             )
     yield ", ".join(node.name for node in found)
+
+
+def _on_a_master(facts: Facts, node: Node) -> Finding:
+    """Asked for knowingly; kubeadm's taint keeps Run:ai's pods away all the same."""
+    member = facts.cluster.nodes.get(node.name) if facts.cluster else None
+    free = member is not None and not any(t.startswith(MASTER_TAINT) for t in member.taints)
+    return Finding(
+        node.name,
+        "system_nodes",
+        "warning",
+        "a control-plane node as a system node"
+        + ("" if free else ", and the taint of kubeadm, which Run:ai's own pods do not tolerate"),
+        "a worker: port 443 and the load of Run:ai's own pods are the API server's rivals",
+        "nothing to do: runai.system_on_control_plane in site.yml says so"
+        if free
+        else f"give the pods a toleration of {MASTER_TAINT} in runai.values, or, once the node is "
+        f"a member: kubectl taint nodes {node.name} {MASTER_TAINT}:NoSchedule-",
+    )
 
 
 def gpu_operator(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -35,6 +35,15 @@ def vendor_bundle(subject: Subject) -> Iterator[Finding]:
             f"a whole bundle of Run:ai {supported_range(desired.release.versions.kubernetes)}",
             f"appliance runai inspect {desired.vendor_bundle_file}",
         )
+    if not found.contents.images:
+        registry = subject.site.settings.registry
+        yield subject.warning(
+            "vendor_bundle",
+            f"{found.contents.file_name}: no docker-archive inside, so nobody can tell beforehand "
+            "what its script pushes, nor prove that it is in the registry",
+            "docker-archives of the images, as in the bundles of Run:ai's air-gapped installs",
+            f"after the install compare with the vendor's list: curl https://{registry}/v2/_catalog",
+        )
 
 
 def vendor_bundle_space(subject: Subject) -> Iterator[Finding]:

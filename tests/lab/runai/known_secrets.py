@@ -71,7 +71,21 @@ def _vault(lab: LabSite, _: Seen) -> Iterator[Secret]:
     vault = AnsibleVault(lab.directory / KEPT)
     for name, value in vault.read(lab.directory / "group_vars/all/vault.yml").items():
         if "BEGIN CERTIFICATE" not in value:
-            yield Secret(name, value)
+            yield from flat(name, value)
+
+
+def flat(name: str, value: str) -> Iterator[Secret]:
+    """A secret, or those of a mapping (as JSON), as far as they are long enough to search for."""
+    if not value.startswith(("{", "[")):
+        yield Secret(name, value)
+        return
+    parts = json.loads(value)
+    for key, part in parts.items() if isinstance(parts, dict) else enumerate(parts):
+        here = f"{name}.{key}"
+        if isinstance(part, dict | list):
+            yield from flat(here, json.dumps(part))
+        elif len(str(part)) >= SHORTEST:
+            yield Secret(here, str(part))
 
 
 def _kept_here(lab: LabSite, _: Seen) -> Iterator[Secret]:

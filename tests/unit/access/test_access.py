@@ -66,8 +66,10 @@ def test_sso_has_another_client_and_knows_users_by_their_mail() -> None:
 
 
 def test_a_sites_exceptions_are_flags_like_any_other() -> None:
-    more = {"api_oidc": {"api_oidc_more_flags": {"oidc-groups-claim": "groups"}}}
-    assert access.wanted_flags(_wish(role_overrides=more))["oidc-groups-claim"] == "groups"
+    more = {"api_oidc": {"api_oidc_more_flags": {"oidc-groups-claim": "groups", "v": "4"}}}
+    found = access.wanted_flags(_wish(role_overrides=more))
+    assert found["oidc-groups-claim"] == "groups"
+    assert "v" not in found, "another family is none of the role's"
 
 
 def test_access_that_holds_everywhere_needs_nothing() -> None:

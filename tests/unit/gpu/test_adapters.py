@@ -8,7 +8,12 @@ from typing import Any
 from appliance.adapters.gpu_proof import judged, lister
 from appliance.adapters.kubernetes_gpu import operator_of, state_of, whole_gpus
 from appliance.adapters.kubernetes_releases import newest
-from appliance.model.cluster import CHART_ANNOTATION, VALUES_ANNOTATION, GpuOperator
+from appliance.model.cluster import (
+    CHART_ANNOTATION,
+    SITE_VALUES_ANNOTATION,
+    VALUES_ANNOTATION,
+    GpuOperator,
+)
 
 UUID = "GPU-818033ed-a1f2-53af-bae8-f91ef4a28db"
 
@@ -37,7 +42,7 @@ def lines(count: int) -> str:
 
 
 def test_the_newest_revision_of_each_release_counts() -> None:
-    notes = {CHART_ANNOTATION: "c", VALUES_ANNOTATION: "v"}
+    notes = {CHART_ANNOTATION: "c", VALUES_ANNOTATION: "v", SITE_VALUES_ANNOTATION: "s"}
     found = newest(
         [
             secret("web", 10, "deployed", annotations=notes),
@@ -50,6 +55,7 @@ def test_the_newest_revision_of_each_release_counts() -> None:
         ("web", 10, "deployed", "c", "v"),
         ("db", 1, "pending-install", None, None),
     ]
+    assert [release.site_values_sha256 for release in found] == ["s", None]
 
 
 def test_the_operators_word_may_be_missing() -> None:

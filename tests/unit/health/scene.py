@@ -15,6 +15,7 @@ from appliance.model.postconditions import Observed
 from appliance.model.site import Node
 from appliance.model.surroundings import Owned, Surroundings
 from tests import samples
+from tests.vendor_bundles import judged
 
 NOW = 1_800_000_000.0
 DOMAIN = "runai.rack.test"
@@ -37,7 +38,9 @@ def desired(case: dict[str, Any]) -> Desired:
     site = samples.site(1, 2, **settings)
     groups = GROUPS | case.get("groups", {})
     nodes = tuple(dataclasses.replace(n, groups=frozenset(groups[n.name])) for n in site.nodes)
-    return samples.desired(dataclasses.replace(site, nodes=nodes))
+    wish = samples.desired(dataclasses.replace(site, nodes=nodes))
+    inside = judged(case["inside"]) if "inside" in case else None
+    return dataclasses.replace(wish, vendor_bundle=inside)
 
 
 def _document(node: Node, wish: Desired, changes: dict[str, Any]) -> dict[str, Any]:
@@ -126,4 +129,5 @@ def facts(case: dict[str, Any]) -> Facts:
         pods=_pods(case),
         certificate=_certificate(case),
         clock=NOW,
+        login_known=case.get("login_known", True),
     )

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from appliance.model.cluster import NoCluster
-from appliance.model.health import before_change, without_echoes
+from appliance.model.health import Facts, before_change, without_echoes
 from appliance.model.plan import Plan
 from appliance.model.planner import plan
 from appliance.model.postconditions import Observed
@@ -16,14 +16,7 @@ from tests.unit.health import scene
 
 
 def _findings(**case: Any) -> tuple[Finding, ...]:
-    facts = scene.facts(case)
-    return before_change(
-        facts.desired,
-        facts.observed,
-        certificate=facts.certificate,
-        control_host=facts.control_host,
-        clock=facts.clock,
-    )
+    return before_change(dataclasses.replace(scene.facts(case), pods=None))
 
 
 def _errors(**case: Any) -> set[str]:
@@ -44,6 +37,7 @@ def test_what_the_issue_names_is_refused_before_any_change() -> None:
     assert _errors(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}) == {"system_nodes"}
     assert _errors(see={"w1": {"clock/epoch": scene.NOW + 90}}) == {"clock_spread"}
     assert _errors(certificate={"trusted": False}) == {"certificate"}
+    assert _errors(login_known=False) == {"login"}
     assert _errors(runai={"vendor_bundle": "runai-2.17.1.tar"}) == {"cluster_version"}
     operator = {"namespace": "gpu-operator", "version": "1.11.1"}
     assert _errors(gpu_operators=[operator]) == {"gpu_operator"}
@@ -83,7 +77,7 @@ def test_an_installed_backend_can_be_healed_all_the_same() -> None:
 
 def test_a_site_without_runai_hears_nothing() -> None:
     wish = samples.desired()
-    assert before_change(wish, Observed({}, NoCluster())) == ()
+    assert before_change(Facts(wish, Observed({}, NoCluster()))) == ()
 
 
 def test_an_error_forbids_its_step_alone() -> None:

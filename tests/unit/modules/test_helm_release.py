@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from appliance.model.cluster import SITE_VALUES_ANNOTATION
+from appliance.model.gpu import values_digest
 from tests.unit.modules.loading import load
 
 helm_release = load("helm_release")
+ROOT = Path(__file__).parents[3]
 MANIFEST = "kind: Deployment\n---\nkind: Service\n"
 OBJECTS = ["deployment.apps/web", "service/web"]
 
@@ -106,7 +110,7 @@ class FakeJob:
         self, argv: list[str], _environment: object, _directory: str, _seconds: int
     ) -> tuple[dict[str, Any], bool]:
         self.commands.append(argv)
-        (path,) = [Path(w.partition("=")[2]) for w in argv if w.startswith("--values=")]
+        path = [Path(w.partition("=")[2]) for w in argv if w.startswith("--values=")][-1]
         self.values.append(json.loads(path.read_text()))
         self.modes.append(path.stat().st_mode & 0o777)
         if self.rc == 0:
@@ -128,6 +132,7 @@ class Bench:
         self.want: dict[str, Any] = {
             "name": "web", "namespace": "there", "chart": str(folder / "web.tgz"),
             "values": {"b": 1, "a": {"password": "s3cret"}}, "values_files": [],
+            "secret_values": {},
             "create_namespace": True, "wait": False, "timeout_seconds": 60,
             "helm": "/usr/local/bin/helm",
             "kubeconfig": "/etc/kubernetes/admin.conf",
@@ -196,10 +201,84 @@ def test_other_values_or_another_chart_are_an_upgrade_with_the_charts_definition
     assert bench.go()[0] == ""
 
 
+def test_values_come_as_one_text(bench: Bench) -> None:
+    assert helm_release.read_values(json.dumps(bench.want["values"])) == bench.want["values"]
+    assert helm_release.read_values(None) == {}
+    for wrong in ("[1]", "s3cret: {", "'s3cret'"):
+        with pytest.raises(ValueError, match="no mapping in JSON") as told:
+            helm_release.read_values(wrong)
+        assert "s3cret" not in str(told.value)
+
+
+def test_each_role_gives_its_values_as_one_text() -> None:
+    given = [
+        str(task["helm_release"]["values"])
+        for file in (ROOT / "roles").glob("*/tasks/*.yml")
+        for task in yaml.safe_load(file.read_text()) or ()
+        if "helm_release" in task
+    ]
+    assert len(given) == 3
+    assert [text for text in given if "| to_json" not in text] == []
+
+
 def test_the_order_of_keys_makes_no_other_values(bench: Bench) -> None:
     bench.go()
     bench.want["values"] = {"a": {"password": "s3cret"}, "b": 1}
     assert bench.go() == ("", [])
+
+
+def notes(bench: Bench) -> dict[str, str]:
+    found: dict[str, str] = bench.cluster.secrets[-1]["metadata"]["annotations"]
+    return found
+
+
+def test_the_sites_own_values_are_noted_beside_all_of_them(bench: Bench, tmp_path: Path) -> None:
+    written = tmp_path / "values.yaml"
+    written.write_text("c: 1\n")
+    bench.want["values_files"] = [str(written)]
+    bench.go()
+    own = values_digest(bench.want["values"])
+    assert notes(bench)[SITE_VALUES_ANNOTATION] == own
+    assert notes(bench)["appliance.dev/values-sha256"] != own
+
+
+def test_a_release_of_an_earlier_version_gets_its_note_without_helm(bench: Bench) -> None:
+    bench.go()
+    del notes(bench)[SITE_VALUES_ANNOTATION]
+    assert bench.go(check_mode=True)[0]
+    assert SITE_VALUES_ANNOTATION not in notes(bench)
+    assert bench.go()[0] == "which of its values are the site's was not noted"
+    assert notes(bench)[SITE_VALUES_ANNOTATION] == values_digest(bench.want["values"])
+    assert len(bench.job.commands) == 1
+    assert bench.go() == ("", [])
+
+
+def test_the_vaults_values_win_and_are_no_part_of_the_note(bench: Bench) -> None:
+    bench.want["values"] = {"a": {"user": "ada", "names": ["x"]}, "b": 1}
+    bench.want["secret_values"] = {"a": {"password": "s3cret", "names": ["y"]}, "c": {"d": 2}}
+    bench.go()
+    wanted = {"a": {"user": "ada", "names": ["y"], "password": "s3cret"}, "b": 1, "c": {"d": 2}}
+    assert bench.job.values == [wanted]
+    assert notes(bench)[SITE_VALUES_ANNOTATION] == values_digest(bench.want["values"])
+    assert bench.go() == ("", [])
+    bench.want["secret_values"] = {"a": {"password": "an0ther"}}
+    assert bench.go()[0] == "it was made from another values"
+
+
+def test_a_value_that_moves_to_the_vault_needs_no_helm(bench: Bench) -> None:
+    bench.go()
+    bench.want["values"] = {"b": 1}
+    bench.want["secret_values"] = {"a": {"password": "s3cret"}}
+    assert bench.go()[0] == "which of its values are the site's was not noted"
+    assert len(bench.job.commands) == 1
+
+
+def test_secrets_are_masked_and_words_are_not() -> None:
+    values = {
+        "initTenant": {"admin": "long-enough", "users": [{"name": "ada"}, "l0nger-one"]},
+        "n": 1,
+    }
+    assert helm_release.texts_in(values) == {"long-enough", "l0nger-one"}
 
 
 def test_an_object_that_is_gone_is_brought_back(bench: Bench) -> None:

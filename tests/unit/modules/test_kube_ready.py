@@ -139,6 +139,54 @@ def test_a_claim_is_told_with_its_latest_event() -> None:
     ]
 
 
+def event(reason: str, second: int, message: str = "", **about: str) -> Objects:
+    return {
+        "involvedObject": {"kind": "Pod", "name": "web-1", **about},
+        "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
+        "reason": reason,
+        "message": message,
+    }
+
+
+REFUSED = "mount.nfs: access denied by server while mounting 198.18.7.1:/export"
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        (
+            [event("FailedMount", 9, REFUSED), event("FailedMount", 2, "MountVolume: timed out")],
+            [f"pod web-1 cannot mount: {REFUSED}"],
+        ),
+        ([event("FailedMount", 2, REFUSED), event("Pulling", 9)], []),
+        ([event("FailedMount", 2, REFUSED, name="web-2")], []),
+        ([event("FailedMount", 2, REFUSED, kind="Node")], []),
+        ([], []),
+    ],
+)
+def test_a_volume_that_cannot_be_mounted(events: list[Objects], told: list[str]) -> None:
+    assert kube_ready.mount_faults([waiting("ContainerCreating")], events) == told
+    assert kube_ready.mount_faults([pod(phase="Running")], events) == []
+
+
+def test_a_volume_that_cannot_be_mounted_is_no_timeout() -> None:
+    answers = {
+        "events": [event("FailedMount", 9, REFUSED)],
+        "pods": [waiting("ContainerCreating")],
+        "deployments,statefulsets,daemonsets,jobs": [deployment(ready=0)],
+    }
+
+    class Kubectl:
+        def get(self, kind: str, _namespace: str) -> Objects:
+            return {"items": answers.get(kind, [])}
+
+    clock = Clock()
+    namespace = kube_ready.Namespace(Kubectl(), "runai-backend")
+    ready, faults = kube_ready.wait(namespace, never, 900, 60, clock)
+    assert (ready, faults) == ([], [f"pod web-1 cannot mount: {REFUSED}"])
+    assert clock.now - 1_700_000_000.0 < 70
+
+
 def test_a_fault_must_last_before_it_is_believed() -> None:
     clock = Clock()
     began = clock.now

@@ -81,6 +81,14 @@ def test_a_service_certificate_is_described_and_belongs_to_its_key(root: Path) -
     ]
 
 
+def test_the_backends_certificate_is_told_with_the_vendors_bundle(root: Path) -> None:
+    certificate, pem, _ = _pair("runai.rack", dns="runai.rack", ip="198.18.0.3")
+    _write(root, {"/etc/appliance/runai/backend.crt": pem})
+    found = recorded.look(root, None)["runai"]["certificate"]
+    assert found["not_after"] == "2027-01-05T10:00:00Z"
+    assert found["sha256"] == certificate.fingerprint(hashes.SHA256()).hex()
+
+
 def test_a_key_of_another_certificate_is_noticed(root: Path) -> None:
     _, pem, _ = _pair("a")
     _, _, key = _pair("b")

@@ -22,6 +22,7 @@ def look(tmp_path: Path, files: dict[str, str]) -> dict[str, Any]:
 def test_a_node_without_any(tmp_path: Path) -> None:
     assert look(tmp_path, {}) == {
         "bundle": None, "unpacked": False, "prepared": None, "held_bytes": 0,
+        "certificate": None,
     }  # fmt: skip
 
 
@@ -33,6 +34,7 @@ def test_one_that_is_unpacked_and_prepared(tmp_path: Path) -> None:
     }
     assert look(tmp_path, files) == {
         "bundle": RECORD, "unpacked": True, "prepared": "registry.test:5000", "held_bytes": 0,
+        "certificate": None,
     }  # fmt: skip
 
 

@@ -6,11 +6,18 @@ import dataclasses
 import json
 from typing import Any
 
+import yaml
+
+from appliance.adapters.content import find_content_root
 from appliance.model.desired import Desired
+from appliance.model.gpu import values_digest
 from appliance.model.postconditions import Observed
+from appliance.model.postconditions_runai import site_values
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from tests import samples
 from tests.vendor_bundles import judged
+
+CONTENT = find_content_root()
 
 
 def told(version: str, **runai: Any) -> dict[str, Any]:
@@ -41,10 +48,71 @@ def test_secrets_are_references_to_the_vault() -> None:
     assert "PRIVATE KEY" not in json.dumps(found)
 
 
+def test_values_of_the_vault_are_references_too() -> None:
+    found = told("2.7.1")
+    backend, part = found["runai_backend_secret_values"], found["runai_cluster_secret_values"]
+    assert backend == "{{ vault_runai_values | default({}, true) }}"
+    assert part == "{{ vault_runai_cluster_values | default({}, true) }}"
+
+
+def test_a_password_may_be_absent_only_where_nobody_logs_in() -> None:
+    found = told("2.7.1", cluster_values_file="/media/runai.yaml")["runai_cluster_password"]
+    assert found == "{{ vault_runai_admin_password | default('') }}"
+
+
 def test_without_a_certificate_the_sites_authority_signs_one() -> None:
     found = told("2.7.1")
     assert found["runai_backend_certificate"] == ""
     assert found["runai_backend_certificate_key"] == ""
+
+
+def test_the_cluster_trusts_whoever_signed_the_backends_certificate() -> None:
+    assert told("2.7.1")["runai_cluster_ca_certificate"] == "{{ vault_site_ca_certificate }}"
+    wish = dataclasses.replace(wished("2.7.1", certificate="/c.crt"), issuer_ca="PEM of a CA")
+    found = runai_vars(wish, Observed({}, samples.cluster(wish)))
+    assert found["runai_cluster_ca_certificate"] == "PEM of a CA"
+
+
+def test_the_login_believes_that_same_authority() -> None:
+    role = CONTENT / "roles/runai_cluster"
+    tasks = yaml.safe_load((role / "tasks/main.yml").read_text())
+    names = yaml.safe_load((role / "vars/main.yml").read_text())
+    entry = next(
+        file
+        for task in tasks
+        for file in task.get("text_files", {}).get("files", ())
+        if file["content"] == "{{ runai_cluster_ca_certificate }}"
+    )
+    asked = yaml.safe_load((role / "tasks/ask.yml").read_text())[0]["block"]
+    login = next(task["runai_cluster_values"] for task in asked if "runai_cluster_values" in task)
+    assert login["authority"] == entry["path"] == "{{ __runai_cluster_authority }}"
+    assert names["__runai_cluster_authority"] == "/etc/appliance/runai/backend-ca.crt"
+
+
+def test_the_backends_certificate_is_watched_while_the_clusters_part_is_waited_for() -> None:
+    role = CONTENT / "roles/runai_cluster"
+    tasks = yaml.safe_load((role / "tasks/main.yml").read_text())
+    (wait,) = (task["kube_ready"] for task in tasks if "kube_ready" in task)
+    assert wait["certificate"].startswith("{{ __runai_cluster_certificate if ")
+    names = yaml.safe_load((role / "vars/main.yml").read_text())
+    assert names["__runai_cluster_certificate"] == "/etc/appliance/runai/backend.crt"
+
+
+def test_system_nodes_are_those_that_the_inventory_means() -> None:
+    assert told("2.7.1")["runai_backend_system_nodes"] == []
+    assert told("2.7.1", system_on_control_plane=True)["runai_backend_system_nodes"] == ["cp1"]
+
+
+def test_an_exception_for_a_role_takes_the_place_of_the_sites_values() -> None:
+    given = {"runai_backend": {"runai_backend_values": {"a": 1}}}
+    runai = {"values": {"b": 2}, "cluster_values": {"c": 3}}
+    wish = samples.desired(samples.site(1, 2, runai=runai, role_overrides=given))
+    assert site_values(wish) == {"runai-backend": {"a": 1}, "runai-cluster": {"c": 3}}
+
+
+def test_keys_that_are_numbers_are_compared_as_the_text_that_ansible_makes_of_them() -> None:
+    numbered: dict[Any, str] = {2: "a", 10: "b"}
+    assert values_digest(numbered) == values_digest({"10": "b", "2": "a"})
 
 
 def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:

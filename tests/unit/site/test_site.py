@@ -82,13 +82,18 @@ def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
     text = text.replace(
         "# certificates: {organisation_ca: null}", "certificates: {organisation_ca: ca.crt}"
     )
+    (tmp_path / "values.yaml").write_text("", encoding="utf-8")
     text = text.replace("# bundle_signers: null", "bundle_signers: allowed_signers")
+    text += "runai: {certificate: ../runai.pem, cluster_values_file: ../values.yaml}\n"
     path.write_text(text, encoding="utf-8")
     monkeypatch.chdir(directory)
     site = load_site(Path(), known=KNOWN)
     assert site.settings.ssh.private_key == str(directory / ".appliance/ssh/id_ed25519")
     assert site.settings.certificates.organisation_ca == str(directory / "ca.crt")
     assert site.settings.bundle_signers == str(directory / "allowed_signers")
+    assert site.settings.runai is not None
+    assert site.settings.runai.certificate == str(tmp_path / "runai.pem")
+    assert site.settings.runai.cluster_values_file == str(tmp_path / "values.yaml")
 
 
 def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The vault opens with its password, from wherever it comes, and leaves no plain text behind."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -39,6 +40,13 @@ def test_what_is_sealed_can_be_read_with_the_same_password_alone(tmp_path: Path)
     with pytest.raises(ConfigError, match="holds no mapping") as refused:
         vault.read(file)
     assert "canary" not in f"{refused.value} {refused.value.details} {refused.value.__cause__}"
+
+
+def test_a_mapping_of_secrets_can_be_read_back(tmp_path: Path) -> None:
+    vault = AnsibleVault(new_password(tmp_path))
+    file = tmp_path / "vault.yml"
+    file.write_text(vault.encrypt("vault_runai_values: {initTenant: {admin: it's}}\n"))
+    assert json.loads(vault.read(file)["vault_runai_values"]) == {"initTenant": {"admin": "it's"}}
 
 
 def test_the_examples_vault_opens_with_its_documented_password_and_holds_no_key(
