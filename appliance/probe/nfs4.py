@@ -170,6 +170,8 @@ def _connect(server: str, port: int, seconds: float) -> socket.socket:
     for own in range(1023, 999, -1):
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         connection.settimeout(seconds)
+        # A port that another connection left a minute ago will do.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             connection.bind(("", own))
         except PermissionError:

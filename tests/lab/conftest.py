@@ -42,7 +42,14 @@ STORY = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files of the story in its order, after whatever does not belong to it."""
-    items.sort(key=lambda item: STORY.index(name) if (name := item.path.stem) in STORY else -1)
+    here = Path(__file__).parent
+    items.sort(
+        key=lambda item: (
+            STORY.index(item.path.stem)
+            if item.path.parent == here and item.path.stem in STORY
+            else -1
+        )
+    )
 
 
 @dataclass(frozen=True)
