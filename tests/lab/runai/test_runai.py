@@ -190,7 +190,6 @@ def test_a_gang_that_does_not_fit_whole_does_not_start_in_part(runai_lab: LabSit
 
 
 # Slow until both were seen to pass in a whole run: they search with what test_secrets.py brought.
-@pytest.mark.slow
 @pytest.mark.parametrize("place", ["state directory", "process lists", "cluster", "nodes"])
 def test_no_secret_of_the_install_is_told(
     runai_lab: LabSite, watch: ProcessWatch, commands: Commands, place: str
@@ -199,7 +198,6 @@ def test_no_secret_of_the_install_is_told(
     assert PLACES[place](world, secrets_of(runai_lab, watch.seen)) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["an event of a run", "a process here", "a process of w1", "the journal of w1", "a log of cp1"],

@@ -50,6 +50,7 @@ class Documents(BaseHTTPRequestHandler):
 
 def main() -> None:
     """Serve, once the folder can be written."""
+    os.umask(0o077)  # as PostgreSQL keeps its files
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
         (FOLDER / ".written").write_text("STANDIN\n")
