@@ -7,7 +7,7 @@ from typing import Final
 
 # They belong to this machine, or to this moment, and not to what was asked.
 FLAGS: Final = frozenset({"--yes", "-y"})
-VALUED: Final = frozenset({"--site", "-s", "--output", "-o"})
+VALUED: Final = frozenset({"--site", "-s", "--output", "-o", "--bundle", "-b"})
 
 
 def typed(command: str, argv: Sequence[str]) -> tuple[str, ...]:

@@ -189,7 +189,6 @@ def test_a_gang_that_does_not_fit_whole_does_not_start_in_part(runai_lab: LabSit
     kubectl(runai_lab, "delete job/large podgroup/large --wait=false")
 
 
-# Slow until both were seen to pass in a whole run: they search with what test_secrets.py brought.
 @pytest.mark.parametrize("place", ["state directory", "process lists", "cluster", "nodes"])
 def test_no_secret_of_the_install_is_told(
     runai_lab: LabSite, watch: ProcessWatch, commands: Commands, place: str
