@@ -215,6 +215,11 @@ def old_gpu_operator(site: RunaiSite) -> Iterator[None]:
     try:
         (release,) = json.loads(faults.shell(cp1, f"{helm} list {there} --output json"))
         assert (release["chart"], release["status"]) == (f"gpu-operator-{version}", "deployed")
+        # Until then the nodes still change: sandboxes are made, and images asked for in vain.
+        why = "-o jsonpath='{.items[*].status.containerStatuses[*].state.waiting.reason}'"
+        pods = f"{KUBECTL} get pods {there} {why}"
+        settled = f"! {pods} | grep -q ContainerCreating && {pods} | grep -q Image"
+        faults.wait("its pods to miss their images", cp1, settled, 90)
         yield
     finally:
         faults.shell(cp1, f"{helm} uninstall gpu-operator {there}")

@@ -148,7 +148,14 @@ def _assert_it_would_be_installed(site: RunaiSite) -> None:
     assert found["refusals"] == []
 
 
-@pytest.mark.parametrize("name", CASES)
+# Its pods ask for images that are nowhere: Docker was seen to answer late meanwhile.
+UNSTEADY = {"GPU Operator 1.11"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in UNSTEADY else ()) for name in CASES],
+)
 @pytest.mark.usefixtures("good")
 def test_an_install_is_refused_before_any_change(
     installed_lab: LabSite, name: str, tmp_path: Path
