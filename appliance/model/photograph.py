@@ -33,8 +33,9 @@ def _volatile(reason: str) -> Stability:
     return Stability(False, reason)
 
 
-# How the probe names the question that every Docker answers at once.
-DOCKER_INFO = "/run/docker.sock/info"
+# How the probe names the question that a Docker at work answers at once: one deadlocked container
+# stops it, as it stops the kubelet. /info may be slow by itself: it starts runc and docker-init.
+DOCKER_LIST = "/run/docker.sock/containers/json"
 
 # Path of a field -> its stability; "*" stands for any key or list item; the longest path wins.
 STABILITY: Mapping[str, Stability] = {
@@ -218,9 +219,13 @@ class Photograph:
 
     @property
     def docker_silence(self) -> str:
-        """Why a Docker that runs said nothing, empty when it answered (or does not run)."""
-        asked = (why for why in self.unreadable("runtime") if why.startswith(DOCKER_INFO))
-        return next((why for why in asked if why.endswith("timed out")), "")
+        """Why a Docker that runs lists no containers, empty when it did (or does not run)."""
+        return next((why for why in self.docker_late if why.startswith(DOCKER_LIST)), "")
+
+    @property
+    def docker_late(self) -> tuple[str, ...]:
+        """What a Docker that runs did not answer in time."""
+        return tuple(why for why in self.unreadable("runtime") if why.endswith("timed out"))
 
 
 def stability(path: tuple[str, ...]) -> Stability | None:

@@ -51,7 +51,7 @@ def _looked_again(site: Site, nodes: Nodes, look: Look) -> Look:
     late = {
         name
         for name, photo in look.photographs.items()
-        if photo.docker_silence or photo.at(EVIDENCE) is None
+        if photo.docker_late or photo.at(EVIDENCE) is None
     }
     if not late:
         return look

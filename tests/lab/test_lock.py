@@ -279,7 +279,7 @@ def test_another_laptop_adopts_what_was_half_finished_and_ends_it(
     done = theirs.run("site", "adopt")
     assert "half-done:  install by" in done.said
     assert f" on {here} since " in done.said
-    assert f"next:       appliance install --site {theirs.site}" in done.said
+    assert f"next:       appliance install --only host --site {theirs.site}" in done.said
     again = theirs.install()
     assert again.code == 0, again.said
     assert converged()

@@ -17,7 +17,8 @@ from tests import samples
 from tests.fakes import FakeRack
 from tests.unit.preflight import machines
 
-SILENT = {"section": "runtime", "reason": "/run/docker.sock/info: timed out"}
+SILENT = {"section": "runtime", "reason": "/run/docker.sock/containers/json?all=1: timed out"}
+SLOW = {"section": "runtime", "reason": "/run/docker.sock/info: timed out"}
 
 
 class BusyRack(FakeRack):
@@ -50,6 +51,10 @@ def hang(document: dict[str, Any]) -> None:
     document["unreadable"] = [SILENT]
 
 
+def slow(document: dict[str, Any]) -> None:
+    document["unreadable"] = [SLOW]
+
+
 def not_reached(document: dict[str, Any]) -> None:
     document["kubernetes"] = None
 
@@ -58,7 +63,7 @@ def refusals(found: Survey) -> list[str]:
     return [refusal.check for refusal in found.plan.refusals]
 
 
-@pytest.mark.parametrize("spoil", [hang, not_reached])
+@pytest.mark.parametrize("spoil", [hang, slow, not_reached])
 def test_one_late_answer_is_no_fault(spoil: Callable[[dict[str, Any]], None]) -> None:
     rack = BusyRack(spoil, late_looks=1)
     assert refusals(rack.survey()) == []
@@ -68,6 +73,12 @@ def test_one_late_answer_is_no_fault(spoil: Callable[[dict[str, Any]], None]) ->
 def test_a_docker_that_hangs_refuses_and_is_not_asked_forever() -> None:
     rack = BusyRack(hang, late_looks=100)
     assert refusals(rack.survey()) == ["docker_answers"]
+    assert len(rack.asked) == 2
+
+
+def test_a_docker_that_lists_its_containers_is_no_hung_one() -> None:
+    rack = BusyRack(slow, late_looks=100)
+    assert refusals(rack.survey()) == []
     assert len(rack.asked) == 2
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from appliance.model.preflight.software import OURS
 from tests.unit.modules.loading import load_utils
 
 packages = load_utils("appliance_packages")
@@ -146,6 +147,13 @@ def test_a_half_state_alone_is_mended_without_naming_packages() -> None:
     command = packages.job_command(planned({}), "/conf", options)
     assert command[2] == ""
     assert command[5:] == ["install", "--fix-broken"]
+
+
+@pytest.mark.parametrize("missing", [{}, {"chrony": "4.3"}])
+def test_the_preflight_knows_our_own_apt_get_by_its_words(missing: dict[str, str]) -> None:
+    options = {"start_services": True, "replaces": [], "allow_downgrade": True}
+    words = packages.job_command(planned(missing), "/conf", options)
+    assert " ".join(["apt-get", "-q", *words[5:]]).startswith(OURS)
 
 
 class Script:
