@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import click
 import pytest
@@ -41,22 +40,9 @@ NO_COMMAND = {
 }
 
 
-def _walk(
-    command: click.Command, path: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            assert found is not None, (*path, name)
-            yield from _walk(found, (*path, name))
-    else:
-        yield path, command
-
-
 @pytest.fixture(scope="module")
 def commands() -> dict[tuple[str, ...], click.Command]:
-    return dict(_walk(cli))
+    return dict(tree.walk(cli))
 
 
 def _options(command: click.Command) -> set[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -246,3 +247,17 @@ def roles() -> tuple[Role, ...]:
 
 def _yml(path: Path) -> bool:
     return path.suffix in {".yml", ".yaml"}
+
+
+def walk(
+    command: click.Command, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """(its words, itself) of every command of the command line that does something."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None, (*path, name)
+            yield from walk(found, (*path, name))
+    else:
+        yield path, command

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import ssl
 import time
+import urllib.parse
 import urllib.request
 from typing import Any
 
 import pytest
 
+from appliance.adapters.vault import KEPT, AnsibleVault
 from tests.lab.cluster import KUBECTL, busybox, kubectl
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.hiding_places import CANARIES, PLACES, World, found_in
 from tests.lab.runai.known_secrets import secrets_of
+from tests.lab.runai.researchers import LOGIN
 from tests.lab.runai.watch import ProcessWatch
 
 pytestmark = pytest.mark.lab
@@ -27,12 +30,19 @@ def domain(lab: LabSite) -> str:
     return f"runai.{lab.name}.test"
 
 
-def from_host(lab: LabSite, path: str) -> bytes:
+def from_host(
+    lab: LabSite, path: str, form: dict[str, str] | None = None, token: str = ""
+) -> bytes:
     """Ask the backend at its name, over TLS; the host is told the address, it has no DNS."""
     text = lab.shell("cp1", "cat /etc/appliance/ca.crt")
     context = ssl.create_default_context(cadata=text)
     connection = http_to(lab.address("w1"), domain(lab), context)
-    with connection.open(f"https://{domain(lab)}{path}", timeout=20) as answer:
+    request = urllib.request.Request(
+        f"https://{domain(lab)}{path}",
+        data=urllib.parse.urlencode(form).encode() if form else None,
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+    )
+    with connection.open(request, timeout=20) as answer:
         content: bytes = answer.read()
         return content
 
@@ -144,6 +154,16 @@ def test_the_login_page_answers_over_tls_by_its_name_from_a_pod(runai_lab: LabSi
     )
     agent = "-n runai exec deployment/runai-agent -- python3 -c"
     assert kubectl(runai_lab, f'{agent} "{program}"').strip() == "200"
+
+
+def test_the_backend_itself_says_that_the_cluster_is_connected(runai_lab: LabSite) -> None:
+    vault = AnsibleVault(runai_lab.directory / KEPT)
+    known = vault.read(runai_lab.directory / "group_vars/all/vault.yml")
+    form = {"grant_type": "password", "client_id": "runai", "username": LOGIN}
+    form["password"] = known["vault_runai_admin_password"]
+    said = json.loads(from_host(runai_lab, f"{REALM}/protocol/openid-connect/token", form))
+    clusters = json.loads(from_host(runai_lab, "/v1/k8s/clusters", token=said["access_token"]))
+    assert [(one["name"], one["status"]) for one in clusters] == [(runai_lab.name, "connected")]
 
 
 def test_what_carries_the_backend_was_labelled_before(runai_lab: LabSite) -> None:

@@ -35,6 +35,7 @@ EXPECTED = {
     "registry's key", "cluster CA's key", "researcher's token",
 }  # fmt: skip
 # Every command that reads or changes a site; SITE is its directory, W1 and W2 are its workers.
+# tests/contract/test_secrets_search.py holds it against the command line itself.
 COMMANDS = (
     "plan --site SITE",
     "plan --site SITE --output json",
@@ -44,6 +45,11 @@ COMMANDS = (
     "health --site SITE --stage runai",
     "site check --site SITE",
     "site show --site SITE",
+    "site adopt --site SITE",
+    "history --site SITE --output json",
+    "node passport --site SITE",
+    "node maintain W2 --site SITE --reason secrets --yes",
+    "node return W2 --site SITE --yes",
     "node role list --site SITE",
     "node role remove W1 --role gpu --site SITE --yes",
     "node role set W1 --role gpu --site SITE --yes",
@@ -122,7 +128,7 @@ def make_it_log_in(world: World) -> None:
 def run(world: World, line: str) -> None:
     """One command of the table."""
     lab = world.lab
-    meant = {"SITE": str(lab.directory), "W1": lab.node(HOST)}
+    meant = {"SITE": str(lab.directory), "W1": lab.node(HOST), "W2": lab.node("w2")}
     words = [meant.get(word, word.replace("SITE/", f"{lab.directory}/")) for word in line.split()]
     done = world.commands.run(*words)
     assert done.returncode in ((0, 5) if words[0] in LOOKING else (0,)), done.stdout + done.stderr
