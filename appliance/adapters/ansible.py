@@ -8,6 +8,7 @@ since long commands there are transient units (``node_job``).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -37,12 +38,18 @@ class AnsiblePlaybooks:
     Args:
         site_directory: the inventory directory.
         vault_password_file: opens ``vault.yml``, or None when Ansible's own settings do.
+        playbooks: where they and ``ansible.cfg`` are; ours when None.
     """
 
-    def __init__(self, site_directory: Path, vault_password_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        site_directory: Path,
+        vault_password_file: Path | None = None,
+        playbooks: Path | None = None,
+    ) -> None:
         self._site = site_directory.resolve()
         self._vault = vault_password_file
-        self._playbooks = find_content_root() / "playbooks"
+        self._playbooks = playbooks or find_content_root() / "playbooks"
 
     def play(self, play: Play, on_task: OnTask) -> None:
         """Run one playbook to its end; ``on_task(node, task, changed)`` sees its tasks.
@@ -88,6 +95,7 @@ class AnsiblePlaybooks:
         inventory = self._directory(play).parent / "inventory.json"
         words = [
             f"ANSIBLE_CONFIG={shlex.quote(str(self._playbooks / 'ansible.cfg'))}",
+            f"ANSIBLE_SSH_CONTROL_PATH_DIR={shlex.quote(self._connections())}",
             shlex.quote(_program("ansible-playbook")),
             *("-i", shlex.quote(str(self._site)), "-i", shlex.quote(str(inventory))),
             *("--limit", shlex.quote(",".join(play.limit))),
@@ -113,9 +121,20 @@ class AnsiblePlaybooks:
     def _options(self) -> str:
         return f"--vault-password-file {shlex.quote(str(self._vault))}" if self._vault else ""
 
+    def _connections(self) -> str:
+        """Where the site's open SSH connections are: racks that were imaged alike share addresses.
+
+        It is short: the path of a socket has 108 bytes at most.
+        """
+        name = hashlib.sha256(str(self._site).encode()).hexdigest()[:10]
+        return str(Path.home() / ".ansible" / "cp" / name)
+
     def _environment(self, log: Path) -> dict[str, str]:
         return {
             "ANSIBLE_CONFIG": str(self._playbooks / "ansible.cfg"),
+            # ansible-runner turns it off where it is not said: any host would do then.
+            "ANSIBLE_HOST_KEY_CHECKING": "True",
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": self._connections(),
             "ANSIBLE_LOG_PATH": str(log),
             "ANSIBLE_HOME": str(self._site / ".appliance" / "ansible"),
             "PYTHONPATH": str(find_package_parent()),

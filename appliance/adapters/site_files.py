@@ -36,6 +36,7 @@ _HARMLESS: Final = {".md", ".txt", ".rst", ".orig", ".bak", ".swp", ".crt", ".pe
 # ssh-keygen -R leaves the .old one; Ansible ignores the plain files by our ansible.cfg.
 _PLAIN: Final = {"known_hosts", "known_hosts.old", "allowed_signers"}
 _KNOWN: Final = {HOSTS, "group_vars", "host_vars", *_PLAIN}
+_PATH_FOR_SSH: Final = re.compile(r"[\w./+@-]+", re.ASCII)
 _VAULT_HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
 
 
@@ -86,6 +87,12 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
             f"there is no site at {directory}",
             hint=f"make one with: appliance site init {directory}",
         )
+    home = directory.resolve()
+    if not _PATH_FOR_SSH.fullmatch(str(home)):
+        raise ConfigError(
+            f"ssh, rsync and Ansible cannot take the path {str(home)!r} as it is",
+            hint="move the site to a path of letters, digits and . _ - + @ / alone",
+        )
     known = known or known_content()
     reader = _Reader(directory)
     draft = reader.draft()
@@ -98,7 +105,8 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
     shown = tuple(_shown(directory, fault) for fault in warnings)
     site = None
     if not faults:
-        site = _resolved(draft.finished(directory, tuple(str(fault) for fault in shown)))
+        # Plays run in folders of their own: a path from here would mean another place there.
+        site = _resolved(draft.finished(home, tuple(str(fault) for fault in shown)))
     return SiteCheck(site, tuple(reader.documents), tuple(faults), shown)
 
 

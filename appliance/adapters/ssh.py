@@ -13,16 +13,17 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.known_hosts import entry_name
 from appliance.adapters.probe_archive import probe_archive
 from appliance.errors import NodeUnreachable
+from appliance.model.jump import jump_address, jump_command
 from appliance.model.observation import Fault, Look
 from appliance.model.photograph import Photograph
 
@@ -65,8 +66,9 @@ class SshNodes:
     """
 
     def __init__(self, site: Site, probe_arguments: Sequence[str] = ()) -> None:
+        self._site = site
         self._connection = site.settings.ssh
-        self._known_hosts = site.directory / "known_hosts"
+        self._known_hosts = site.known_hosts
         self._arguments = tuple(probe_arguments)
         self._clients: dict[str, paramiko.SSHClient] = {}
         self._lock = threading.Lock()
@@ -236,7 +238,7 @@ class SshNodes:
                 timeout=CONNECT_SECONDS,
                 banner_timeout=CONNECT_SECONDS,
                 auth_timeout=CONNECT_SECONDS,
-                sock=self._through_jump_host(address),
+                sock=through_jump_host(self._site, address),
             )
         except (OSError, EOFError, paramiko.SSHException) as error:
             client.close()
@@ -245,17 +247,6 @@ class SshNodes:
         if transport is not None:
             transport.set_keepalive(15)
         return client
-
-    def _through_jump_host(self, address: str) -> paramiko.Channel | paramiko.ProxyCommand | None:
-        if not self._connection.jump_host:
-            return None
-        import paramiko
-
-        return paramiko.ProxyCommand(
-            f"ssh -o BatchMode=yes -o UserKnownHostsFile={shlex.quote(str(self._known_hosts))} "
-            f"-o StrictHostKeyChecking=yes -W {address}:{self._connection.port} "
-            f"{shlex.quote(self._connection.jump_host)}"
-        )
 
     def _translate(self, node: Node, error: Exception) -> NodeUnreachable:
         import paramiko
@@ -281,9 +272,11 @@ class SshNodes:
                 f"{where}: its host key is not in {known}",
                 hint="see and confirm the keys: appliance install --accept-host-keys",
             )
+        hint = f"is it powered on, cabled and on this network? ping {address}"
+        if way := jump_command(self._site, f"{address}:{self._connection.port}"):
+            hint = f"see what its way says by itself, and whether it is powered on: {way}"
         return NodeUnreachable(
-            f"{where}: no SSH on port {self._connection.port}: {_reason(error)}",
-            hint=f"is it powered on, cabled and on this network? ping {address}",
+            f"{where}: no SSH on port {self._connection.port}: {_reason(error)}", hint=hint
         )
 
 
@@ -320,31 +313,58 @@ def _splice(client: socket.socket, channel: paramiko.Channel) -> None:
     channel.close()
 
 
-def host_keys(
-    addresses: Mapping[str, tuple[str, int]], *, timeout: float = CONNECT_SECONDS
-) -> dict[str, paramiko.PKey | str]:
-    """Ask each node for its host key without logging in.
+def through_jump_host(site: Site, address: str) -> paramiko.ProxyCommand | None:
+    """The way to a node of a site with a jump host; None where the way is direct."""
+    command = jump_command(site, f"{address}:{site.settings.ssh.port}")
+    if not command:
+        return None
+    import paramiko
 
-    Args:
-        addresses: node name -> (address, port).
-        timeout: seconds per node.
+    return paramiko.ProxyCommand(command)
+
+
+def jump_host_key(site: Site) -> paramiko.PKey | str:
+    """The jump host's own key, or a sentence that says why there is none."""
+    address = jump_address(site)
+    if address is None:
+        return "the site has no jump host"
+    return _key_of(
+        f"{address[0]}:{address[1]}", lambda: socket.create_connection(address, CONNECT_SECONDS)
+    )
+
+
+def host_keys(site: Site, names: Collection[str]) -> dict[str, paramiko.PKey | str]:
+    """Ask nodes for their host keys without logging in to them, through the jump host if need be.
 
     Returns:
         Node name -> the key, or a sentence that says why there is none.
     """
+    port, nodes = site.settings.ssh.port, [node for node in site.nodes if node.name in names]
+
+    def ask(node: Node) -> paramiko.PKey | str:
+        def opened() -> Any:
+            way = through_jump_host(site, node.ip)
+            return way or socket.create_connection((node.ip, port), timeout=CONNECT_SECONDS)
+
+        return _key_of(f"{node.ip}:{port}", opened)
+
+    with ThreadPoolExecutor(min(len(nodes), MANY) or 1) as pool:
+        return dict(zip((node.name for node in nodes), pool.map(ask, nodes), strict=True))
+
+
+def _key_of(where: str, opened: Callable[[], Any]) -> paramiko.PKey | str:
     import paramiko
 
-    def ask(item: tuple[str, int]) -> paramiko.PKey | str:
+    try:
+        connection = opened()
         try:
-            with socket.create_connection(item, timeout=timeout) as connection:
-                transport = paramiko.Transport(connection)
-                try:
-                    transport.start_client(timeout=timeout)
-                    return transport.get_remote_server_key()
-                finally:
-                    transport.close()
-        except (OSError, EOFError, paramiko.SSHException) as error:
-            return f"no SSH on {item[0]}:{item[1]}: {error}"
-
-    with ThreadPoolExecutor(min(len(addresses), MANY) or 1) as pool:
-        return dict(zip(addresses, pool.map(ask, addresses.values()), strict=True))
+            transport = paramiko.Transport(connection)
+            try:
+                transport.start_client(timeout=CONNECT_SECONDS)
+                return transport.get_remote_server_key()
+            finally:
+                transport.close()
+        finally:
+            connection.close()
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        return f"no SSH on {where}: {error}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,18 +21,32 @@ def accept(site: Site, *, assume_yes: bool) -> None:
         NodeUnreachable: a node does not answer.
         Refused: nobody confirmed.
     """
-    from appliance.adapters.known_hosts import append, fingerprint, missing
-    from appliance.adapters.ssh import host_keys
+    from appliance.adapters.known_hosts import missing
+    from appliance.adapters.ssh import host_keys, jump_host_key
+    from appliance.model.jump import jump_address
 
+    jump = jump_address(site)
+    if jump and missing(site.known_hosts, [jump[0]], jump[1]):
+        _keep(site, {"jump host": jump}, {"jump host": jump_host_key(site)}, assume_yes=assume_yes)
     port = site.settings.ssh.port
     unknown = {
         node.name: (node.ip, port)
         for node in site.nodes
         if node.ip in missing(site.known_hosts, [n.ip for n in site.nodes], port)
     }
-    if not unknown:
-        return
-    keys = host_keys(unknown)
+    if unknown:
+        _keep(site, unknown, host_keys(site, unknown), assume_yes=assume_yes)
+
+
+def _keep(
+    site: Site,
+    addresses: Mapping[str, tuple[str, int]],
+    keys: Mapping[str, Any],
+    *,
+    assume_yes: bool,
+) -> None:
+    from appliance.adapters.known_hosts import append, fingerprint
+
     silent = [f"{name}: {key}" for name, key in keys.items() if isinstance(key, str)]
     if silent:
         raise NodeUnreachable(
@@ -39,7 +54,7 @@ def accept(site: Site, *, assume_yes: bool) -> None:
         )
     for name, key in keys.items():
         if not isinstance(key, str):
-            click.echo(f"{name} ({unknown[name][0]}): {fingerprint(key)}", err=True)
+            click.echo(f"{name} ({addresses[name][0]}): {fingerprint(key)}", err=True)
     if not assume_yes:
         if not sys.stdin.isatty():
             raise Refused("nobody is there to confirm the host keys", hint="compare, pass --yes")
@@ -47,5 +62,5 @@ def accept(site: Site, *, assume_yes: bool) -> None:
             raise Refused("the host keys were not confirmed: nothing was changed")
     append(
         site.known_hosts,
-        {unknown[name]: key for name, key in keys.items() if not isinstance(key, str)},
+        {addresses[name]: key for name, key in keys.items() if not isinstance(key, str)},
     )

@@ -28,7 +28,7 @@ def renew_host_key(connected: Connected, name: str, *, yes: bool, sworn: bool) -
     if node is None:
         return
     port = site.settings.ssh.port
-    key = host_keys({name: (node.ip, port)})[name]
+    key = host_keys(site, {name})[name]
     if not isinstance(key, str) and not holds(site.known_hosts, node.ip, port, key):
         look = connected.nodes.look(site.control_plane)
         state = connected.cluster.read(look.photographs)

@@ -6,11 +6,13 @@ The one place that knows role variables outside the roles. Secrets appear as ref
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import BundleRefused
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.jump import jump_command
 from appliance.model.role_vars_access import access_vars
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
@@ -121,8 +123,8 @@ def connection_vars(site: Site) -> Vars:
     """How Ansible reaches the nodes, as the probe does."""
     connection = site.settings.ssh
     options = [f"-o UserKnownHostsFile={site.known_hosts}", "-o StrictHostKeyChecking=yes"]
-    if connection.jump_host:
-        options.append(f"-o ProxyJump={connection.jump_host}")
+    if proxy := jump_command(site):
+        options.append(f"-o {shlex.quote(f'ProxyCommand={proxy}')}")
     found: Vars = {
         "ansible_user": connection.user,
         "ansible_port": connection.port,

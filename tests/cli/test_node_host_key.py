@@ -20,7 +20,7 @@ from tests import samples
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Addresses whose key was forgotten; the machine shows a key that is not known."""
     found: list[str] = []
-    monkeypatch.setattr(ssh, "host_keys", lambda nodes: dict.fromkeys(nodes, object()))
+    monkeypatch.setattr(ssh, "host_keys", lambda _site, names: dict.fromkeys(names, object()))
     monkeypatch.setattr(known_hosts, "holds", lambda *_: False)
     monkeypatch.setattr(known_hosts, "forget", lambda _file, ip, _port: found.append(ip))
     monkeypatch.setattr(node_host_key, "accept", lambda *_, **__: None)
