@@ -130,7 +130,7 @@ def run_job(lab: LabSite, name: str, document: str) -> list[tuple[str, str]]:
 
 def test_a_second_run_has_nothing_to_do(runai_lab: LabSite) -> None:
     # On a busy machine a probe of the agent can be late once; that is no second run's business.
-    wait_for("every step to be so", lambda: not runai_lab.status()["unmet"], 120)
+    runai_lab.settled()
     records = len(runai_lab.records())
     began = time.monotonic()
     done = runai_lab.install()
