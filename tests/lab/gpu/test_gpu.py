@@ -40,6 +40,18 @@ def pod(name: str, gpus: int, image: str, node: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
+def printed(lab: LabSite, *names: str) -> list[str]:
+    """What each of these pods printed, once each did: a pod may run before its log is there."""
+    said: list[str] = []
+
+    def all_did() -> bool:
+        said[:] = [kubectl(lab, f"logs {name}").strip() for name in names]
+        return all(said)
+
+    wait_for(f"a log of {', '.join(names)}", all_did, 60)
+    return said
+
+
 def test_every_gpu_is_offered_and_a_second_run_has_nothing_to_do(gpu_lab: LabSite) -> None:
     assert allocatable(gpu_lab) == GPUS
     gpu_lab.settled()
@@ -82,7 +94,7 @@ def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> N
         return found.split() == ["Running"] * 3
 
     wait_for("three pods", running, 90)
-    one, other = (kubectl(gpu_lab, f"logs {name}").strip() for name in ("one", "other"))
+    one, other = printed(gpu_lab, "one", "other")
     assert one.startswith("GPU 0: STANDIN")
     assert len(one.splitlines()) == len(other.splitlines()) == 1
     assert one != other
@@ -212,7 +224,7 @@ def test_two_halves_share_one_gpu_and_a_third_is_refused(gpu_lab: LabSite) -> No
         return found.split() == ["Running"] * 3
 
     wait_for("three pods on one GPU", running, 120)
-    seen = {kubectl(gpu_lab, f"logs {name}").strip() for name in names}
+    seen = set(printed(gpu_lab, *names))
     assert len(seen) == 1, seen
     refused = "apply -f - <<'END' 2>&1\n" + fractional(gpu_lab, "odd", "0.3") + "\nEND"
     assert "STANDIN: gpu-fraction 0.3 is no multiple" in kubectl(gpu_lab, refused, check=False)
