@@ -263,7 +263,7 @@ def in_the_middle(strike: Strike) -> Callable[[Command], Strike]:
         @contextmanager
         def struck(lab: LabSite, process: Process) -> Iterator[None]:
             begun = command.begun(lab)
-            wait_for("its work to begin", lambda: begun() or process.poll() is not None, 90)
+            wait_for("its work to begin", lambda: begun() or process.poll() is not None, 300)
             assert process.poll() is None, "it ended before the fault could strike"
             with strike(lab, process):
                 yield

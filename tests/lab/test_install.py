@@ -71,7 +71,7 @@ def test_ctrl_c_stops_the_play_says_so_and_leaves_nothing_behind(lab: LabSite) -
         runs = lab.directory / ".appliance" / "runs"
         wait_for("a play of step host", lambda: any(runs.glob("*/host/artifacts/*/job_events/*")))
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(120) == 130
         said.seek(0)
         assert "error: interrupted while host was running" in said.read()
     left = subprocess.run(["pgrep", "-f", f"ansible-playbook.*{lab.directory}"], check=False)
