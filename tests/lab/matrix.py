@@ -17,6 +17,7 @@ from tests.commands import appliance, succeed
 from tests.lab import faults
 from tests.lab.cluster import KUBECTL, busybox
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.frozen import frozen
 
 DONE, FAILED, REFUSED, UNREACHABLE, INTERRUPTED, KILLED = 0, 1, 3, 4, 130, -9
 SECONDS = 600
@@ -309,7 +310,7 @@ def another_operator(lab: LabSite) -> AbstractContextManager[None]:
             evicting = COMMANDS["maintain"].begun(lab)
             wait_for("the other's eviction", lambda: evicting() or process.poll() is not None)
             # Its lock of this machine is asked for first, and that has no age.
-            stack.enter_context(faults.frozen(process))
+            stack.enter_context(frozen(process))
             assert evicting()
             yield
 

@@ -25,8 +25,8 @@ import pytest
 from appliance.adapters.ansible import end_leftovers
 from appliance.model.lease import Holder
 from tests.commands import succeed
-from tests.lab import faults
 from tests.lab.conftest import bring_up, wait_for
+from tests.lab.frozen import FROZEN_SECONDS, frozen
 
 pytestmark = pytest.mark.lab
 
@@ -222,8 +222,8 @@ def test_of_two_at_once_exactly_one_proceeds(mine: Laptop, theirs: Laptop) -> No
             # Who asks when the winner has ended is told another thing, or has nothing to do.
             for winner, loser, plays in zip(both, both[::-1], playing, strict=True):
                 if plays() and not ended(loser):
-                    with faults.frozen(winner):
-                        loser.wait(faults.FROZEN_SECONDS)
+                    with frozen(winner):
+                        loser.wait(FROZEN_SECONDS)
             codes = [first.wait(300), second.wait(300)]
         finally:
             for process in both:
