@@ -95,6 +95,19 @@ class LabSite:
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
+    def settled(self, seconds: float = 120) -> dict[str, Any]:
+        """Wait until every step is so, and return that status.
+
+        What was disturbed may be reported late, and a busy node's probe may be late once.
+        """
+        found = self.status()
+        deadline = time.monotonic() + seconds
+        while found["unmet"]:
+            assert time.monotonic() < deadline, f"after {seconds:.0f} s: {found['unmet']}"
+            time.sleep(1)
+            found = self.status()
+        return found
+
     def records(self) -> list[dict[str, Any]]:
         """``appliance history`` as data."""
         done = succeed("history", "--site", str(self.directory), "--output", "json")

@@ -53,7 +53,15 @@ def ssh_answers(address: str) -> bool:
         return False
 
 
-def wait(what: str, node: str, command: str, seconds: float = 30) -> None:
+def wait_for_ssh(address: str, seconds: float = 30) -> None:
+    """Poll until sshd shows its banner: a busy machine may take longer than one look."""
+    deadline = time.monotonic() + seconds
+    while not ssh_answers(address):
+        assert time.monotonic() < deadline, f"{address}: no SSH for {seconds:.0f} s"
+        time.sleep(0.2)
+
+
+def wait(what: str, node: str, command: str, seconds: float = 120) -> None:
     """Poll a command in a node until it ends with 0."""
     deadline = time.monotonic() + seconds
     while shell(node, f"{command} >/dev/null 2>&1 && echo yes || true") != "yes":
@@ -78,7 +86,7 @@ def sshd_stopped(node: str) -> Iterator[None]:
     finally:
         shell(node, "systemctl start ssh")
         wait("sshd", node, "systemctl is-active ssh")
-    assert ssh_answers(address)
+    wait_for_ssh(address)
 
 
 @contextmanager
@@ -122,7 +130,7 @@ def pulled_cable(node: str) -> Iterator[None]:
         yield
     finally:
         shell(node, "ip link set eth0 up && systemctl restart appliance-lab-boot")
-    assert ssh_answers(address)
+    wait_for_ssh(address)
 
 
 @contextmanager
@@ -353,4 +361,4 @@ def restart(node: str) -> None:
         capture_output=True,
         timeout=180,
     )
-    wait("systemd", node, "systemctl is-system-running | grep -qE 'running|degraded'", 90)
+    wait("systemd", node, "systemctl is-system-running | grep -qE 'running|degraded'", 240)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from appliance.adapters.lease import FOLDER as LOCK
 from appliance.model.lease import EXPIRY_SECONDS, Holder
 from tests.lab.cluster import KUBECTL
-from tests.lab.faults import address_of, shell, ssh_answers, wait
+from tests.lab.faults import address_of, shell, ssh_answers, wait, wait_for_ssh
 
 TOKENS = "secret --field-selector type=bootstrap.kubernetes.io/token"
 MANIFESTS = "/etc/kubernetes/manifests"
@@ -28,7 +28,7 @@ def switch_off(node: str) -> None:
 def switch_on(node: str) -> None:
     """Somebody presses its button, and it boots."""
     subprocess.run(["podman", "start", node], check=True, capture_output=True, timeout=120)
-    wait("systemd", node, "systemctl is-system-running | grep -qE 'running|degraded'", 90)
+    wait("systemd", node, "systemctl is-system-running | grep -qE 'running|degraded'", 240)
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def power_off(node: str) -> Iterator[None]:
         yield
     finally:
         switch_on(node)
-    assert ssh_answers(address)
+    wait_for_ssh(address)
 
 
 @contextmanager

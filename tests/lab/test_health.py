@@ -113,7 +113,7 @@ def test_a_name_that_nobody_knows_is_said_of_every_node_and_pod(wishful: LabSite
     assert {f["node"] for f in pods["findings"]} == {path.stem for path in _host_vars(wishful)}
     assert "error: not ready for runai: " in done.stderr
     assert len(wishful.records()) == records
-    wait_for("the proof's namespace to be gone", lambda: _no_proof_is_left(wishful), 60)
+    wait_for("the proof's namespace to be gone", lambda: _no_proof_is_left(wishful), 180)
 
 
 def test_a_site_in_order_is_healthy_and_its_table_says_so(wishful: LabSite) -> None:

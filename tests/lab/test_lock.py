@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from appliance.adapters.ansible import end_leftovers
 from appliance.model.lease import Holder
 from tests.commands import succeed
 from tests.lab.conftest import bring_up, wait_for
+from tests.lab.frozen import FROZEN_SECONDS, frozen
 
 pytestmark = pytest.mark.lab
 
@@ -91,16 +92,19 @@ class Laptop:
         """The same, to its end."""
         return self.run(*self.install_words())
 
+    def playing(self) -> Callable[[], bool]:
+        """Whether a play of a run that begins from now on has shown an event."""
+        runs = self.site / ".appliance" / "runs"
+        before = set(runs.glob("*"))
+        return lambda: any(
+            next(run.glob("host/artifacts/*/job_events/*"), None)
+            for run in set(runs.glob("*")) - before
+        )
+
     @contextmanager
     def at_work(self) -> Iterator[subprocess.Popen[str]]:
         """The same, while it holds the site and a play runs; killed at the end, if it runs."""
-        runs = self.site / ".appliance" / "runs"
-        before = set(runs.glob("*"))
-
-        def playing() -> bool:
-            new = set(runs.glob("*")) - before
-            return any(next(run.glob("host/artifacts/*/job_events/*"), None) for run in new)
-
+        playing = self.playing()
         with tempfile.TemporaryFile("w+") as said:
             process = self.start(*self.install_words(), said=said)
             try:
@@ -114,10 +118,14 @@ class Laptop:
                 process.wait()
 
     def dies_at_work(self) -> None:
-        """SIGKILL of the command and of what it started, as when a machine loses its power."""
+        """SIGKILL of the command and of what it started, as when a machine loses its power.
+
+        What it had begun on the nodes has ended by then.
+        """
         with self.at_work() as process:
             process.send_signal(signal.SIGKILL)
         end_leftovers(self.site)
+        wait_for("the modules on the nodes to end", no_module_runs, 60)
 
     def written(self) -> int:
         """How many records lie on this laptop."""
@@ -130,10 +138,21 @@ class Laptop:
         return found
 
 
+def ended(process: subprocess.Popen[str]) -> bool:
+    """Whether a command has ended."""
+    return process.poll() is not None
+
+
 def drift() -> None:
     """The nodes' settings were lost: enough for a step to be due."""
     for node in MASTERS:
         inside(node, f"rm -f {SETTINGS}")
+
+
+def no_module_runs() -> bool:
+    """Whether nothing of a play runs on a node: a module outlives the play that was killed."""
+    find = "pgrep -f '[B]ECOME-SUCCESS' || true"
+    return not any(inside(node, find) for node in MASTERS)
 
 
 def converged() -> bool:
@@ -193,10 +212,23 @@ def theirs(mine: Laptop, tmp_path_factory: pytest.TempPathFactory) -> Laptop:
 def test_of_two_at_once_exactly_one_proceeds(mine: Laptop, theirs: Laptop) -> None:
     drift()
     before = [one.written() for one in (mine, theirs)]
+    playing = [one.playing() for one in (mine, theirs)]
     with tempfile.TemporaryFile("w+") as here, tempfile.TemporaryFile("w+") as there:
         first = mine.start(*mine.install_words(), said=here)
         second = theirs.start(*theirs.install_words(), said=there)
-        codes = [first.wait(300), second.wait(300)]
+        both = (first, second)
+        try:
+            wait_for("a play", lambda: any(x() for x in playing) or any(ended(x) for x in both))
+            # Who asks when the winner has ended is told another thing, or has nothing to do.
+            for winner, loser, plays in zip(both, both[::-1], playing, strict=True):
+                if plays() and not ended(loser):
+                    with frozen(winner):
+                        loser.wait(FROZEN_SECONDS)
+            codes = [first.wait(300), second.wait(300)]
+        finally:
+            for process in both:
+                process.kill()
+                process.wait()
         here.seek(0)
         there.seek(0)
         said = [here.read(), there.read()]
@@ -263,6 +295,7 @@ def test_ctrl_c_gives_the_lock_back(mine: Laptop) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(90) == 130
     assert holders() == 0
+    wait_for("the modules on the nodes to end", no_module_runs, 60)
 
 
 def test_another_laptop_adopts_what_was_half_finished_and_ends_it(

@@ -136,6 +136,5 @@ def test_wiped_and_rejoined_it_has_what_it_had(site: LabSite) -> None:
     assert {key: labels.get(key) for key in LABELS} == LABELS
     assert annotations == ANNOTATIONS
     assert TAINT in taints
-    status = lab.status()
-    assert (status["unmet"], status["removed"]) == ([], {})
+    assert lab.settled()["removed"] == {}
     assert appliance(*words(lab, "passport"), "--exit-code").returncode == 0

@@ -26,7 +26,7 @@ TYPE = "run.ai/type"
 @pytest.fixture(scope="module")
 def whole(installed_lab: LabSite) -> Scene:
     """Every node before anything happens to one of them."""
-    assert installed_lab.status()["unmet"] == []
+    installed_lab.settled()
     installed_lab.shell("cp1", f"{KUBECTL} label node {installed_lab.node(LOST)} {TYPE}=standin")
     return scene(installed_lab)
 
@@ -78,9 +78,8 @@ def test_the_same_command_brings_a_wiped_worker_back(installed_lab: LabSite, who
     done = lab.install("--accept-host-keys")
     print(f"rejoin: {time.monotonic() - began:.1f} s")  # noqa: T201 - a figure for the log
     assert done.returncode == 0, done.stdout + done.stderr
-    status = lab.status()
+    status = lab.settled()
     assert [node["status"] for node in status["nodes"]] == ["Ready"] * 3
-    assert status["unmet"] == []
     # What its old Node object had was written down before that went.
     labels = lab.shell("cp1", f"{KUBECTL} get node {name} --show-labels")
     assert f"{TYPE}=standin" in labels

@@ -107,7 +107,7 @@ def test_a_stream_that_was_cut_off_goes_on_where_it_was(story: Story) -> None:
 
 
 def test_runai_is_installed_as_a_whole(story: Story) -> None:
-    wait_for("every step to be so", lambda: not story.lab.status()["unmet"], 120)
+    story.lab.settled()
     (last,) = (r for r in story.lab.records()[-2:] if r["step"] == "runai")
     assert last["outcome"] == "proven"
     log = "kubectl --kubeconfig /etc/kubernetes/admin.conf -n runai logs deployment/runai-agent"
@@ -126,7 +126,7 @@ def test_the_script_goes_on_when_the_control_process_is_killed(story: Story) -> 
     done = story.lab.install()
     assert done.returncode == 0, done.stderr
     assert json.loads(story.lab.shell("cp1", f"cat {JOB}"))["run_id"] == first, "waited for, once"
-    assert story.lab.status()["unmet"] == []
+    story.lab.settled()
 
 
 def test_a_script_that_was_killed_itself_is_run_again(story: Story) -> None:

@@ -40,9 +40,21 @@ def pod(name: str, gpus: int, image: str, node: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
+def printed(lab: LabSite, *names: str) -> list[str]:
+    """What each of these pods printed, once each did: a pod may run before its log is there."""
+    said: list[str] = []
+
+    def all_did() -> bool:
+        said[:] = [kubectl(lab, f"logs {name}").strip() for name in names]
+        return all(said)
+
+    wait_for(f"a log of {', '.join(names)}", all_did, 60)
+    return said
+
+
 def test_every_gpu_is_offered_and_a_second_run_has_nothing_to_do(gpu_lab: LabSite) -> None:
     assert allocatable(gpu_lab) == GPUS
-    assert unmet(gpu_lab) == []
+    gpu_lab.settled()
     policy = json.loads(kubectl(gpu_lab, "get clusterpolicy cluster-policy -o json"))
     assert policy["status"]["state"] == "ready"
     records = len(gpu_lab.records())
@@ -82,7 +94,7 @@ def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> N
         return found.split() == ["Running"] * 3
 
     wait_for("three pods", running, 90)
-    one, other = (kubectl(gpu_lab, f"logs {name}").strip() for name in ("one", "other"))
+    one, other = printed(gpu_lab, "one", "other")
     assert one.startswith("GPU 0: STANDIN")
     assert len(one.splitlines()) == len(other.splitlines()) == 1
     assert one != other
@@ -90,7 +102,7 @@ def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> N
     waiting = json.loads(kubectl(gpu_lab, "get pod many -o json"))["status"]
     assert "Insufficient nvidia.com/gpu" in waiting["conditions"][0]["message"]
     # GPUs at work are no reason to think that they are gone.
-    assert unmet(gpu_lab) == []
+    gpu_lab.settled()
     kubectl(gpu_lab, "delete pod one other none many --wait=false")
 
 
@@ -105,7 +117,7 @@ def test_a_stack_that_is_gone_is_seen_and_brought_back(gpu_lab: LabSite) -> None
     assert done.returncode == 0, done.stderr
     assert "will run: preflight, gpu" in done.stderr
     assert f"{gpu_lab.node('w1')}: nvidia-smi -L: GPU 0: STANDIN" in done.stderr
-    assert unmet(gpu_lab) == []
+    gpu_lab.settled()
 
 
 def test_a_helm_that_died_in_the_middle_is_healed(gpu_lab: LabSite) -> None:
@@ -117,7 +129,7 @@ def test_a_helm_that_died_in_the_middle_is_healed(gpu_lab: LabSite) -> None:
     assert "the GPU Operator's release is pending-upgrade" in unmet(gpu_lab)
     done = gpu_lab.install()
     assert done.returncode == 0, done.stderr
-    assert unmet(gpu_lab) == []
+    gpu_lab.settled()
 
 
 def test_a_kubelet_that_restarts_gets_its_gpus_again(gpu_lab: LabSite) -> None:
@@ -184,7 +196,7 @@ def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
     wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
     labels = json.loads(kubectl(gpu_lab, f"get node {worker} -o json"))["metadata"]["labels"]
     assert labels["nvidia.com/gpu.deploy.operands"] == "false"
-    assert unmet(changed_site) == []
+    changed_site.settled()
     done = gpu_lab.install()
     assert done.returncode == 0, done.stderr
     assert allocatable(gpu_lab) == GPUS
@@ -212,7 +224,7 @@ def test_two_halves_share_one_gpu_and_a_third_is_refused(gpu_lab: LabSite) -> No
         return found.split() == ["Running"] * 3
 
     wait_for("three pods on one GPU", running, 120)
-    seen = {kubectl(gpu_lab, f"logs {name}").strip() for name in names}
+    seen = set(printed(gpu_lab, *names))
     assert len(seen) == 1, seen
     refused = "apply -f - <<'END' 2>&1\n" + fractional(gpu_lab, "odd", "0.3") + "\nEND"
     assert "STANDIN: gpu-fraction 0.3 is no multiple" in kubectl(gpu_lab, refused, check=False)

@@ -129,7 +129,7 @@ def loaded(gpu_lab: LabSite) -> Iterator[LabSite]:
     )
     wait_for("pods on w1", lambda: running(lab, "daemon", "w1") == 1, 120)
     wait_for("pods on w1", lambda: running(lab, "web", "w1") >= 1, 120)
-    wait_for("the bare pod", lambda: item(lab, "pod alone")["status"]["phase"] == "Running", 60)
+    wait_for("the bare pod", lambda: item(lab, "pod alone")["status"]["phase"] == "Running", 180)
     yield lab
     if marks(lab) != IN_SERVICE:
         # A test that failed half-way must not fail those after it.
@@ -168,7 +168,7 @@ def test_out_powered_off_refused_with_fewer_parts_and_back(loaded: LabSite) -> N
     print(done.stdout.splitlines()[0], f"; in all {time.monotonic() - began:.1f} s")  # noqa: T201
     assert marks(lab) == OUT
     assert not faults.ssh_answers(lab.address("w1"))
-    wait_for("two copies elsewhere", lambda: running(lab, "web", "w2") == 2, 60)
+    wait_for("two copies elsewhere", lambda: running(lab, "web", "w2") == 2, 180)
     assert kubectl(lab, "get pod alone", check=False) == ""
 
     again = order(lab, "maintain")
@@ -181,7 +181,7 @@ def test_out_powered_off_refused_with_fewer_parts_and_back(loaded: LabSite) -> N
     assert installed.returncode == 0, installed.stderr
     assert marks(lab) == OUT
 
-    wait_for("power off", lambda: _state(lab) == "exited", 60)
+    wait_for("power off", lambda: _state(lab) == "exited", 180)
     _power_on(lab)
     _one_part_less(lab)
     refused = order(lab, "return")
@@ -219,7 +219,7 @@ def test_a_budget_that_never_allows_leaves_the_node_as_it_was(loaded: LabSite) -
 
 def test_a_pod_that_ignores_sigterm_ends_after_its_grace(loaded: LabSite) -> None:
     apply(loaded, bare(loaded, "stubborn", "trap : TERM; while :; do sleep 1; done"))
-    wait_for("the pod", lambda: item(loaded, "pod stubborn")["status"]["phase"] == "Running", 60)
+    wait_for("the pod", lambda: item(loaded, "pod stubborn")["status"]["phase"] == "Running", 180)
     done = order(loaded, "maintain", "--mode", "cordon")
     assert done.returncode == 0, done.stderr
     assert marks(loaded) == (True, False, "out of service")
@@ -306,7 +306,7 @@ def test_after_a_kill_the_next_run_leaves_nothing_by_mistake(
         # A pod that takes its grace keeps the eviction open long enough to be met.
         apply(lab, bare(lab, "stubborn", "trap : TERM; while :; do sleep 1; done"))
         ready = lambda: item(lab, "pod stubborn")["status"]["phase"] == "Running"  # noqa: E731
-        wait_for("the pod", ready, 60)
+        wait_for("the pod", ready, 180)
     _killed_at(lab, verb, phase)
     done = order(lab, then)
     assert done.returncode == 0, done.stderr
@@ -329,7 +329,7 @@ def test_a_lost_node_is_named_in_one_run_and_marked_without_its_help(loaded: Lab
     apply(lab, service)
     subprocess.run(["podman", "kill", lab.node("w1")], check=True, capture_output=True)
     try:
-        wait_for("NotReady", lambda: not is_ready(lab), 90)
+        wait_for("NotReady", lambda: not is_ready(lab), 180)
         (lost,) = lab.status()["lost"]
         assert (lost["node"], lost["services"]) == (lab.node("w1"), ["default/alone"])
         assert "default/alone" in [*lost["waiting"], *lost["terminating"]]
@@ -337,7 +337,7 @@ def test_a_lost_node_is_named_in_one_run_and_marked_without_its_help(loaded: Lab
         assert done.returncode == 0, done.stderr
         assert "past every budget" in done.stderr
         assert marks(lab) == OUT
-        wait_for("two copies elsewhere", lambda: running(lab, "web", "w2") == 2, 60)
+        wait_for("two copies elsewhere", lambda: running(lab, "web", "w2") == 2, 180)
         (lost,) = lab.status()["lost"]
         assert "default/alone" in lost["terminating"]
         assert lost["services"] == ["default/alone"]

@@ -26,6 +26,8 @@ from tests.lab.stillness import scene
 
 NODES = ("cp1", "w1", "w2")
 SEARCH = (Path(__file__).parent / "node_search.py").read_text()
+# A canary among the processes lives until it is found; if it is not, so long.
+LIFE_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -176,11 +178,32 @@ def in_words(code: int, *words: str) -> Plant:
 
 @contextmanager
 def in_own_process(world: World, canary: str) -> Iterator[None]:
-    """An argument of a process on the control host, which lives for a moment."""
+    """An argument of a process on the control host, which lives until it was looked for."""
     before = world.watch.looks
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)", canary]):
-        yield
+    program = f"import time; time.sleep({LIFE_SECONDS})"
+    with subprocess.Popen([sys.executable, "-c", program, canary]) as process:
+        try:
+            yield
+        finally:
+            process.kill()
     assert world.watch.looks > before
+
+
+def in_process_of(short: str) -> Plant:
+    """An argument of a process on a node, which lives until it was looked for."""
+
+    @contextmanager
+    def plant(world: World, canary: str) -> Iterator[None]:
+        # It ends with its input; the canary goes by that, too.
+        live = f"exec timeout {LIFE_SECONDS} sh -c 'cat >/dev/null; true' sh {canary}\n"
+        argv = ["podman", "exec", "-i", world.lab.node(short), "sh", "-eu"]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, text=True) as process:
+            assert process.stdin is not None
+            process.stdin.write(live)
+            process.stdin.flush()
+            yield
+
+    return plant
 
 
 def on_node(short: str, script: str, undo: str = "") -> Plant:
@@ -259,10 +282,12 @@ CANARIES: Mapping[str, tuple[str, str, Plant]] = {
         "nodes", CODED, on_node("w1", _file(CODED, '"$(echo xy$canary | base64)"'), _remove(CODED)),
     ),
 } | {
+    f"a process of {short}": ("process lists", "-" + short, in_process_of(short))
+    for short in NODES
+} | {
     f"{what} of {short}": (place, found, on_node(short, script, undo))
     for short in NODES
     for what, place, found, script, undo in (
-        ("a process", "process lists", "-" + short, "sh -c 'sleep 1; true '$canary", ""),
         ("the journal", "nodes", f"{short}: journal", "logger $canary; journalctl --sync", ""),
         ("a unit's journal", "nodes", f"{short}: journal", ECHO, ""),
         ("a job", "nodes", f"{short}: {JOB}", _file(JOB), _remove(JOB)),
@@ -273,7 +298,7 @@ CANARIES: Mapping[str, tuple[str, str, Plant]] = {
 }  # fmt: skip
 
 
-def found_in(place: str, world: World, canary: str, seconds: float = 5) -> list[str]:
+def found_in(place: str, world: World, canary: str, seconds: float = LIFE_SECONDS) -> list[str]:
     """Look for a canary until it is found, or time is up."""
     deadline = time.monotonic() + seconds
     while not (found := PLACES[place](world, [Secret("canary", canary)])):

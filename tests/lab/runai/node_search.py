@@ -11,6 +11,7 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 LOGS = (
@@ -51,13 +52,22 @@ def files(folder: str) -> list[Path]:
     return [path for path in found if path.is_file() and not path.is_symlink()]
 
 
+def told_by(path: Path, *, whoever: bool) -> bytes:
+    """What a file tells, to others than its owner unless ``whoever``; one that went tells nothing.
+
+    The node is at work: jobs, packages and containers take their files away meanwhile.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if path.stat().st_size <= LARGEST and (whoever or is_open(path)):
+            return path.read_bytes()
+    return b""
+
+
 for folder in (*LOGS, *KEPT):
     for path in files(folder):
         # The journal is read below, by the program that knows its format.
-        if path.suffix == ".journal" or path.stat().st_size > LARGEST:
-            continue
-        if folder in LOGS or is_open(path):
-            search(str(path), path.read_bytes())
+        if path.suffix != ".journal":
+            search(str(path), told_by(path, whoever=folder in LOGS))
 journal = ["journalctl", "--no-pager", "--all", "--output=export"]
 search("journal", subprocess.run(journal, capture_output=True, check=True).stdout)
 json.dump(told, sys.stdout)

@@ -130,7 +130,7 @@ def run_job(lab: LabSite, name: str, document: str) -> list[tuple[str, str]]:
 
 def test_a_second_run_has_nothing_to_do(runai_lab: LabSite) -> None:
     # On a busy machine a probe of the agent can be late once; that is no second run's business.
-    wait_for("every step to be so", lambda: not runai_lab.status()["unmet"], 120)
+    runai_lab.settled()
     records = len(runai_lab.records())
     began = time.monotonic()
     done = runai_lab.install()
@@ -203,7 +203,7 @@ def test_a_gang_that_does_not_fit_whole_does_not_start_in_part(runai_lab: LabSit
     kubectl(runai_lab, "delete job large --ignore-not-found")
     runai_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
     query = "get pods -l job=large -o jsonpath='{.items[*].status.phase}'"
-    wait_for("three pods", lambda: len(kubectl(runai_lab, query).split()) == 3, 30)
+    wait_for("three pods", lambda: len(kubectl(runai_lab, query).split()) == 3, 120)
     time.sleep(10)
     assert kubectl(runai_lab, query).split() == ["Pending"] * 3
     kubectl(runai_lab, "delete job/large podgroup/large --wait=false")
