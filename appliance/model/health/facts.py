@@ -135,12 +135,14 @@ class Check:
         name: what findings and documents call it.
         asks: what is true when it is fine, for people.
         early: it speaks before the first change, too.
+        bare: it asks nothing of Run:ai, so it speaks of any cluster.
     """
 
     name: str
     asks: str
     look: Look
     early: bool = False
+    bare: bool = False
 
 
 @dataclass(frozen=True)
