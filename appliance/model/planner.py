@@ -266,7 +266,8 @@ def _orphans(desired: Desired, observed: Observed) -> tuple[Refusal, ...]:
             node.name,
             "cluster",
             "a member of a cluster of which no control-plane node has anything left",
-            "a control plane restored from its backup, or workers that belong to nobody",
+            "a control plane that somebody has restored, or workers that belong to nobody",
+            "no command restores one: appliance/docs/operations/back-up-the-control-plane.md; "
             "if that cluster is given up: "
             + ssh_command(desired.site, node, "sudo kubeadm reset -f"),
         )

@@ -301,7 +301,8 @@ def kubelet_version(subject: Subject) -> Iterator[Finding]:
                 "kubelet_version",
                 f"{program} {seen} on a member of the cluster",
                 f"{wanted}, the release's",
-                "an install never changes a running version: appliance cluster upgrade",
+                "an install never changes a running version, and no command upgrades a cluster "
+                "yet: in site.yml, appliance_release of the version that runs",
             )
         else:
             yield subject.info(
