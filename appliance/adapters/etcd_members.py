@@ -88,7 +88,7 @@ class EtcdMembers:
         if code != 0:
             raise NodeUnreachable(
                 f"{asked.name}: {errors.strip() or 'etcd could not be asked'}",
-                hint=f"see whether it runs: ssh {asked.ip} sudo docker ps --filter name=etcd",
+                hint=f"see whether it runs, on {asked.name}: sudo docker ps --filter name=etcd",
             )
         return [_member(found) for found in json.loads(output).get("members", ())]
 

@@ -1,12 +1,11 @@
 """The probe as one file: a zipapp that any Python 3.8 on a node can run.
 
-The same sources give the same bytes, so the archive can be named by its digest. What must not be
-here: running it (``adapters/ssh.py``), or anything about what it prints (``model/photograph.py``).
+The same sources give the same bytes. What must not be here: running it (``adapters/ssh.py``), or
+anything about what it prints (``model/photograph.py``).
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import zipfile
 from functools import cache
@@ -39,9 +38,3 @@ def probe_archive() -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
     return buffer.getvalue()
-
-
-@cache
-def probe_digest() -> str:
-    """Return the archive's SHA-256, hex."""
-    return hashlib.sha256(probe_archive()).hexdigest()

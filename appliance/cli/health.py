@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.health_parts import gather, require_runai
+from appliance.cli.health_parts import gather, stage_of
 from appliance.cli.health_view import faults_of, health_as_json, show_health
 from appliance.cli.options import output_option, site_option
 from appliance.cli.render import print_json
@@ -15,17 +15,24 @@ from appliance.errors import NotHealthy
 from appliance.model.health import health as judge
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from appliance.cli.app import Application
+    from appliance.model.health import Stage
+
+VERDICTS: Mapping[Stage, str] = {
+    "cluster": "the cluster is not as it should be",
+    "runai": "not ready for runai",
+}
 
 
 @click.command()
 @site_option
 @click.option(
     "--stage",
-    type=click.Choice(["runai"]),
-    default="runai",
-    show_default=True,
-    help="What is to come next.",
+    "asked",
+    type=click.Choice(["cluster", "runai"]),
+    help="What is judged. Default: runai where the site asks for Run:ai, else cluster.",
 )
 @click.option("--without-pods", is_flag=True, help="Start no pods; what only they see is skipped.")
 @click.option(
@@ -45,7 +52,7 @@ if TYPE_CHECKING:
 def health(
     app: Application,
     site: Path,
-    stage: str,
+    asked: Stage | None,
     without_pods: bool,
     vendor_tool: Path | None,
     vendor_diagnostics_image: str | None,
@@ -54,6 +61,7 @@ def health(
     """Check that everything is there that Run:ai needs; end with 5 when it is not.
 
     \b
+    - stage cluster leaves out what only Run:ai needs, for a site without it
     - every node is looked at once, over SSH, and the cluster through the control plane
     - a pod on every node reaches all others and asks the cluster's DNS, in a namespace
       that is deleted at the end
@@ -64,9 +72,9 @@ def health(
     Example: appliance health --site inventories/rack7 --stage runai
     """
     connected = app.connect(site)
-    require_runai(connected.site)
+    stage = stage_of(connected.site, asked)
     facts, look = gather(connected, with_pods=not without_pods)
-    results = judge(facts)
+    results = judge(facts, stage)
     report = None
     if vendor_tool is not None:
         from appliance.adapters.vendor_diagnostics import run_vendor_diagnostics
@@ -81,6 +89,6 @@ def health(
     if faults := faults_of(results, look, report):
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise NotHealthy(
-            f"not ready for {stage}: {faults[0]}{more}",
+            f"{VERDICTS[stage]}: {faults[0]}{more}",
             hint="each finding above names the next command",
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from appliance.cli.connected import Connected
     from appliance.model.desired import Desired
+    from appliance.model.health import Stage
     from appliance.model.observation import Look, PodView
     from appliance.model.postconditions import Observed
     from appliance.model.preflight import Finding
@@ -46,17 +47,21 @@ def _without_pods(desired: Desired, observed: Observed) -> Facts:
     )
 
 
-def require_runai(site: Site) -> None:
-    """Refuse a site that does not ask for Run:ai.
+def stage_of(site: Site, asked: Stage | None) -> Stage:
+    """The stage asked for; else Run:ai where the site asks for that, and the cluster elsewhere.
 
     Raises:
-        Refused: it has no section of that name.
+        Refused: Run:ai is asked about, and the site has no section of that name.
     """
-    if site.settings.runai is None:
+    if site.settings.runai is not None:
+        return asked or "runai"
+    if asked == "runai":
         raise Refused(
             f"site {site.name} does not ask for Run:ai: site.yml has no section runai",
-            hint="add one, at its least 'runai: {}', and look again",
+            hint="add one, at its least 'runai: {}'; the cluster alone: appliance health "
+            "--stage cluster",
         )
+    return "cluster"
 
 
 def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
@@ -67,7 +72,7 @@ def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
     facts = _without_pods(connected.wish, observed)
     if not with_pods:
         return facts, look
-    return replace(facts, pods=_pods(connected, facts, connected.site.runai_domain)), look
+    return replace(facts, pods=_pods(connected, facts)), look
 
 
 def login_known(site: Site, vault: Mapping[str, str] | None) -> bool | None:
@@ -77,7 +82,7 @@ def login_known(site: Site, vault: Mapping[str, str] | None) -> bool | None:
     return bool(vault.get(PASSWORD_NAME, "").strip())
 
 
-def _pods(connected: Connected, facts: Facts, domain: str) -> PodView | None:
+def _pods(connected: Connected, facts: Facts) -> PodView | None:
     """What pods see; None where no cluster, or no image for them, is there."""
     if facts.cluster is None:
         return None
@@ -85,7 +90,9 @@ def _pods(connected: Connected, facts: Facts, domain: str) -> PodView | None:
     image = proof_image(facts)
     if not ready or image is None:
         return None
-    return connected.cluster.look_from_pods(ready, image, [domain])
+    site = connected.site
+    names = [] if site.settings.runai is None else [site.runai_domain]
+    return connected.cluster.look_from_pods(ready, image, names)
 
 
 def proof_image(facts: Facts) -> str | None:

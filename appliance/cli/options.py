@@ -94,14 +94,3 @@ def dry_run_option(command: Command) -> Command:
         envvar="APPLIANCE_DRY_RUN",
         help="Say what would be done, and do nothing.",
     )(command)
-
-
-def verbose_option(command: Command) -> Command:
-    """Add ``--verbose``, which can be repeated."""
-    return click.option(
-        "-v",
-        "--verbose",
-        count=True,
-        envvar="APPLIANCE_VERBOSE",
-        help="Say more; twice for everything.",
-    )(command)

@@ -10,6 +10,7 @@ from appliance.cli.plan_view import by_sentence
 from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.kubernetes_certificates import endings
 from appliance.model.maintenance import REMOVED, Maintenance, away, maintenance_of
 from appliance.model.membership import removed
 from appliance.model.shared_storage import GB, export_of
@@ -54,7 +55,11 @@ def show_status(
 
 
 def _sentences(site: Site, observed: Observed) -> list[str]:
-    found = (cluster_sentence(observed), storage_sentence(site, observed))
+    found = (
+        cluster_sentence(observed),
+        certificates_sentence(observed),
+        storage_sentence(site, observed),
+    )
     return [sentence for sentence in found if sentence]
 
 
@@ -78,6 +83,20 @@ def cluster_sentence(observed: Observed) -> str:
         f"cluster: Kubernetes {cluster.version}, {ready} of {len(cluster.nodes)} nodes Ready, "
         f"{pods} of {len(cluster.pods)} system pods ready"
     )
+
+
+def certificates_sentence(observed: Observed) -> str | None:
+    """Which certificate of Kubernetes is to be renewed next; None where no end was seen."""
+    found = [
+        (ending.left, name, ending)
+        for name, photo in observed.photographs.items()
+        for ending in endings(photo)
+        if not ending.is_left_alone
+    ]
+    if not found:
+        return None
+    _, name, first = min(found, key=lambda one: one[:2])
+    return f"certificates: the first of Kubernetes {first.ends}: {first.path} on {name}"
 
 
 def storage_sentence(site: Site, observed: Observed) -> str | None:
@@ -174,6 +193,7 @@ def status_as_json(
     return {
         "site": site.name,
         "cluster": cluster_sentence(observed),
+        "certificates": certificates_sentence(observed),
         "storage": storage_sentence(site, observed),
         "nodes": [dict(zip(keys, _row(node, observed), strict=True)) for node in site.nodes],
         "life": life_sentences(observed),

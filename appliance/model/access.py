@@ -19,6 +19,7 @@ from appliance.model.cluster import Cluster
 from appliance.model.plan import Refusal
 from appliance.model.postconditions import CONTROL_PLANE_PODS
 from appliance.model.site_runai import Runai
+from appliance.model.ssh_command import ssh_command
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -160,6 +161,6 @@ def _refusal(desired: Desired, node: Node, seen: str) -> Refusal:
         "OIDC issuer",
         seen,
         f"{wanted} to answer over TLS, by a CA that this node trusts, and to call itself that",
-        f"ssh {desired.site.settings.ssh.user}@{node.ip} getent hosts {host}; there: "
+        ssh_command(desired.site, node, f"getent hosts {host}") + "; there: "
         f"curl --cacert {ca} {wanted}/.well-known/openid-configuration",
     )

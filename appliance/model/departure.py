@@ -12,7 +12,7 @@ from appliance.model.bmc import BmcReport
 from appliance.model.cluster import ClusterNode
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Refusal
-from appliance.model.traces import cluster_traces, is_member
+from appliance.model.traces import is_member
 
 DEAD = "--i-know-it-is-dead"
 
@@ -42,11 +42,6 @@ class Proof:
     """That the old machine is dead, in words for the operator and the journal."""
 
     text: str
-
-
-def is_blank(photo: Photograph) -> bool:
-    """Whether a machine carries nothing of a cluster."""
-    return not is_member(photo) and cluster_traces(photo) is None
 
 
 def prove_dead(witness: Witness) -> Proof | Refusal:

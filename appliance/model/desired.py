@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from appliance.model.membership import Belongings
     from appliance.model.release import Release
     from appliance.model.signature import Signature
-    from appliance.model.site import Node, Site
+    from appliance.model.site import Site
     from appliance.model.vendor_bundle import VendorBundle
 
 SYSCTLS: Mapping[str, str] = {
@@ -86,8 +86,3 @@ class Desired:
     def host_names_as_lists(self) -> Mapping[str, list[str]]:
         """The same in the form that a photograph has: comparing whole entries is quick."""
         return {address: list(names) for address, names in self.host_names.items()}
-
-
-def names_of(node: Node, domain: str) -> tuple[str, str]:
-    """A node's full and short name."""
-    return f"{node.name}.{domain}", node.name

@@ -21,6 +21,7 @@ from appliance.model.plan import (
     Refusal,
 )
 from appliance.model.postconditions import Observed
+from appliance.model.ssh_command import ssh_command
 from appliance.model.steps import INSTALL, Step
 from appliance.model.traces import is_member
 
@@ -265,9 +266,10 @@ def _orphans(desired: Desired, observed: Observed) -> tuple[Refusal, ...]:
             node.name,
             "cluster",
             "a member of a cluster of which no control-plane node has anything left",
-            "a control plane restored from its backup, or workers that belong to nobody",
-            f"if that cluster is given up: ssh {desired.site.settings.ssh.user}@{node.ip} "
-            "sudo kubeadm reset -f",
+            "a control plane that somebody has restored, or workers that belong to nobody",
+            "no command restores one: appliance/docs/operations/back-up-the-control-plane.md; "
+            "if that cluster is given up: "
+            + ssh_command(desired.site, node, "sudo kubeadm reset -f"),
         )
         for node in desired.site.workers
         if node.name in observed.photographs and is_member(observed.photographs[node.name])
@@ -323,7 +325,10 @@ def _choose_blind(
                 f"an API that does not answer ({cluster.reason}), etcd data on "
                 f"{', '.join(with_data) or 'no node seen'}",
                 "an API that answers, or a single node that carries the cluster",
-                f"see why etcd has no quorum: ssh {leader} sudo docker ps -a --filter name=etcd",
+                "see why etcd has no quorum: "
+                + ssh_command(
+                    desired.site, desired.site.node(leader), "sudo docker ps -a --filter name=etcd"
+                ),
             ),
         )
     joining = tuple(

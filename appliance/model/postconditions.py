@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from appliance.model.cluster import Cluster, ClusterNode, ClusterState
 from appliance.model.desired import MODULES, SYSCTLS, Desired
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.site_certificate import service_ends_soon
 
 if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
@@ -84,6 +85,7 @@ def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
     photo = observed.photographs[node.name]
     if node.name == desired.site.services_node.name:
         yield from _custody(photo, desired)
+        yield from service_ends_soon("the bundle server's certificate", "artifacts", desired, photo)
     if not photo.at("artifacts.serving.ok"):
         yield f"https://{desired.site.settings.artifacts} does not answer here"
     if not photo.at("trust.site_ca_sha256"):
@@ -144,6 +146,7 @@ def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
             yield f"the registry lacks {len(absent)} of {len(wanted)} images, first {absent[0]}"
         elif photo.at("registry.missing_blobs"):
             yield f"the registry lacks {len(photo.at('registry.missing_blobs'))} blobs"
+        yield from service_ends_soon("the registry's certificate", "registry", desired, photo)
     if not photo.at("registry.serving.ok"):
         yield f"https://{name} does not answer here: {photo.at('registry.serving.error')}"
     trusted = (photo.at("trust.docker") or {}).get(name)

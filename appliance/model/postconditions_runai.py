@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from appliance.model.access import fingerprint
-from appliance.model.backend_certificate import DAY
 from appliance.model.cluster import Cluster
 from appliance.model.gpu import values_digest
+from appliance.model.site_certificate import days_left, ends_soon
 from appliance.model.site_runai import Runai
 from appliance.model.vendor_bundle import VendorBundle
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
 
-# As site_certificate_renew_days, below which the role makes another.
-RENEW_DAYS = 30
 RELEASES = (("runai-backend", "runai-backend"), ("runai", "runai-cluster"))
 
 
@@ -41,18 +38,13 @@ def certificate(desired: Desired, photo: Photograph) -> Iterator[str]:
         if wanted is not None and photo.at("runai.certificate.sha256") != wanted:
             yield "the backend's certificate on it is not the one that site.yml names"
     elif runai is not None and runai.certificate is None:
-        instead = desired.override("site_certificate", "renew_days")
-        left = certificate_days(photo)
-        if left is not None and left < (instead if isinstance(instead, int) else RENEW_DAYS):
-            yield f"the backend's certificate ends in {left:.0f} days"
+        seen = photo.at("runai.certificate") or {}
+        yield from ends_soon("the backend's certificate", desired, photo, seen)
 
 
 def certificate_days(photo: Photograph) -> float | None:
     """How many days the backend's certificate on a node is still good for; None: not seen."""
-    end = photo.at("runai.certificate.not_after")
-    if not end or photo.epoch is None:
-        return None
-    return (datetime.fromisoformat(end).timestamp() - photo.epoch) / DAY
+    return days_left(photo, photo.at("runai.certificate.not_after"))
 
 
 def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:

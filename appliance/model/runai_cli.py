@@ -13,6 +13,7 @@ from appliance.errors import Refused
 from appliance.model.groups import JUMPBOXES
 from appliance.model.plan import Notice, Reason, Refusal
 from appliance.model.role_vars import CA_CERTIFICATE, connection_vars
+from appliance.model.ssh_command import ssh_command
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -191,7 +192,7 @@ def _changed(wish: CliWish, found: Jumpbox) -> Iterator[str]:
 
 
 def _refused(wish: CliWish, site: Site, node: Node, found: Jumpbox) -> Iterator[Refusal]:
-    login = f"ssh {site.settings.ssh.user}@{node.ip}"
+    login = ssh_command(site, node)
     program = brings(wish, found)
     if program is None and found.program_sha256 is None:
         yield Refusal(

@@ -12,7 +12,6 @@ from .source import Source
 
 TLS_FOLDER = "/etc/appliance/tls"
 SITE_CA = "/etc/appliance/ca.crt"
-SYSTEM_COPY = "/usr/local/share/ca-certificates"
 DOCKER_CERTS = "/etc/docker/certs.d"
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 PEM_BODY = re.compile(r"-----BEGIN CERTIFICATE-----\s*(.*?)\s*-----END CERTIFICATE-----", re.DOTALL)
@@ -122,7 +121,14 @@ def trust(source: Source) -> Dict[str, Any]:
     docker = {}
     for registry in source.names(DOCKER_CERTS):
         docker[registry] = digest_of_file(source, "%s/%s/ca.crt" % (DOCKER_CERTS, registry))
-    return {"site_ca_sha256": site_ca, "system": _in_system(source, site_ca), "docker": docker}
+    found: Dict[str, Any] = {
+        "site_ca_sha256": site_ca,
+        "system": _in_system(source, site_ca),
+        "docker": docker,
+    }
+    if site_ca is not None:
+        found["site_ca_not_after"] = describe(source, SITE_CA).get("not_after")
+    return found
 
 
 def _in_system(source: Source, site_ca: Optional[str]) -> bool:

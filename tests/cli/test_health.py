@@ -37,7 +37,7 @@ class FakeSite:
 
     facts: Facts
     faults: tuple[Fault, ...] = ()
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
     def site(self) -> Site:
@@ -63,7 +63,7 @@ class FakeSite:
 
     def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
         assert list(nodes) == ["cp1", "w1", "w2"]
-        self.asked.append((image, names[0]))
+        self.asked.append((image, *names))
         assert self.facts.pods is not None
         return self.facts.pods
 
@@ -154,8 +154,32 @@ def test_a_site_that_does_not_ask_for_runai_is_refused(
     given: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(site={"runai": None})
-    assert exits.run(HEALTH) == 3
-    assert "has no section runai" in capsys.readouterr().err
+    assert exits.run([*HEALTH, "--stage", "runai"]) == 3
+    said = capsys.readouterr().err
+    assert "has no section runai" in said
+    assert "appliance health --stage cluster" in said
+
+
+def test_the_cluster_alone_is_judged_on_a_site_without_runai(
+    given: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rack = given(site={"runai": None})
+    assert exits.run([*HEALTH, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["stage"] == "cluster"
+    assert {check["check"] for check in found["checks"]} == {
+        *("nodes_ready", "registry", "ca_trust", "kubernetes_certificates"),
+        *("node_connectivity", "clock_spread"),
+    }
+    assert rack.asked[0][1:] == ()
+
+
+def test_a_cluster_that_is_not_well_is_said_to_be_none(
+    given: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given(site={"runai": None}, members={"w1": {"ready": False, "not_ready_reason": "no kubelet"}})
+    assert exits.run([*HEALTH, "--without-pods"]) == 5
+    assert capsys.readouterr().err.startswith("error: the cluster is not as it should be: w1: ")
 
 
 def test_the_vendors_tool_must_be_a_file(given: Scene, tmp_path: Path) -> None:

@@ -346,15 +346,6 @@ class IsolatedApt:
         return "\n".join([*lines, *self._target.options]) + "\n"
 
 
-def resolve_closure(
-    roots: Sequence[str], target: AptTarget, workdir: Path, *, recommends: bool = False
-) -> tuple[ResolvedPackage, ...]:
-    """Read the target's archives and resolve the roots: the short way for one question."""
-    apt = IsolatedApt(workdir, target, recommends=recommends)
-    apt.update()
-    return apt.resolve(roots)
-
-
 def _landed_key(filename: str) -> tuple[str, str]:
     """Name and version from the file name that apt itself gives a package."""
     name, version, _ = unquote(filename).removesuffix(".deb").split("_", 2)

@@ -13,6 +13,7 @@ from appliance.model.postconditions_runai import vendor_bundle
 from appliance.model.preflight.finding import Finding
 from appliance.model.runai_versions import Version, version_of_bundle
 from appliance.model.site_runai import Runai
+from appliance.model.ssh_command import ssh_command
 from appliance.model.vendor_bundle import version_line
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Facts:
 
     def ssh(self, node: Node, command: str) -> str:
         """A command to run on a node."""
-        return f"ssh {self.site.settings.ssh.user}@{node.ip} {command}"
+        return ssh_command(self.site, node, command)
 
 
 Look = Callable[[Facts], Iterator["Finding | Skipped | str"]]
@@ -134,12 +135,14 @@ class Check:
         name: what findings and documents call it.
         asks: what is true when it is fine, for people.
         early: it speaks before the first change, too.
+        bare: it asks nothing of Run:ai, so it speaks of any cluster.
     """
 
     name: str
     asks: str
     look: Look
     early: bool = False
+    bare: bool = False
 
 
 @dataclass(frozen=True)

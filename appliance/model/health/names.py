@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from appliance.model.backend_certificate import certificate_faults
 from appliance.model.health.facts import Facts, Skipped
-from appliance.model.postconditions_runai import RENEW_DAYS, certificate_days
+from appliance.model.postconditions_runai import certificate_days
 from appliance.model.preflight.finding import Finding, Severity
+from appliance.model.site_certificate import RENEW_DAYS
 
 CONTROL_HOST, EVERY_NODE = "control host", "every node"
 

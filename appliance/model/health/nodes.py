@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from appliance.model import groups, postconditions
-from appliance.model.backend_certificate import DAY
 from appliance.model.gpu import refusal_of, refused_operators
 from appliance.model.health.facts import Facts, Skipped
+from appliance.model.kubernetes_certificates import KUBELET_DAYS, Ending, cure, endings
 from appliance.model.preflight.finding import Finding
 from appliance.model.preflight.naming import ANSWER_SECONDS
 from appliance.model.site import Node
@@ -199,33 +198,36 @@ def ca_trust(facts: Facts) -> Iterator[Finding | Skipped | str]:
 
 
 def kubernetes_certificates(facts: Facts) -> Iterator[Finding | Skipped | str]:
-    """The cluster's own certificates end after a year, and nothing renews them unasked."""
+    """The cluster's own certificates end after a year, and nothing renews kubeadm's unasked."""
     soonest: tuple[float, str] | None = None
     for node, photo in facts.members():
-        ends = [
-            (datetime.fromisoformat(entry["not_after"]).timestamp(), str(entry["path"]))
-            for entry in photo.items("kubernetes.pki")
-            if entry.get("not_after")
-        ]
-        if not ends or photo.epoch is None:
+        judged = [ending for ending in endings(photo) if not ending.is_left_alone]
+        if not judged:
             continue
-        end, path = min(ends)
-        left = (end - photo.epoch) / DAY
-        soonest = min(soonest or (left, path), (left, path))
-        if left < CERTIFICATES_WARNING_DAYS:
-            yield Finding(
-                node.name,
-                "kubernetes_certificates",
-                "error" if left < CERTIFICATES_ERROR_DAYS else "warning",
-                f"{path}, which ends in {left:.0f} days",
-                f"at least {CERTIFICATES_WARNING_DAYS} days for each certificate of Kubernetes",
-                facts.ssh(node, "sudo kubeadm certs renew all")
-                + "; then restart its control-plane pods",
-            )
+        soonest = min(soonest or (judged[0].left, judged[0].path), (judged[0].left, judged[0].path))
+        for keeper in dict.fromkeys(ending.keeper for ending in judged):
+            first = next(ending for ending in judged if ending.keeper == keeper)
+            if first.left < CERTIFICATES_WARNING_DAYS:
+                yield _ends(facts, node, first)
     if soonest is None:
         yield Skipped("no certificate was seen")
         return
     yield f"the first ends in {soonest[0]:.0f} days ({soonest[1]})"
+
+
+def _ends(facts: Facts, node: Node, ending: Ending) -> Finding:
+    kubelets = ending.keeper == "kubelet"
+    allowed = 0 if kubelets else CERTIFICATES_ERROR_DAYS
+    return Finding(
+        node.name,
+        "kubernetes_certificates",
+        "error" if ending.left < allowed else "warning",
+        f"{ending.path}, which {ending.ends}",
+        f"one that its kubelet renews before its last {KUBELET_DAYS} days"
+        if kubelets
+        else f"at least {CERTIFICATES_WARNING_DAYS} days for each certificate of Kubernetes",
+        cure(facts.site, node, ending),
+    )
 
 
 def node_connectivity(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from appliance.model.cluster import Cluster
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.ssh_command import ssh_command
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -116,8 +117,7 @@ class Subject:
 
     def ssh(self, command: str) -> str:
         """A command to run on this node."""
-        user = self.site.settings.ssh.user
-        return f"ssh {user}@{self.node.ip} {command}"
+        return ssh_command(self.site, self.node, command)
 
     def error(self, check: str, seen: object, expected: object, hint: str) -> Finding:
         """A finding that refuses the install."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from appliance.model.kubernetes_certificates import cure, endings
 from appliance.model.preflight.finding import Finding, Subject
 
 if TYPE_CHECKING:
@@ -198,15 +198,13 @@ def moved(subject: Subject) -> Iterator[Finding]:
 
 def expired_certificates(subject: Subject) -> Iterator[Finding]:
     """An expired certificate stops the API server; the install does not renew."""
-    now = subject.photo.epoch
-    if now is None or not subject.is_ours:
+    if not subject.is_ours:
         return
-    for entry in subject.photo.items("kubernetes.pki"):
-        end = entry.get("not_after")
-        if end and datetime.fromisoformat(end).timestamp() < now:
+    for ending in endings(subject.photo):
+        if ending.left < 0:
             yield subject.error(
                 "expired_certificates",
-                f"{entry['path']} expired on {end[:10]}",
+                f"{ending.path} expired on {ending.day}",
                 "valid certificates",
-                subject.ssh("sudo kubeadm certs renew all"),
+                cure(subject.site, subject.node, ending),
             )

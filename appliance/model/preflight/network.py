@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from appliance.model.addresses import split_host_port
 from appliance.model.preflight.finding import Finding, Subject
+from appliance.model.ssh_command import ssh_command
 
 POD_DEVICES = ("cni0", "flannel.1", "kube-ipvs0", "dummy0")
 # Who may hold a port of ours; the kernel cuts names after 15 letters.
@@ -63,7 +64,8 @@ def address_in_use(subject: Subject) -> Iterator[Finding]:
                 "address_in_use",
                 f"{ip} on {name} too",
                 f"{ip} to be this node's alone",
-                f"correct the address of {name}: ssh {name} ip -br address",
+                f"correct the address of {name}: "
+                + ssh_command(subject.site, subject.site.node(name), "ip -br address"),
             )
 
 

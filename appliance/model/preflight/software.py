@@ -170,13 +170,18 @@ def docker_version(subject: Subject) -> Iterator[Finding]:
     """Kubelet 1.23 was tested with one line of Docker."""
     seen = subject.photo.at("runtime.docker.version")
     line = ".".join(subject.desired.release.versions.docker.split(".")[:2])
-    if seen and not str(seen).startswith(line + "."):
-        yield subject.error(
-            "docker_version",
-            f"Docker {seen}",
-            f"Docker {line}, the release's",
-            "if nothing needs it: " + subject.ssh("sudo apt-get remove docker-ce docker.io"),
-        )
+    if not seen or str(seen).startswith(line + "."):
+        return
+    name = subject.node.name
+    yield subject.error(
+        "docker_version",
+        f"Docker {seen}" + (" on a member of the cluster" if subject.is_ours else ""),
+        f"Docker {line}, the release's",
+        f"take the node out first: appliance node maintain {name}; then change its Docker, and: "
+        f"appliance node return {name}"
+        if subject.is_ours
+        else "if nothing needs it: " + subject.ssh("sudo apt-get remove docker-ce docker.io"),
+    )
 
 
 def docker_settings(subject: Subject) -> Iterator[Finding]:
@@ -296,7 +301,8 @@ def kubelet_version(subject: Subject) -> Iterator[Finding]:
                 "kubelet_version",
                 f"{program} {seen} on a member of the cluster",
                 f"{wanted}, the release's",
-                "an install never changes a running version: appliance cluster upgrade",
+                "an install never changes a running version, and no command upgrades a cluster "
+                "yet: in site.yml, appliance_release of the version that runs",
             )
         else:
             yield subject.info(

@@ -136,6 +136,7 @@ def test_the_site_ca_is_known_as_a_file_to_the_system_and_to_docker(root: Path) 
     )
     assert _look(root)["trust"] == {
         "site_ca_sha256": digest,
+        "site_ca_not_after": "2027-01-05T10:00:00Z",
         "system": True,
         "docker": {"registry.rack.test:5000": digest, "empty.example:5000": None},
     }

@@ -14,7 +14,8 @@ import yaml
 from appliance.adapters.content import find_content_root
 from appliance.adapters.runai_files import backend_certificate
 from appliance.model.photograph import Photograph
-from appliance.model.postconditions_runai import RENEW_DAYS, certificate
+from appliance.model.postconditions_runai import certificate
+from appliance.model.site_certificate import RENEW_DAYS
 from tests import samples
 
 BODY = b"the bytes of a certificate"

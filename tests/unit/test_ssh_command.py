@@ -1,0 +1,78 @@
+"""Hints say an ``ssh`` that reaches the node: the site's user, port, key and jump host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from appliance.model.cluster import Unreachable
+from appliance.model.health.facts import Facts
+from appliance.model.planner import plan
+from appliance.model.postconditions import Observed
+from appliance.model.preflight.finding import Subject
+from appliance.model.preflight.network import address_in_use
+from appliance.model.ssh_command import ssh_command
+from tests import samples
+
+FAR = {
+    "user": "ada",
+    "port": 2222,
+    "private_key": "/home/ada/my keys/rack",
+    "jump_host": "ops@jump.example:22",
+}
+LOGIN = "ssh -p 2222 -i '/home/ada/my keys/rack' -J ops@jump.example:22 ada@198.18.7."
+
+
+@pytest.mark.parametrize(
+    ("ssh", "wanted"),
+    [
+        ({}, "ssh ubuntu@198.18.7.11 uptime"),
+        ({"user": "ada"}, "ssh ada@198.18.7.11 uptime"),
+        ({"port": 2222}, "ssh -p 2222 ubuntu@198.18.7.11 uptime"),
+        ({"private_key": "/keys/rack"}, "ssh -i /keys/rack ubuntu@198.18.7.11 uptime"),
+        ({"jump_host": "jump.example"}, "ssh -J jump.example ubuntu@198.18.7.11 uptime"),
+        (FAR, f"{LOGIN}11 uptime"),
+    ],
+)
+def test_the_sites_way_to_a_node_is_typed(ssh: dict[str, Any], wanted: str) -> None:
+    site = samples.site(ssh=ssh)
+    assert ssh_command(site, site.node("cp1"), "uptime") == wanted
+    assert ssh_command(site, site.node("cp1")) == wanted.removesuffix(" uptime")
+
+
+def _seen(masters: int = 1) -> tuple[Any, Observed]:
+    wish = samples.desired(samples.site(masters, 2, ssh=FAR))
+    documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    return wish, Observed(samples.photographs(documents), samples.cluster(wish))
+
+
+def test_findings_of_preflight_and_of_health_say_it() -> None:
+    wish, observed = _seen()
+    node = wish.site.node("w1")
+    subject = Subject(node, observed.photographs["w1"], wish, observed)
+    assert subject.ssh("uptime") == f"{LOGIN}21 uptime"
+    assert Facts(wish, observed).ssh(node, "uptime") == f"{LOGIN}21 uptime"
+
+
+def test_an_address_that_two_have_names_the_other_by_its_login() -> None:
+    wish, observed = _seen()
+    other = samples.bare(wish.site.node("w2"))
+    other["nics"][0]["addresses"] = ["198.18.7.21/24"]
+    others = samples.photographs({"w2": other})
+    subject = Subject(
+        wish.site.node("w1"), observed.photographs["w1"], wish, observed, others=others
+    )
+    assert [finding.hint for finding in address_in_use(subject)] == [
+        f"correct the address of w2: {LOGIN}22 ip -br address"
+    ]
+
+
+def test_a_lost_quorum_is_looked_at_by_the_leaders_login() -> None:
+    wish, observed = _seen(3)
+    silent = Unreachable("no answer", {"cp1": "etcd data", "cp2": "etcd data"})
+    broken = dict(observed.photographs)
+    (refusal, *_) = plan(wish, Observed(broken, silent)).refusals
+    assert refusal.hint == (
+        f"see why etcd has no quorum: {LOGIN}11 sudo docker ps -a --filter name=etcd"
+    )
