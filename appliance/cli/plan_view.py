@@ -58,6 +58,16 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
         click.echo(f"   hint: {refusal.hint}", err=err)
 
 
+def show_install_plan(plan: Plan) -> None:
+    """The same; where nothing is to be done, also what an edit may need that no look can see."""
+    show_plan(plan)
+    if not plan.steps:
+        click.echo(
+            "   after a change of site.yml that shows nowhere on the nodes: "
+            "appliance install --only STEP --again"
+        )
+
+
 def _show_step(step: PlannedStep, *, err: bool) -> None:
     click.echo(f"{step.name}: {BY_NAME[step.name].summary}: {', '.join(step.nodes)}", err=err)
     by_text = by_sentence(step)
