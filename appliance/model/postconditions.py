@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.cluster import Cluster, ClusterNode, ClusterState
 from appliance.model.desired import MODULES, SYSCTLS, Desired
-from appliance.model.final_settings import other_names, other_service_range
+from appliance.model.final_settings import other_names, other_pod_range, other_service_range
 from appliance.model.groups import CONTROL_PLANE
 
 if TYPE_CHECKING:
@@ -189,6 +189,12 @@ def _as_it_was_made(node: Node, desired: Desired, observed: Observed) -> Iterato
         yield (
             f"its API server gives services addresses of {services}, not of "
             f"{desired.site.settings.network.service_cidr}"
+        )
+    pods = other_pod_range(node, desired, observed)
+    if pods:
+        yield (
+            f"its controller manager gives nodes parts of {pods} for pods, not of "
+            f"{desired.site.settings.network.pod_cidr}"
         )
     if other_names(node, desired, observed):
         name = desired.site.settings.control_plane_endpoint.name

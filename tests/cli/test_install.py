@@ -14,17 +14,26 @@ import pytest
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.preflight import Finding
+from appliance.model.api_flags import ApiFlags
+from appliance.model.desired import Desired
+from appliance.model.postconditions import Observed
+from appliance.model.preflight import Finding, Subject, final_settings
 from tests import samples
 from tests.fakes import FakeArchive, FakeBundle, FakeRack
 
 Capture = pytest.CaptureFixture[str]
 AFTER_AN_EDIT = "appliance install --only STEP --again"
+KEPT = (
+    final_settings.service_range,
+    final_settings.pod_range,
+    final_settings.endpoint_name,
+    final_settings.endpoint_in_use,
+)
 UNFIT = Finding("w1", "memory", "error", "1 DIMM", "2", "put it back")
 
 
 class Site(Connected):
-    """A site whose adapters are fakes, and one finding of preflight, if a test has one."""
+    """A site whose adapters are fakes; of preflight, what a cluster keeps as it was made."""
 
     findings: tuple[Finding, ...] = ()
 
@@ -40,8 +49,16 @@ class Site(Connected):
     def members(self) -> Any:
         return self.nodes
 
-    def preflight(self, *_: Any) -> Any:
-        return self.findings
+    def preflight(self, desired: Desired, photographs: Any, observed: Observed) -> Any:
+        return [
+            *self.findings,
+            *(
+                finding
+                for node in desired.site.nodes
+                for check in KEPT
+                for finding in check(Subject(node, photographs[node.name], desired, observed, {}))
+            ),
+        ]
 
     @contextmanager
     def changing(self, run: Any, reason: str = "") -> Iterator[None]:  # noqa: ARG002
@@ -142,6 +159,40 @@ def test_preflight_refuses_it_like_any_other(
     monkeypatch.setattr(Site, "findings", (UNFIT,))
     assert play(rack, "install", "--again", "--only", "runtime", "--yes") == 3
     assert "w1: memory: found 1 DIMM" in capsys.readouterr().err
+    assert rack.plays == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"service_ranges": {"cp1": "10.100.0.0/16"}}, "addresses of 10.100.0.0/16"),
+        ({"pod_ranges": {"cp1": "10.245.0.0/16"}}, "their parts of 10.245.0.0/16"),
+    ],
+)
+def test_another_range_than_the_clusters_is_refused_by_name(
+    flags: dict[str, Any], sentence: str, rack: FakeRack, capsys: Capture
+) -> None:
+    rack.cluster = replace(samples.cluster(rack.wish), api_flags=ApiFlags(**flags))
+    assert play(rack, "install", "--yes") == 3
+    assert sentence in capsys.readouterr().err
+    assert play(rack, "plan") == 0
+    said = capsys.readouterr().out
+    assert "nothing to do" not in said
+    assert "refused: cp1" in said
+    assert rack.plays == []
+
+
+def test_another_name_of_the_api_is_refused_before_its_old_name_goes(
+    rack: FakeRack, capsys: Capture
+) -> None:
+    for document in rack.documents.values():
+        document["resolver"]["hosts"] = {}
+        document["kubernetes"]["kubeconfigs"] = [
+            {"path": "/etc/kubernetes/kubelet.conf", "server": "https://old.rack.test:6443"}
+        ]
+    assert play(rack, "install", "--yes") == 3
+    said = capsys.readouterr().err
+    assert "cp1: endpoint_in_use: found a kubelet that knows the API by old.rack.test" in said
     assert rack.plays == []
 
 
