@@ -47,7 +47,7 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
     if not plan.steps:
-        click.echo("nothing to do: every step's outcome was observed on every node", err=err)
+        click.echo("nothing to do: what each step is judged by was observed on every node", err=err)
         return
     for step in plan.steps:
         _show_step(step, err=err)
