@@ -94,15 +94,30 @@ def _patch(client: Any, call: Call, patch: Mapping[str, Any] | None) -> None:
 
 
 def api_flags(pods: Sequence[Any], config: Mapping[str, str] | None) -> ApiFlags:
-    """The OIDC flags in ClusterConfiguration, and those that each API server's pod has."""
-    running = {
-        pod.spec.node_name: oidc_flags(_flags(pod.spec.containers[0]))
-        for pod in pods
-        if (pod.metadata.labels or {}).get("component") == "kube-apiserver" and pod.spec.node_name
-    }
+    """The OIDC flags in ClusterConfiguration, and what the control plane's own pods run with."""
+    servers = _flags_of(pods, "kube-apiserver")
+    managers = _flags_of(pods, "kube-controller-manager")
     configuration = yaml.safe_load((config or {}).get("ClusterConfiguration") or "{}") or {}
     arguments = (configuration.get("apiServer") or {}).get("extraArgs") or {}
-    return ApiFlags(configured=oidc_flags(arguments), running=running)
+    return ApiFlags(
+        configured=oidc_flags(arguments),
+        running={node: oidc_flags(flags) for node, flags in servers.items()},
+        service_ranges=_values_of(servers, "service-cluster-ip-range"),
+        pod_ranges=_values_of(managers, "cluster-cidr"),
+    )
+
+
+def _flags_of(pods: Sequence[Any], component: str) -> dict[str, dict[str, str]]:
+    """Node -> the flags of its pod of that component."""
+    return {
+        pod.spec.node_name: _flags(pod.spec.containers[0])
+        for pod in pods
+        if (pod.metadata.labels or {}).get("component") == component and pod.spec.node_name
+    }
+
+
+def _values_of(flags: Mapping[str, Mapping[str, str]], name: str) -> dict[str, str]:
+    return {node: own[name] for node, own in flags.items() if own.get(name)}
 
 
 def _flags(container: Any) -> dict[str, str]:

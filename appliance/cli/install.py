@@ -15,10 +15,10 @@ from appliance.cli.options import (
     site_option,
     yes_option,
 )
-from appliance.cli.plan_view import plan_as_json, show_plan
+from appliance.cli.plan_view import plan_as_json, show_install_plan, show_plan
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json
-from appliance.cli.scope import scope_of, step_options
+from appliance.cli.scope import lists_steps, scope_of, step_options
 from appliance.cli.status_view import show_status
 
 if TYPE_CHECKING:
@@ -44,12 +44,14 @@ if TYPE_CHECKING:
 @yes_option
 @output_option
 @click.pass_obj
+@lists_steps
 def install(
     app: Application,
     site: Path,
     nodes: tuple[str, ...],
     only: str | None,
     until: str | None,
+    again: bool,
     bundle: Path | None,
     accept_host_keys: bool,
     dry_run: bool,
@@ -59,14 +61,10 @@ def install(
     """Bring bare nodes to a working appliance.
 
     \b
-    What happens to the nodes, in this order:
-    - they are looked at; nothing is changed unless all of them are fit
-    - host: kernel settings, swap off, names
-    - artifacts: the bundle goes to the services node, which serves it
-    - runtime, registry: Docker, and a registry with every image
-    - control_plane, network, workers: kubeadm, flannel, joins
-    - node_roles, access: Run:ai's labels, researchers' logins, where the site has Run:ai
+    What will be so, step by step; nothing is changed unless every node is fit:
+    - STEPS
 
+    Steps for parts that the site does not have (storage, GPUs, Run:ai) do nothing.
     Run it again whenever it was interrupted: it goes on from what it finds.
 
     Example: appliance install --site inventories/rack7 --bundle /media/bundle
@@ -76,14 +74,14 @@ def install(
     connected = app.connect(site, bundle)
     if accept_host_keys:
         accept(connected.site, assume_yes=yes)
-    scope = scope_of(connected.site, nodes, only, until)
+    scope = scope_of(connected.site, nodes, only, until, again=again)
     with progress(plain=output == "json") as display:
         done = connected.install(scope, display, lambda plan: _confirm(plan, yes), dry_run=dry_run)
     if output == "json":
         print_json({"plan": plan_as_json(done.plan), "ran": list(done.steps)})
         return
     if dry_run or not done.plan.steps:
-        show_plan(done.plan)
+        show_install_plan(done.plan)
         return
     show_status(connected.wish.site, done.observed)
     click.echo(f"proven: {', '.join(done.steps)}", err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance.cli.options import nodes_option, output_option, site_option
-from appliance.cli.plan_view import plan_as_json, show_plan
+from appliance.cli.plan_view import plan_as_json, show_install_plan
 from appliance.cli.render import print_json
 from appliance.cli.scope import scope_of, step_options
 from appliance.errors import NotHealthy
@@ -33,6 +33,7 @@ def plan(
     nodes: tuple[str, ...],
     only: str | None,
     until: str | None,
+    again: bool,
     bundle: Path | None,
     exit_code: bool,
     output: str,
@@ -47,11 +48,11 @@ def plan(
     Example: appliance plan --site inventories/rack7
     """
     connected = app.connect(site, bundle)
-    found = connected.survey(scope_of(connected.site, nodes, only, until)).plan
+    found = connected.survey(scope_of(connected.site, nodes, only, until, again=again)).plan
     if output == "json":
         print_json(plan_as_json(found))
     else:
-        show_plan(found)
+        show_install_plan(found)
     if exit_code and found.steps:
         raise NotHealthy(
             f"{len(found.steps)} steps are needed", hint="carry them out: appliance install"

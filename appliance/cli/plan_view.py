@@ -47,7 +47,7 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
     if not plan.steps:
-        click.echo("nothing to do: every step's outcome was observed on every node", err=err)
+        click.echo("nothing to do: what each step is judged by was observed on every node", err=err)
         return
     for step in plan.steps:
         _show_step(step, err=err)
@@ -56,6 +56,16 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
     for refusal in plan.refusals:
         click.echo(f"refused: {refusal.sentence()}", err=err)
         click.echo(f"   hint: {refusal.hint}", err=err)
+
+
+def show_install_plan(plan: Plan) -> None:
+    """The same; where nothing is to be done, also what an edit may need that no look can see."""
+    show_plan(plan)
+    if not plan.steps:
+        click.echo(
+            "   after a change of site.yml that shows nowhere on the nodes: "
+            "appliance install --only STEP --again"
+        )
 
 
 def _show_step(step: PlannedStep, *, err: bool) -> None:

@@ -1,4 +1,4 @@
-"""The options that narrow a plan: ``--only``, ``--until``, ``--nodes``."""
+"""The options that narrow a plan (``--only``, ``--until``, ``--nodes``), and ``--again``."""
 
 from __future__ import annotations
 
@@ -8,26 +8,46 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from appliance.model.planner import Scope
-from appliance.model.steps import INSTALL
+from appliance.model.steps import BY_NAME, INSTALL
 
 if TYPE_CHECKING:
     from appliance.model.site import Site
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _NAMES = click.Choice([step.name for step in INSTALL])
+_STEPS = "- STEPS\n"
 
 
 def step_options(command: Command) -> Command:
-    """Add ``--only STEP`` and ``--until STEP``."""
+    """Add ``--only STEP``, ``--until STEP`` and ``--again``."""
+    command = click.option(
+        "--again",
+        is_flag=True,
+        help="With --only: run the step also where its outcome is observed, as after a change of "
+        "site.yml that shows nowhere on the nodes.",
+    )(command)
     command = click.option("--until", type=_NAMES, help="Stop after this step.")(command)
-    return click.option("--only", type=_NAMES, help="Plan this step alone.")(command)
+    return click.option("--only", type=_NAMES, help="This step alone.")(command)
 
 
-def scope_of(site: Site, nodes: tuple[str, ...], only: str | None, until: str | None) -> Scope:
+def lists_steps(command: Command) -> Command:
+    """Put the table of steps where the help of a command says ``- STEPS``."""
+    said = command.__doc__ or ""
+    before, _, after = said.partition(_STEPS)
+    indent = before[before.rfind("\n") + 1 :]
+    rows = [f"- {step.name}: {step.summary}\n" for step in INSTALL]
+    command.__doc__ = before + indent.join(rows) + after
+    return command
+
+
+def scope_of(
+    site: Site, nodes: tuple[str, ...], only: str | None, until: str | None, *, again: bool = False
+) -> Scope:
     """The scope that was asked for.
 
     Raises:
-        click.UsageError: both ``--only`` and ``--until``, or a node the site does not have.
+        click.UsageError: options that exclude each other, a node the site does not have, or a step
+            that can not run again.
     """
     if only and until:
         raise click.UsageError("--only and --until exclude each other: give one of them")
@@ -37,4 +57,21 @@ def scope_of(site: Site, nodes: tuple[str, ...], only: str | None, until: str | 
             raise click.UsageError(
                 f"--nodes: the site has no node {name}; it has {', '.join(sorted(known))}"
             )
-    return Scope(only=only, until=until, nodes=frozenset(nodes))
+    if again:
+        _can_run_again(site, nodes, only)
+    return Scope(only=only, until=until, nodes=frozenset(nodes), again=again)
+
+
+def _can_run_again(site: Site, nodes: tuple[str, ...], only: str | None) -> None:
+    """Raise UsageError for ``--again`` where no step is named, or one that could do nothing."""
+    if only is None:
+        raise click.UsageError("--again needs --only STEP: say which step is to run again")
+    if BY_NAME[only].by_port:
+        raise click.UsageError(
+            f"--again: {only} has no play to run again; what it writes to the cluster is all seen, "
+            f"so --only {only} alone brings what is missing"
+        )
+    concerned = {node.name for node in BY_NAME[only].nodes(site)}
+    if not concerned.intersection(nodes or concerned):
+        where = f"none of {', '.join(nodes)}" if nodes else "no node of this site"
+        raise click.UsageError(f"--again: {only} concerns {where}")

@@ -185,7 +185,7 @@ class Cluster:
         gpu_operators: of all namespaces; read for a site with ``gpu:`` or ``runai:`` only.
         surroundings: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
-        api_flags: the OIDC flags, configured and running.
+        api_flags: of the control plane: OIDC, configured and running, and the ranges.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
     """
 

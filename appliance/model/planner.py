@@ -38,11 +38,13 @@ class Scope:
         only: this step alone; or None.
         until: up to and including this step; or None.
         nodes: these nodes alone; empty means all.
+        again: with ``only``: the step runs also where its outcome is observed.
     """
 
     only: str | None = None
     until: str | None = None
     nodes: frozenset[str] = frozenset()
+    again: bool = False
 
     def steps(self) -> tuple[Step, ...]:
         """The steps in scope, in order."""
@@ -54,6 +56,8 @@ class Scope:
 
 
 EVERYTHING = Scope()
+# The reason of a step that nothing observed calls for.
+AGAIN = "asked for again"
 
 
 def plan(
@@ -78,6 +82,8 @@ def plan(
     steps: list[PlannedStep] = []
     for step in scope.steps():
         reasons = unmet(step, desired, observed, scope.nodes, with_proof=True)
+        if scope.again and scope.only and not step.by_port:
+            reasons = _again(step, reasons, desired, observed, scope.nodes)
         if reasons:
             steps.append(_planned(step, reasons, desired, observed, scope.nodes))
         elif step.unmet is not None:
@@ -111,15 +117,43 @@ def unmet(
 ) -> tuple[Reason, ...]:
     """What is not so yet of a step's post-condition, node by node; with its proof, if asked."""
     asked = (step.unmet, step.proof if with_proof else None)
-    resting = away(observed.cluster)
     return tuple(
         Reason(node.name, text)
-        for node in step.nodes(desired.site)
-        if node.name in observed.photographs
-        and (node.name in only if only else node.name not in resting)
+        for node in _in_scope(step, desired, observed, only)
         for predicate in asked
         if predicate is not None
         for text in predicate(node, desired, observed)
+    )
+
+
+def _in_scope(
+    step: Step, desired: Desired, observed: Observed, only: frozenset[str]
+) -> tuple[Node, ...]:
+    """The step's nodes that were seen: those named, else all that are not in maintenance."""
+    resting = away(observed.cluster)
+    return tuple(
+        node
+        for node in step.nodes(desired.site)
+        if node.name in observed.photographs
+        and (node.name in only if only else node.name not in resting)
+    )
+
+
+def _again(
+    step: Step,
+    reasons: tuple[Reason, ...],
+    desired: Desired,
+    observed: Observed,
+    only: frozenset[str],
+) -> tuple[Reason, ...]:
+    """The reasons for a step, and one for each node on which nothing calls for it."""
+    if step.unmet is None:
+        return reasons
+    in_need = {reason.node for reason in reasons}
+    return reasons + tuple(
+        Reason(node.name, AGAIN)
+        for node in _in_scope(step, desired, observed, only)
+        if node.name not in in_need
     )
 
 

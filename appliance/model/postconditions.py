@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.cluster import Cluster, ClusterNode, ClusterState
 from appliance.model.desired import MODULES, SYSCTLS, Desired
+from appliance.model.final_settings import other_names, other_pod_range, other_service_range
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.site_certificate import service_ends_soon
 
@@ -175,12 +176,32 @@ def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[
         if not photo.at("kubernetes.api_healthz.ok"):
             yield "its API server is not healthy"
         yield from _passport(photo, member)
+    yield from _as_it_was_made(node, desired, observed)
     for what in cluster.missing:
         yield f"the cluster has no {what}"
     if desired.site.settings.control_plane_endpoint.balancer == "keepalived":
         for unit in ("haproxy", "keepalived"):
             if photo.unit(unit).get("active") != "active":
                 yield f"{unit} does not run"
+
+
+def _as_it_was_made(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """What no step can change on a living cluster: preflight refuses it (decision 62)."""
+    services = other_service_range(node, desired, observed)
+    if services:
+        yield (
+            f"its API server gives services addresses of {services}, not of "
+            f"{desired.site.settings.network.service_cidr}"
+        )
+    pods = other_pod_range(node, desired, observed)
+    if pods:
+        yield (
+            f"its controller manager gives nodes parts of {pods} for pods, not of "
+            f"{desired.site.settings.network.pod_cidr}"
+        )
+    if other_names(node, desired, observed):
+        name = desired.site.settings.control_plane_endpoint.name
+        yield f"the certificate of its API server does not name {name}"
 
 
 def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:

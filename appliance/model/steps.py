@@ -79,7 +79,7 @@ class Step:
     """A named unit of a plan.
 
     Attributes:
-        name: also the name of its playbook, ``playbooks/<name>.yml``.
+        name: also the name of its playbook, ``playbooks/<name>.yml``, unless ``by_port``.
         summary: what will be true afterwards, for people.
         nodes: which nodes of a site it concerns.
         unmet: its post-condition: one sentence per thing that is not so; None for a step that

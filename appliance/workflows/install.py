@@ -23,7 +23,7 @@ from appliance.model.membership import to_keep
 from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
-from appliance.model.planner import Scope, choose, unmet
+from appliance.model.planner import AGAIN, Scope, choose, unmet
 from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
@@ -155,7 +155,10 @@ def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) ->
     """
     services = request.desired.site.services_node.name
     hand_over = plan.step("artifacts")
-    needed = hand_over is not None and services in hand_over.nodes
+    # What is asked for again is in custody, complete: nothing has to be handed over.
+    needed = hand_over is not None and any(
+        reason.node == services and reason.text != AGAIN for reason in hand_over.reasons
+    )
     release, site = request.desired.release.name, request.desired.site.settings
     build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
     if ports.bundle is None:

@@ -12,6 +12,7 @@ from appliance.cli.retype import typed
     [
         ("install", "install --site rack --yes", ""),
         ("install", "install -s rack -y --bundle /media/b --until network", "--until network"),
+        ("install", "install --only runtime --again -y", "--only runtime --again"),
         ("node maintain", "node maintain w1 --site=rack --lost --window 4h -y", "w1 --lost "
          "--window 4h"),
         ("node add", "node add w3 --replace w2 --output json", "w3 --replace w2"),

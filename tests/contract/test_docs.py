@@ -11,6 +11,7 @@ import click
 import pytest
 
 from appliance.cli.app import cli
+from appliance.model.steps import INSTALL
 from tests.contract import tree
 
 HEADINGS = ["When", "Before you start", "Command", "What you will see", "If it fails", "Undo"]
@@ -73,3 +74,39 @@ def test_a_runbook_has_the_one_form_and_commands(name: str) -> None:
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
     section = text.partition("\n## Command\n")[2].partition("\n## ")[0]
     assert list(commands_in(section)), f"{name}: no command under ## Command"
+
+
+STEPS = [(step.name, step.summary) for step in INSTALL]
+
+
+def test_the_page_and_the_help_of_install_list_the_steps_of_the_table() -> None:
+    page = (OPERATIONS / "install.md").read_text(encoding="utf-8")
+    table = page.partition("| step |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)` \| (.+) \|$", table, re.MULTILINE) == STEPS
+    command = cli.get_command(click.Context(cli), "install")
+    said = command.help if command else ""
+    assert re.findall(r"^ *- (\w+): (.+)$", said or "", re.MULTILINE) == STEPS
+
+
+def test_the_readme_names_the_steps_that_are_no_playbook() -> None:
+    readme = tree.read(Path("README.md"))
+    sentence = readme.partition("a step is an Ansible playbook (")[2].partition(" have none")[0]
+    assert re.findall(r"`(\w+)`", sentence) == [step.name for step in INSTALL if step.by_port]
+
+
+def test_what_a_page_asks_for_again_has_a_play() -> None:
+    again = {
+        name
+        for page in PAGES
+        for name in re.findall(r"--only (\w+) --again", page.read_text(encoding="utf-8"))
+    }
+    assert again - {"STEP"} <= {step.name for step in INSTALL if not step.by_port}
+    assert {"artifacts", "network", "control_plane", "runtime"} <= again
+
+
+@pytest.mark.parametrize(
+    "path", sorted((OPERATIONS.parent / "decisions").glob("*.md")), ids=lambda path: path.stem
+)
+def test_a_decision_has_its_number_in_its_title(path: Path) -> None:
+    title = path.read_text(encoding="utf-8").splitlines()[0]
+    assert title.startswith(f"# {int(path.stem[:4])}. ")

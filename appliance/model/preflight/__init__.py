@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.preflight import (
     capacity,
+    final_settings,
     gpu,
     identity,
     naming,
@@ -48,6 +49,10 @@ CHECKS: tuple[Check, ...] = (
     identity.other_cluster,
     identity.moved,
     identity.expired_certificates,
+    final_settings.service_range,
+    final_settings.pod_range,
+    final_settings.endpoint_name,
+    final_settings.endpoint_in_use,
     network.address,
     network.address_in_use,
     network.virtual_address_in_use,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from appliance.model.final_settings import certificate_names
 from appliance.model.kubernetes_certificates import cure, endings
 from appliance.model.preflight.finding import Finding, Subject
 
 if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
 
-APISERVER_CERTIFICATE = "/etc/kubernetes/pki/apiserver.crt"
 NO_MAC = {"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"}
 
 
@@ -175,14 +175,7 @@ def moved(subject: Subject) -> Iterator[Finding]:
     """Addresses are final at install: certificates and etcd name them."""
     if not (subject.in_control_plane and subject.is_ours):
         return
-    sans = next(
-        (
-            entry.get("sans") or []
-            for entry in subject.photo.items("kubernetes.pki")
-            if entry.get("path") == APISERVER_CERTIFICATE
-        ),
-        None,
-    )
+    sans = certificate_names(subject.photo)
     # None could be read where the node was too busy to answer: nothing is said of those.
     if sans and subject.node.ip not in sans:
         old = [name for name in sans if name.replace(".", "").isdigit()]

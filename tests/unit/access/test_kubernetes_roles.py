@@ -118,3 +118,25 @@ def test_flags_are_read_from_the_configuration_and_from_each_api_server() -> Non
     assert found.running == {"cp1": {"oidc-client-id": "runai"}}
     assert found.configured == {"oidc-client-id": "runai"}
     assert api_flags([], None).configured == {}
+
+
+def test_the_ranges_are_read_from_the_pods_of_the_control_plane() -> None:
+    def pod(node: str, component: str, *arguments: str) -> Thing:
+        return Thing(
+            metadata=Thing(labels={"component": component}),
+            spec=Thing(
+                node_name=node, containers=[Thing(command=[component, *arguments], args=None)]
+            ),
+        )
+
+    found = api_flags(
+        [
+            pod("cp1", "kube-apiserver", "--service-cluster-ip-range=10.96.0.0/12"),
+            pod("cp1", "kube-controller-manager", "--cluster-cidr=10.244.0.0/16"),
+            pod("cp2", "kube-apiserver", "--service-cluster-ip-range="),
+            pod("cp2", "kube-controller-manager"),
+        ],
+        None,
+    )
+    assert found.service_ranges == {"cp1": "10.96.0.0/12"}
+    assert found.pod_ranges == {"cp1": "10.244.0.0/16"}

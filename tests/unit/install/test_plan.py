@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.model.api_flags import ApiFlags
 from appliance.model.cluster import (
     Cluster,
     ClusterState,
@@ -81,6 +82,7 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         releases=_releases(case, found),
         vendor_pods=_vendor_pods(case, found),
         gpu_stack=_gpu_stack(case, found),
+        api_flags=ApiFlags(**case.get("api_flags", {})),
         storage=_storage(case, found.storage),
     )
 

@@ -14,7 +14,14 @@ import pytest
 import yaml
 
 from appliance.adapters.hardware_files import load_hardware, load_role_minima
-from appliance.model.cluster import ClusterState, ClusterStorage, GpuOperator, NoCluster
+from appliance.model.api_flags import ApiFlags
+from appliance.model.cluster import (
+    ClusterState,
+    ClusterStorage,
+    GpuOperator,
+    NoCluster,
+    Unreachable,
+)
 from appliance.model.desired import Desired
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions import Observed
@@ -33,7 +40,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
     *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
-    "gpu_operators",
+    *("gpu_operators", "api_flags", "cluster"),
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -84,11 +91,16 @@ def run(case: dict[str, Any]) -> tuple[Finding, ...]:
     wish = _desired(case)
     seen = _photographs(case, wish)
     cluster: ClusterState = NoCluster()
-    if case.get("start") == "member":
+    if case.get("cluster") == "unreachable":
+        cluster = Unreachable("the API does not answer", {"cp1": "etcd data"})
+    elif case.get("start") == "member":
         proven = ClusterStorage(is_class=True, proven=case.get("storage_proven"))
         operators = tuple(GpuOperator(**one) for one in case.get("gpu_operators", ()))
         cluster = dataclasses.replace(
-            samples.cluster(wish), storage=proven, gpu_operators=operators
+            samples.cluster(wish),
+            storage=proven,
+            gpu_operators=operators,
+            api_flags=ApiFlags(**case.get("api_flags", {})),
         )
     return preflight(
         wish,

@@ -1,0 +1,77 @@
+"""Settings that a living cluster keeps as it was made: its ranges, and the name of its API.
+
+What is said here is what the cluster has *instead* of what the site says; nothing is said of what
+nobody could read, of a bare node, or while the API does not answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from appliance.model.cluster import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from ipaddress import IPv4Network
+
+    from appliance.model.desired import Desired
+    from appliance.model.photograph import Photograph
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node
+
+APISERVER_CERTIFICATE: Final = "/etc/kubernetes/pki/apiserver.crt"
+KUBELET_KUBECONFIG: Final = "/etc/kubernetes/kubelet.conf"
+
+
+def other_service_range(node: Node, desired: Desired, observed: Observed) -> str | None:
+    """The range from which the node's API server gives service addresses, if it is another."""
+    cluster = observed.cluster
+    ranges = cluster.api_flags.service_ranges if isinstance(cluster, Cluster) else {}
+    return _other(ranges, node, desired.site.settings.network.service_cidr)
+
+
+def other_pod_range(node: Node, desired: Desired, observed: Observed) -> str | None:
+    """The range of which the node's controller manager gives each node a part, if another."""
+    cluster = observed.cluster
+    ranges = cluster.api_flags.pod_ranges if isinstance(cluster, Cluster) else {}
+    return _other(ranges, node, desired.site.settings.network.pod_cidr)
+
+
+def _other(ranges: Mapping[str, str], node: Node, wanted: IPv4Network) -> str | None:
+    found = ranges.get(node.name)
+    return found if found and str(wanted) not in found.split(",") else None
+
+
+def certificate_names(photo: Photograph) -> tuple[str, ...]:
+    """The names and addresses in the certificate of the node's API server; none if not read."""
+    for entry in photo.items("kubernetes.pki"):
+        if entry.get("path") == APISERVER_CERTIFICATE:
+            return tuple(str(name) for name in entry.get("sans") or ())
+    return ()
+
+
+def other_names(node: Node, desired: Desired, observed: Observed) -> tuple[str, ...]:
+    """What a living member's API certificate names, if the site's endpoint is not among it."""
+    cluster, photo = observed.cluster, observed.photographs.get(node.name)
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    if photo is None or member is None or not member.control_plane:
+        return ()
+    names = certificate_names(photo)
+    wanted = desired.site.settings.control_plane_endpoint.name.lower()
+    return names if wanted not in {name.lower() for name in names} else ()
+
+
+def other_endpoint(node: Node, desired: Desired, observed: Observed) -> str | None:
+    """The host by which a living member's kubelet knows the API, if the site knows it no more."""
+    cluster, photo = observed.cluster, observed.photographs.get(node.name)
+    if photo is None or not isinstance(cluster, Cluster) or node.name not in cluster.nodes:
+        return None
+    endpoint = desired.site.settings.control_plane_endpoint
+    known = {endpoint.name.lower(), str(endpoint.virtual_address)}
+    known |= {member.ip for member in desired.site.control_plane}
+    for config in photo.items("kubernetes.kubeconfigs"):
+        host = urlsplit(str(config.get("server") or "")).hostname
+        if config.get("path") == KUBELET_KUBECONFIG and host and host not in known:
+            return host
+    return None

@@ -1,0 +1,82 @@
+"""Does the site still ask for the ranges and the API's name with which its cluster was made?
+
+Nothing can give a living cluster others; a site that asks for them is refused before a step takes
+up half of the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from appliance.model.final_settings import (
+    other_endpoint,
+    other_names,
+    other_pod_range,
+    other_service_range,
+)
+from appliance.model.preflight.finding import Finding, Subject
+
+FOR_GOOD = "a cluster keeps the range it was made with; another range is another cluster"
+
+
+def service_range(subject: Subject) -> Iterator[Finding]:
+    """Services keep the range of ``kubeadm init``: their addresses are in use."""
+    found = other_service_range(subject.node, subject.desired, subject.observed)
+    if found:
+        yield subject.error(
+            "service_range",
+            f"an API server that gives services addresses of {found}",
+            f"{subject.site.settings.network.service_cidr}, the site's network.service_cidr",
+            f"set network.service_cidr in site.yml to {found} again: {FOR_GOOD}",
+        )
+
+
+def pod_range(subject: Subject) -> Iterator[Finding]:
+    """Pods keep it too: each node has its part of it already."""
+    found = other_pod_range(subject.node, subject.desired, subject.observed)
+    if found:
+        yield subject.error(
+            "pod_range",
+            f"a cluster whose nodes take their parts of {found} for pods",
+            f"{subject.site.settings.network.pod_cidr}, the site's network.pod_cidr",
+            f"set network.pod_cidr in site.yml to {found} again: {FOR_GOOD}",
+        )
+
+
+def endpoint_name(subject: Subject) -> Iterator[Finding]:
+    """The certificate of a living API server names the endpoint; kubeadm does not add a name."""
+    found = other_names(subject.node, subject.desired, subject.observed)
+    if found:
+        name = subject.site.settings.control_plane_endpoint.name
+        old = other_endpoint(subject.node, subject.desired, subject.observed)
+        yield subject.error(
+            "endpoint_name",
+            f"an API server certificate for {', '.join(found)}",
+            f"{name} among them, the site's control_plane_endpoint.name",
+            f"set control_plane_endpoint.name in site.yml to {old or 'the old name'} again; or add "
+            "the new one by hand on each control plane (kubeadm init phase certs apiserver "
+            "--config FILE; the whole way: operations/change-a-site.md)",
+        )
+
+
+def endpoint_in_use(subject: Subject) -> Iterator[Finding]:
+    """No kubelet knows the API by a name that the site's /etc/hosts would give no longer."""
+    site, observed = subject.site, subject.observed
+    blind = {
+        node.name: found
+        for node in site.cluster_members
+        if (found := other_endpoint(node, subject.desired, observed)) is not None
+    }
+    # One sentence for all of them, said of the first.
+    if subject.node.name != next(iter(blind), None):
+        return
+    found, others = blind[subject.node.name], len(blind) - 1
+    more = f", as {others} other node{'s' if others > 1 else ''}" if others else ""
+    name = site.settings.control_plane_endpoint.name
+    yield subject.error(
+        "endpoint_in_use",
+        f"a kubelet that knows the API by {found}{more}",
+        f"{name}, the site's control_plane_endpoint.name",
+        f"set control_plane_endpoint.name in site.yml to {found} again; or change the kubeconfigs "
+        "of each node by hand first (operations/change-a-site.md)",
+    )

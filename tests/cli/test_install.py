@@ -1,0 +1,217 @@
+"""``appliance install`` and ``appliance plan``: scope, ``--again``, what is said when all is so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.cli.app import Application
+from appliance.cli.connected import Connected
+from appliance.cli.exits import run
+from appliance.model.api_flags import ApiFlags
+from appliance.model.desired import Desired
+from appliance.model.postconditions import Observed
+from appliance.model.preflight import Finding, Subject, final_settings
+from tests import samples
+from tests.fakes import FakeArchive, FakeBundle, FakeRack
+
+Capture = pytest.CaptureFixture[str]
+AFTER_AN_EDIT = "appliance install --only STEP --again"
+KEPT = (
+    final_settings.service_range,
+    final_settings.pod_range,
+    final_settings.endpoint_name,
+    final_settings.endpoint_in_use,
+)
+UNFIT = Finding("w1", "memory", "error", "1 DIMM", "2", "put it back")
+
+
+class Site(Connected):
+    """A site whose adapters are fakes; of preflight, what a cluster keeps as it was made."""
+
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def archive(self) -> Any:
+        return FakeArchive()
+
+    @property
+    def playbooks(self) -> Any:
+        return self.nodes
+
+    @property
+    def members(self) -> Any:
+        return self.nodes
+
+    def preflight(self, desired: Desired, photographs: Any, observed: Observed) -> Any:
+        return [
+            *self.findings,
+            *(
+                finding
+                for node in desired.site.nodes
+                for check in KEPT
+                for finding in check(Subject(node, photographs[node.name], desired, observed, {}))
+            ),
+        ]
+
+    @contextmanager
+    def changing(self, run: Any, reason: str = "") -> Iterator[None]:  # noqa: ARG002
+        yield
+
+
+@pytest.fixture
+def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
+    """An installed site of one control plane and two workers, without the bundle at hand."""
+    wish = samples.desired(replace(samples.site(), directory=tmp_path))
+    found: Any = FakeRack(wish)
+    found.cluster = samples.cluster(wish)
+    found.documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, _: desired)
+    for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
+        monkeypatch.delenv(name, raising=False)
+
+    def connect(_self: Application, _directory: Path, bundle: Path | None = None) -> Connected:
+        at_hand = FakeBundle(samples.manifest()) if bundle else None
+        return Site(wish.site, wish, found, found, at_hand)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Application, "connect", connect)
+    return found  # type: ignore[no-any-return]
+
+
+def play(rack: FakeRack, *words: str) -> int:
+    command, *rest = words
+    return run([command, "--site", str(rack.wish.site.directory), *rest])
+
+
+@pytest.mark.parametrize("command", ["plan", "install"])
+def test_when_all_is_so_it_says_what_an_edit_may_need(
+    command: str, rack: FakeRack, capsys: Capture
+) -> None:
+    assert play(rack, command) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("nothing to do")
+    assert AFTER_AN_EDIT in said[1]
+    assert len(said) == 2
+    assert rack.plays == []
+
+
+@pytest.mark.parametrize("command", ["plan", "install"])
+def test_json_says_nothing_of_it(command: str, rack: FakeRack, capsys: Capture) -> None:
+    assert play(rack, command, "--output", "json") == 0
+    said = capsys.readouterr().out
+    assert AFTER_AN_EDIT not in said
+    assert (json.loads(said).get("plan") or json.loads(said))["steps"] == []
+
+
+def test_a_plan_with_steps_says_nothing_of_it(rack: FakeRack, capsys: Capture) -> None:
+    rack.documents["w1"]["sysctl"] = {}
+    assert play(rack, "plan") == 0
+    assert AFTER_AN_EDIT not in capsys.readouterr().out
+
+
+def test_a_step_that_was_asked_for_again_is_planned_with_its_reason(
+    rack: FakeRack, capsys: Capture
+) -> None:
+    assert play(rack, "plan", "--again", "--only", "runtime") == 0
+    said = capsys.readouterr().out
+    assert "runtime: Docker with the systemd cgroup driver: cp1, w1, w2" in said
+    assert "because cp1, w1, w2: asked for again" in said
+    assert "disturbs: Docker restarts" in said
+
+
+def test_a_step_that_was_asked_for_again_plays_and_is_proved(
+    rack: FakeRack, capsys: Capture
+) -> None:
+    assert play(rack, "install", "--again", "--only", "runtime", "--yes") == 0
+    assert [(item.playbook, item.limit) for item in rack.plays] == [
+        ("runtime", ("cp1", "w1", "w2"))
+    ]
+    assert "proven: runtime" in capsys.readouterr().err
+
+
+def test_only_the_nodes_that_were_named_are_played(rack: FakeRack) -> None:
+    words = ("install", "--again", "--only", "runtime", "--nodes", "w2", "--yes")
+    assert play(rack, *words) == 0
+    assert [item.limit for item in rack.plays] == [("w2",)]
+
+
+def test_what_is_in_custody_is_not_asked_for_a_second_time(rack: FakeRack) -> None:
+    assert play(rack, "install", "--again", "--only", "artifacts", "--yes") == 0
+    assert [item.playbook for item in rack.plays] == ["artifacts"]
+
+
+def test_it_rehearses_and_asks_like_any_other(rack: FakeRack, capsys: Capture) -> None:
+    assert play(rack, "install", "--again", "--only", "network", "--dry-run") == 0
+    assert "asked for again" in capsys.readouterr().out
+    assert play(rack, "install", "--again", "--only", "network") == 3
+    assert rack.plays == []
+
+
+def test_preflight_refuses_it_like_any_other(
+    rack: FakeRack, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Site, "findings", (UNFIT,))
+    assert play(rack, "install", "--again", "--only", "runtime", "--yes") == 3
+    assert "w1: memory: found 1 DIMM" in capsys.readouterr().err
+    assert rack.plays == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"service_ranges": {"cp1": "10.100.0.0/16"}}, "addresses of 10.100.0.0/16"),
+        ({"pod_ranges": {"cp1": "10.245.0.0/16"}}, "their parts of 10.245.0.0/16"),
+    ],
+)
+def test_another_range_than_the_clusters_is_refused_by_name(
+    flags: dict[str, Any], sentence: str, rack: FakeRack, capsys: Capture
+) -> None:
+    rack.cluster = replace(samples.cluster(rack.wish), api_flags=ApiFlags(**flags))
+    assert play(rack, "install", "--yes") == 3
+    assert sentence in capsys.readouterr().err
+    assert play(rack, "plan") == 0
+    said = capsys.readouterr().out
+    assert "nothing to do" not in said
+    assert "refused: cp1" in said
+    assert rack.plays == []
+
+
+def test_another_name_of_the_api_is_refused_before_its_old_name_goes(
+    rack: FakeRack, capsys: Capture
+) -> None:
+    for document in rack.documents.values():
+        document["resolver"]["hosts"] = {}
+        document["kubernetes"]["kubeconfigs"] = [
+            {"path": "/etc/kubernetes/kubelet.conf", "server": "https://old.rack.test:6443"}
+        ]
+    assert play(rack, "install", "--yes") == 3
+    said = capsys.readouterr().err
+    assert "cp1: endpoint_in_use: found a kubelet that knows the API by old.rack.test" in said
+    assert rack.plays == []
+
+
+@pytest.mark.parametrize("command", ["plan", "install"])
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--again",), "--again needs --only STEP"),
+        (("--again", "--until", "runtime"), "--again needs --only STEP"),
+        (("--again", "--only", "node_roles"), "node_roles has no play"),
+        (("--again", "--only", "belongings"), "belongings has no play"),
+        (("--again", "--only", "gpu"), "gpu concerns no node of this site"),
+        (("--again", "--only", "control_plane", "-n", "w1"), "control_plane concerns none of w1"),
+        (("--only", "host", "--until", "host"), "exclude each other"),
+    ],
+)
+def test_what_can_not_be_meant_is_a_usage_error(
+    command: str, words: tuple[str, ...], sentence: str, rack: FakeRack, capsys: Capture
+) -> None:
+    assert play(rack, command, *words) == 2
+    assert sentence in capsys.readouterr().err
+    assert rack.plays == []
