@@ -100,6 +100,8 @@ def _remove(
     )
 
     def confirm(plan: RemovalPlan, forecast: tuple[str, ...]) -> bool:
+        if plan.reset and not connected.vault_is_open:
+            return False
         lines = [*plan.sentences(), *forecast]
         return confirmed(yes, lambda: click.echo("\n".join(lines), err=True))
 
@@ -237,7 +239,7 @@ def _join(
     from appliance.workflows.joining import JoinRequest
 
     connected = app.connect(site, bundle)
-    if accept_host_keys and not dry_run:
+    if accept_host_keys and not dry_run and connected.vault_is_open:
         renew_host_key(connected, node, yes=yes, sworn=sworn)
     with progress(plain=output == "json") as display:
         workflow, command, ports = _join_ports(connected, display, yes=yes, add=add)
@@ -276,7 +278,7 @@ def _join_ports(
         connected.install_ports(display, lambda _plan: False),
         connected.etcd,
         connected.bmcs(),
-        confirm,
+        connected.opened(confirm),
     )
     if add:
         return node_add.node_add, node_add.COMMAND, ports

@@ -36,14 +36,15 @@ def check(site: Path, output: str) -> None:
     """Check a site's files; every fault at once, with file and line. Changes nothing.
 
     \b
-    - no node is reached, and the vault is not opened
+    - no node is reached; the vault is opened if its password is at hand, and not shown
     - exit 3 when there is a fault
 
     Example: appliance site check --site inventories/rack7
     """
     from appliance.adapters.site_files import check_site, refusal
+    from appliance.adapters.site_vault import with_vault
 
-    found = check_site(site)
+    found = with_vault(check_site(site))
     if output == "json":
         print_json(_check_as_json(found))
     for warning in found.warnings:

@@ -103,6 +103,33 @@ def test_a_removal_says_what_it_did_and_the_two_ways_on(
     assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "words", [("remove", "w2"), ("rejoin", "w2"), ("add", "w2")], ids=lambda words: words[0]
+)
+def test_a_vault_that_stays_closed_is_refused_before_the_first_change(
+    node: Callable[..., int],
+    rack: FakeRack,
+    capsys: Capture,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("ANSIBLE_VAULT_PASSWORD_FILE", "ANSIBLE_VAULT_IDENTITY_LIST"):
+        monkeypatch.delenv(name, raising=False)
+    if words[0] != "remove":
+        assert node("remove", "w2", "--yes") == 0
+        rack.deleted.clear()
+        rack.plays.clear()
+    vault = rack.wish.site.vault_file
+    vault.parent.mkdir(parents=True)
+    vault.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n")
+    before = dict(archive(rack).documents)
+    capsys.readouterr()
+    assert node(*words, "--yes") == 3
+    assert f"{vault}: the vault's password is not known" in capsys.readouterr().err
+    assert (rack.deleted, rack.plays, archive(rack).documents) == ([], [], before)
+    assert node(*words, "--dry-run") == 0
+
+
 def test_a_dry_run_of_a_removal_writes_nothing(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:

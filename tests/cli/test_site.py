@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.vault import new_password
 from appliance.cli import exits
 from tests.site_cases import ROOT, break_site, copy_of_good
 
@@ -92,6 +93,17 @@ def test_warnings_go_to_stderr_and_do_not_fail(
     assert "1 warnings" in printed.out
     assert "warning: " in printed.err
     assert "no NTP server" in printed.err
+
+
+def test_a_password_that_is_not_the_vaults_is_a_fault(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new_password(example)
+    assert exits.run(["site", "check", "-s", str(example), "-o", "json"]) == 3
+    (fault,) = json.loads(capsys.readouterr().out)["faults"]
+    assert fault["file"] == str(example / "group_vars/all/vault.yml")
+    assert "does not open with the password in" in fault["problem"]
+    assert "ANSIBLE_VAULT_PASSWORD_FILE" in fault["remedy"]
 
 
 def test_show_says_where_each_value_comes_from(
