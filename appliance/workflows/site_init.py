@@ -64,7 +64,8 @@ def site_init(
         raise ConfigError(
             f"the site {request.directory} would have {len(faults)} faults; nothing was written",
             details=faults,
-            hint="correct what was asked for: appliance site init --help",
+            hint="correct what was asked for (nodes: --control-plane, --worker): "
+            "appliance site init --help",
         )
     if request.dry_run:
         return tuple(request.directory / file for file in (*texts, VAULT))

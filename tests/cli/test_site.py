@@ -190,6 +190,25 @@ def test_init_refuses_what_would_not_pass_and_writes_nothing(
     assert not (tmp_path / "rack7").exists()
 
 
+def test_init_without_a_control_plane_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exits.run(["site", "init", str(tmp_path / "rack7"), "--new-vault-password"]) == 3
+    said = capsys.readouterr().err
+    assert "no node is in the group control_plane" in said
+    assert "--control-plane" in said
+    assert not (tmp_path / "rack7").exists()
+
+
+def test_the_readmes_new_site_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    (line,) = (one for one in text.splitlines() if one.strip().startswith("appliance site init"))
+    words = [word.replace("inventories", str(tmp_path)) for word in line.split()]
+    assert exits.run(words[1:]) == 0
+    assert exits.run(["site", "check", "--site", str(tmp_path / "rack7")]) == 0
+    assert "2 nodes, no fault, 0 warnings" in capsys.readouterr().out
+
+
 def test_init_without_a_password_and_without_a_terminal_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
