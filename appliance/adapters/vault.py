@@ -52,7 +52,7 @@ def find_password_file(directory: Path, given: Path | None = None) -> Path | Non
         if not named.is_file():
             raise Refused(f"there is no vault password file {named}", hint=HINT)
         return named.resolve()
-    kept = directory / KEPT
+    kept = kept_password(directory)
     return kept.resolve() if kept.is_file() else None
 
 
@@ -82,9 +82,14 @@ def password_source(
         yield path
 
 
+def kept_password(directory: Path) -> Path:
+    """Where a site's state keeps the vault's password, if it does."""
+    return directory / KEPT
+
+
 def new_password(directory: Path) -> Path:
     """Keep a new random password in the site's state; the one that is there, if there is one."""
-    path = directory / KEPT
+    path = kept_password(directory)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write_private(path, secrets.token_urlsafe(32))

@@ -163,6 +163,7 @@ def init(
     --hardware master1=quanta/s5sp --hardware gpu1=quanta/d43n-3u --new-vault-password
     """
     from appliance.adapters.content import list_releases
+    from appliance.adapters.vault import kept_password
     from appliance.model.site_new import NewSite
     from appliance.workflows.site_init import SiteInitRequest, site_init
 
@@ -181,6 +182,12 @@ def init(
     for path in written:
         click.echo(f"{'would write' if dry_run else 'wrote'} {path}")
     if not dry_run:
+        if new_vault_password:
+            click.echo(
+                f"keep a copy of {kept_password(directory)} elsewhere: git ignores it, and without "
+                "it the vault, and with it the site's CA, does not open",
+                err=True,
+            )
         click.echo(
             f"next: look it through, then: appliance site check --site {directory}", err=True
         )

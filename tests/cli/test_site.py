@@ -149,6 +149,7 @@ def test_init_writes_a_site_that_ansible_reads_the_same_way(
     printed = capsys.readouterr()
     assert f"wrote {directory / 'hosts.yml'}" in printed.out
     assert "PRIVATE KEY" not in printed.out + printed.err
+    assert f"keep a copy of {directory}/.appliance/vault-password" in printed.err
     assert exits.run(["site", "check", "-s", str(directory)]) == 0
     password = directory / ".appliance" / "vault-password"
     assert password.stat().st_mode & 0o777 == 0o600
