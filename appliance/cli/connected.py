@@ -380,7 +380,7 @@ class Connected:
 
         return researcher_kubeconfig(self.site, self.nodes, user, project)
 
-    def certificate_request(self, folder: Path, *, signed: bool) -> dict[str, Path]:
+    def certificate_request(self, folder: Path | None, *, signed: bool) -> dict[str, Path]:
         """Make the backend's key and certificate request; sign it by the site's CA, if asked."""
         from appliance.adapters.runai_access import certificate_request
 
