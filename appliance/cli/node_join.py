@@ -12,6 +12,7 @@ from appliance.cli.options import dry_run_option, output_option, site_option, ye
 from appliance.cli.plan_view import plan_as_json, show_plan
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json
+from appliance.cli.scope import node_of
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -83,6 +84,7 @@ def remove(
     from appliance.model.removal import RemovalWish
 
     connected = app.connect(site)
+    node_of(connected.site, node)
     wish = RemovalWish(node, reason, sworn=sworn, allow_move=allow_move)
     with progress(plain=output == "json") as display:
         done = _remove(connected, wish, display, yes=yes, dry_run=dry_run)
@@ -239,6 +241,7 @@ def _join(
     from appliance.workflows.joining import JoinRequest
 
     connected = app.connect(site, bundle)
+    node_of(connected.site, node)
     if accept_host_keys and not dry_run and connected.vault_is_open:
         renew_host_key(connected, node, yes=yes, sworn=sworn)
     with progress(plain=output == "json") as display:

@@ -223,7 +223,30 @@ def test_acknowledging_wants_a_node_and_a_member(
 ) -> None:
     assert node("passport", "--acknowledge") == 2
     assert "one machine is accepted at a time" in capsys.readouterr().err
-    assert node("passport", "w9") == 3
     rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
     assert node("passport", "w2", "--acknowledge", "--yes") == 3
     assert "is no member of the cluster now" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("remove", "cp9", "--yes"),
+        ("rejoin", "cp9", "--yes"),
+        ("add", "cp9", "--yes"),
+        ("passport", "cp9"),
+        ("passport", "cp9", "--acknowledge", "--yes"),
+        ("maintain", "cp9", "--yes"),
+        ("return", "cp9", "--yes"),
+        ("role", "set", "cp9", "--role", "gpu", "--yes"),
+        ("role", "remove", "cp9", "--role", "gpu", "--yes"),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_a_node_that_the_inventory_has_not_is_typed_wrong(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture, words: tuple[str, ...]
+) -> None:
+    assert node(*words) == 2
+    said = capsys.readouterr().err
+    assert "cp9: the inventory has no such member of the cluster; did you mean 'cp" in said
+    assert (rack.looks, rack.plays) == (0, [])

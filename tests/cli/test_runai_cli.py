@@ -150,8 +150,8 @@ def test_nobody_there_to_confirm_an_unknown_node_and_no_user(
     world.seen["j1"] = replace(DONE, completion_current=False)
     assert install("--user", "ada") == 3
     assert "nobody is there to confirm" in capsys.readouterr().err
-    assert install("--user", "ada", "--nodes", "j9") == 3
-    assert "j9 is no node of rack" in capsys.readouterr().err
+    assert install("--user", "ada", "--nodes", "j9") == 2
+    assert "--nodes: the site has no node j9" in capsys.readouterr().err
     assert install() == 2
     assert "--user" in capsys.readouterr().err
     assert world.plays == []
