@@ -95,6 +95,29 @@ def test_warnings_go_to_stderr_and_do_not_fail(
     assert "no NTP server" in printed.err
 
 
+def test_check_renews_the_schema_that_site_yml_names(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = example / ".site.schema.json"
+    for content in (None, "{}"):
+        if content is not None:
+            schema.write_text(content)
+        assert exits.run(["site", "check", "-s", str(example)]) == 0
+        assert f"wrote {schema}" in capsys.readouterr().err
+        assert "dns_servers" in json.loads(schema.read_text())["properties"]
+    assert exits.run(["site", "check", "-s", str(example)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_check_writes_no_schema_that_nothing_names(example: Path) -> None:
+    path = example / "group_vars/all/site.yml"
+    path.write_text(
+        path.read_text().replace("$schema=../../.site", "$schema=../../.appliance/site")
+    )
+    assert exits.run(["site", "check", "-s", str(example)]) == 0
+    assert not (example / ".site.schema.json").exists()
+
+
 def test_a_password_that_is_not_the_vaults_is_a_fault(
     example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
