@@ -146,7 +146,8 @@ class KubernetesApi:
         """Run:ai's labels, its RunaiConfig, and what is bound to nodes.
 
         Raises:
-            ApplianceError: no API server answers, or it refused.
+            NodeUnreachable: no API server answers.
+            ApplianceError: it refused.
         """
         from appliance.adapters.kubernetes_roles import read_roles
 
@@ -226,7 +227,7 @@ class KubernetesApi:
         """A client to the first control-plane node whose API server answers.
 
         Raises:
-            ApplianceError: none does.
+            NodeUnreachable: none does.
         """
         from kubernetes.client import VersionApi
 
@@ -244,7 +245,7 @@ class KubernetesApi:
                     continue
                 yield client
                 return
-        raise ApplianceError(
+        raise NodeUnreachable(
             f"no API server answers: {'; '.join(reasons)}",
             hint="see what is wrong: appliance status",
         )

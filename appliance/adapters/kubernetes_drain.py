@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
+from appliance.errors import ClusterError
 from appliance.model.drain import (
     SYSTEM_LABEL,
     Budget,
@@ -192,10 +192,7 @@ class KubernetesDrain:
         from kubernetes.client import CoreV1Api
 
         if self._core is None:
-            try:
-                self._core = CoreV1Api(self._stack.enter_context(self._api.any_client()))
-            except ApplianceError as error:
-                raise NodeUnreachable(error.message, hint=error.hint) from error
+            self._core = CoreV1Api(self._stack.enter_context(self._api.any_client()))
         return self._core
 
     def _read(self, what: str, *words: object) -> Any:

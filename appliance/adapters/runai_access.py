@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from appliance.model.site import Site
 
 CLUSTER_CA: Final = "/etc/kubernetes/pki/ca.crt"
+# Of the site's state: what csr makes.
+CERTIFICATES: Final = "certificates"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,100}")
 
 
@@ -60,13 +62,20 @@ def _read(site: Site, nodes: SshNodes, path: str) -> str:
     )
 
 
-def certificate_request(site: Site, folder: Path, *, signed: bool) -> dict[str, Path]:
+def certificate_request(site: Site, folder: Path | None, *, signed: bool) -> dict[str, Path]:
     """Write key and request, and the certificate if asked; a key that is there is used again.
 
+    Args:
+        site: whose backend it is for.
+        folder: where the files go; None: into the site's state, which git ignores.
+        signed: whether the site's own CA signs it.
+
     Raises:
-        Refused: a certificate is there already, or the site has no CA of its own.
+        Refused: a certificate is there already, the site has no CA of its own, or the folder is
+            one of the site's own files.
     """
     name = site.runai_domain
+    folder = _folder(site, folder)
     made = {kind: folder / f"{name}.{kind}" for kind in ("key", "csr")}
     authority = _authority(site) if signed else None
     if signed:
@@ -85,6 +94,17 @@ def certificate_request(site: Site, folder: Path, *, signed: bool) -> dict[str, 
     if authority is not None:
         write_new(made["crt"], sign(request, authority), mode=0o644)
     return made
+
+
+def _folder(site: Site, wanted: Path | None) -> Path:
+    state = site.state_directory.resolve()
+    folder = wanted.resolve() if wanted else state / CERTIFICATES
+    if folder.is_relative_to(site.directory.resolve()) and not folder.is_relative_to(state):
+        raise Refused(
+            f"{folder} is within the site's directory: git would take the key from there",
+            hint=f"name a folder outside it with --out, or none: {state / CERTIFICATES}",
+        )
+    return folder
 
 
 def _authority(site: Site) -> Authority:

@@ -57,7 +57,8 @@ def write_new(path: Path, text: str, *, mode: int = 0o600) -> None:
             hint="name another file, or move that one away",
         )
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # A folder that is made for a private file is as private.
+        path.parent.mkdir(parents=True, exist_ok=True, mode=mode | (mode & 0o444) >> 2)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as error:
         raise Refused(

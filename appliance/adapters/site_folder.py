@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from appliance.adapters.site_files import check_site
+from appliance.adapters.site_files import SETTINGS, check_site
 from appliance.errors import Refused
 from appliance.model.site_draft import KnownContent
+from appliance.model.site_schema import site_schema_text
+from appliance.model.site_text import SCHEMA, SCHEMA_LINE
 
 STATE = ".appliance"
 
@@ -55,6 +58,21 @@ class SiteDirectory:
                 f"{error.filename or self._directory} cannot be written: {error.strerror}",
                 hint="choose a directory that you may write",
             ) from error
+
+
+def renew_schema(directory: Path) -> Path | None:
+    """Write the schema that site.yml names when it is absent or old; its path if it was written."""
+    path = directory / SCHEMA
+    settings = (directory / SETTINGS).read_text(encoding="utf-8")
+    text = site_schema_text()
+    if SCHEMA_LINE not in settings.splitlines():
+        return None
+    # It only helps editors: a site that may not be written is as good without it.
+    with contextlib.suppress(OSError):
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            return path
+    return None
 
 
 def _write(directory: Path, files: Mapping[str, str]) -> tuple[Path, ...]:

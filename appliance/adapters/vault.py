@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 ENVIRONMENT: Final = "ANSIBLE_VAULT_PASSWORD_FILE"
 KEPT: Final = Path(".appliance", "vault-password")
-_HINT: Final = (
-    f"give --vault-password-file FILE, set {ENVIRONMENT}, or put the password into {KEPT} (0600)"
+HINT: Final = (
+    f"set {ENVIRONMENT} to the file that holds it, or put it into {KEPT} of the site (0600)"
 )
+_HINT_OF_INIT: Final = f"give --vault-password-file FILE or --new-vault-password, or {HINT}"
 
 
 def password_file(site: Site, given: Path | None = None) -> Path | None:
@@ -49,9 +50,9 @@ def find_password_file(directory: Path, given: Path | None = None) -> Path | Non
     if named is not None:
         named = named.expanduser()
         if not named.is_file():
-            raise Refused(f"there is no vault password file {named}", hint=_HINT)
+            raise Refused(f"there is no vault password file {named}", hint=HINT)
         return named.resolve()
-    kept = directory / KEPT
+    kept = kept_password(directory)
     return kept.resolve() if kept.is_file() else None
 
 
@@ -74,16 +75,21 @@ def password_source(
         yield found
         return
     if ask is None:
-        raise Refused("the vault's password is not known", hint=_HINT)
+        raise Refused("the vault's password is not known", hint=_HINT_OF_INIT)
     with tempfile.TemporaryDirectory(prefix="appliance-") as private:
         path = Path(private) / "vault-password"
         _write_private(path, ask())
         yield path
 
 
+def kept_password(directory: Path) -> Path:
+    """Where a site's state keeps the vault's password, if it does."""
+    return directory / KEPT
+
+
 def new_password(directory: Path) -> Path:
     """Keep a new random password in the site's state; the one that is there, if there is one."""
-    path = directory / KEPT
+    path = kept_password(directory)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _write_private(path, secrets.token_urlsafe(32))
@@ -117,36 +123,67 @@ class AnsibleVault:
         try:
             text = self._run("view", str(file))
         except CommandFailed as error:
-            raise ConfigError(
-                f"{file} does not open with the password in {self._password}",
-                hint=_HINT,
-                details=error.details[1:],
-            ) from error
-        try:
-            data = yaml.safe_load(text)
-        except yaml.YAMLError:
-            # Not chained: the parser's message would quote a line of the secrets.
-            data = None
-        if not isinstance(data, dict):
-            raise ConfigError(
-                f"{file} holds no mapping of names to secrets",
-                hint=f"edit it with: ansible-vault edit {file}",
-            ) from None
-        return {str(key): _text(value) for key, value in data.items()}
+            raise _closed(file, f"with the password in {self._password}", error) from error
+        return _mapping(file, text)
 
     def _run(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
-        # The one of this installation; another in PATH may be another version.
-        beside = Path(sys.executable).parent / "ansible-vault"
-        program = str(beside) if beside.exists() else "ansible-vault"
-        argv = [program, verb, "--vault-password-file", str(self._password), *arguments]
         # An operator's own settings would bring in further passwords and make it ask which.
-        environment = {
+        own = {
             ENVIRONMENT: "",
-            "ANSIBLE_CONFIG": str(find_content_root() / "playbooks" / "ansible.cfg"),
             "ANSIBLE_VAULT_IDENTITY_LIST": "",
             "ANSIBLE_VAULT_ENCRYPT_IDENTITY": "",
         }
-        return run(argv, stdin=stdin, env=environment, timeout=60).stdout
+        words = [verb, "--vault-password-file", str(self._password), *arguments]
+        return _ansible_vault(words, stdin=stdin, env=own)
+
+
+def read_as_a_play(file: Path, password: Path | None) -> Mapping[str, str]:
+    """Open a vault file with all that a play has: ``password``, and what Ansible's variables name.
+
+    Raises:
+        ConfigError: none of them opens it, or the file holds no mapping.
+    """
+    given = ["--vault-password-file", str(password)] if password else []
+    try:
+        # Elsewhere, as a play is: a relative path in a variable must not work here alone.
+        text = _ansible_vault(["view", *given, str(file.resolve())], cwd=Path("/"))
+    except CommandFailed as error:
+        by = f"with the password in {password}" if password else "with what Ansible's settings name"
+        raise _closed(file, by, error) from error
+    return _mapping(file, text)
+
+
+def _ansible_vault(
+    words: list[str],
+    *,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> str:
+    # The one of this installation; another in PATH may be another version.
+    beside = Path(sys.executable).parent / "ansible-vault"
+    program = str(beside) if beside.exists() else "ansible-vault"
+    config = str(find_content_root() / "playbooks" / "ansible.cfg")
+    environment = {"ANSIBLE_CONFIG": config, **(env or {})}
+    return run([program, *words], stdin=stdin, env=environment, cwd=cwd, timeout=60).stdout
+
+
+def _closed(file: Path, by: str, error: CommandFailed) -> ConfigError:
+    return ConfigError(f"{file} does not open {by}", hint=HINT, details=error.details[1:])
+
+
+def _mapping(file: Path, text: str) -> Mapping[str, str]:
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError:
+        # Not chained: the parser's message would quote a line of the secrets.
+        data = None
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"{file} holds no mapping of names to secrets",
+            hint=f"edit it with: ansible-vault edit {file}",
+        ) from None
+    return {str(key): _text(value) for key, value in data.items()}
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
 
 import click
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 # How long the end of a command waits for copies of its records: a node may be slow or away.
 COPY_SECONDS = 10.0
+About = ParamSpec("About")
 
 
 def _note(text: str) -> None:
@@ -276,6 +277,18 @@ class Connected:
 
         return AnsiblePlaybooks(self.site.directory, password_file(self.site))
 
+    @cached_property
+    def vault_is_open(self) -> bool:
+        """True; a vault that stays closed is refused, before a play changes anything."""
+        from appliance.adapters.site_vault import require_open
+
+        require_open(self.site)
+        return True
+
+    def opened(self, confirm: Callable[About, bool]) -> Callable[About, bool]:
+        """The same question, asked once the vault was opened, as plays will have to."""
+        return lambda *args, **kwargs: self.vault_is_open and confirm(*args, **kwargs)
+
     def _run(
         self,
         workflow: Callable[[InstallRequest, InstallPorts], Installed],
@@ -307,7 +320,7 @@ class Connected:
             observer=progress,
             preflight=self.preflight,
             bundle=self.bundle,
-            confirm=confirm,
+            confirm=self.opened(confirm),
             archive=self.archive,
             members=self.members,
         )
@@ -356,7 +369,7 @@ class Connected:
             self.journal,
             SystemClock(),
             progress,
-            confirm,
+            self.opened(confirm),
         )
         with self.changing(run):
             return runai_cli(request, ports)
@@ -367,7 +380,7 @@ class Connected:
 
         return researcher_kubeconfig(self.site, self.nodes, user, project)
 
-    def certificate_request(self, folder: Path, *, signed: bool) -> dict[str, Path]:
+    def certificate_request(self, folder: Path | None, *, signed: bool) -> dict[str, Path]:
         """Make the backend's key and certificate request; sign it by the site's CA, if asked."""
         from appliance.adapters.runai_access import certificate_request
 

@@ -15,6 +15,7 @@ from appliance.errors import Refused
 from appliance.model.lab_gpus import MOST
 from appliance.model.lab_host import packages_for
 from appliance.model.lab_site import LabExtras
+from appliance.model.site_faults import did_you_mean
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -180,7 +181,14 @@ def shell(node: str, command: tuple[str, ...]) -> None:
     """
     from appliance.adapters.podman import Podman
 
-    Podman().shell(node, command)
+    podman = Podman()
+    names = podman.names()
+    if node not in names:
+        raise click.UsageError(
+            f"no lab on this machine has a node {node}; "
+            + (did_you_mean(node, names) if names else "make a lab with: appliance lab up")
+        )
+    podman.shell(node, command)
 
 
 def _extras(gpus: int, parts: Sequence[str], workers: int) -> LabExtras:

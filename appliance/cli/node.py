@@ -13,6 +13,7 @@ from appliance.cli.node_join import add, rejoin, remove
 from appliance.cli.node_passport import passport
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
+from appliance.cli.scope import node_of
 from appliance.model.node_roles import ROLES, RoleRequest
 
 if TYPE_CHECKING:
@@ -112,6 +113,8 @@ def _change(
     if bool(nodes) == every:
         raise click.UsageError("name nodes, or give --all: one of the two")
     connected = app.connect(site)
+    for name in nodes:
+        node_of(connected.site, name)
     runai = connected.site.settings.runai
     wish = RoleRequest(
         verb=verb,

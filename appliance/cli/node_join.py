@@ -12,6 +12,7 @@ from appliance.cli.options import dry_run_option, output_option, site_option, ye
 from appliance.cli.plan_view import plan_as_json, show_plan
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json
+from appliance.cli.scope import node_of
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -83,6 +84,7 @@ def remove(
     from appliance.model.removal import RemovalWish
 
     connected = app.connect(site)
+    node_of(connected.site, node)
     wish = RemovalWish(node, reason, sworn=sworn, allow_move=allow_move)
     with progress(plain=output == "json") as display:
         done = _remove(connected, wish, display, yes=yes, dry_run=dry_run)
@@ -100,6 +102,8 @@ def _remove(
     )
 
     def confirm(plan: RemovalPlan, forecast: tuple[str, ...]) -> bool:
+        if plan.reset and not connected.vault_is_open:
+            return False
         lines = [*plan.sentences(), *forecast]
         return confirmed(yes, lambda: click.echo("\n".join(lines), err=True))
 
@@ -237,7 +241,8 @@ def _join(
     from appliance.workflows.joining import JoinRequest
 
     connected = app.connect(site, bundle)
-    if accept_host_keys and not dry_run:
+    node_of(connected.site, node)
+    if accept_host_keys and not dry_run and connected.vault_is_open:
         renew_host_key(connected, node, yes=yes, sworn=sworn)
     with progress(plain=output == "json") as display:
         workflow, command, ports = _join_ports(connected, display, yes=yes, add=add)
@@ -276,7 +281,7 @@ def _join_ports(
         connected.install_ports(display, lambda _plan: False),
         connected.etcd,
         connected.bmcs(),
-        confirm,
+        connected.opened(confirm),
     )
     if add:
         return node_add.node_add, node_add.COMMAND, ports

@@ -13,16 +13,15 @@ from appliance.cli.confirm import confirmed
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json, print_table
+from appliance.cli.scope import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from appliance.cli.app import Application
-    from appliance.cli.connected import Connected
     from appliance.model.drain import Forecast
     from appliance.model.hardware_facts import Difference
     from appliance.model.maintenance import Maintenance
-    from appliance.model.site import Node
     from appliance.workflows.node_maintain import Maintained
     from appliance.workflows.node_return import Returned
 
@@ -37,18 +36,6 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
     if not found:
         raise click.BadParameter(f"{value!r} is no time; write for example 90m, 4h or 2d")
     return float(found[1]) * UNITS[found[2]]
-
-
-def node_of(connected: Connected, name: str) -> Node:
-    """The member of that name.
-
-    Raises:
-        click.UsageError: the site has none; names those it has.
-    """
-    members = {node.name: node for node in connected.site.cluster_members}
-    if name not in members:
-        raise click.UsageError(f"the site has no member {name}; it has {', '.join(members)}")
-    return members[name]
 
 
 @click.command("maintain")
@@ -115,7 +102,7 @@ def maintain(
     if lost and (shutdown or mode == "cordon"):
         raise click.UsageError("--lost takes neither --shutdown nor --mode cordon")
     connected = app.connect(site)
-    node = node_of(connected, name)
+    node = node_of(connected.site, name)
     run = connected.run("node maintain")
     request = MaintainRequest(
         site=connected.site,
@@ -270,7 +257,7 @@ def return_(
     from appliance.workflows.node_return import ReturnPorts, ReturnRequest, node_return
 
     connected = app.connect(site)
-    node = node_of(connected, name)
+    node = node_of(connected.site, name)
     run = connected.run("node return")
     request = ReturnRequest(
         desired=connected.wish,

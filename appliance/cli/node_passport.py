@@ -10,6 +10,7 @@ import click
 from appliance.cli.confirm import confirmed
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
+from appliance.cli.scope import node_of
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def _views(
     from appliance.workflows import node_passport as workflow
 
     connected = app.connect(site)
+    if node:
+        node_of(connected.site, node)
     ports = workflow.PassportPorts(
         connected.nodes, connected.cluster, connected.archive, connected.journal, SystemClock()
     )

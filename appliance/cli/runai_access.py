@@ -102,15 +102,13 @@ def kubeconfig(
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    default=Path(),
-    show_default="the current directory",
-    help="Where the files go.",
+    help="Where the files go. Default: .appliance/certificates of the site, which git ignores.",
 )
 @click.option("--sign", "signed", is_flag=True, help="Have the site's own CA sign it.")
 @site_option
 @output_option
 @click.pass_obj
-def csr(app: Application, out: Path, site: Path, output: str, *, signed: bool) -> None:
+def csr(app: Application, out: Path | None, site: Path, output: str, *, signed: bool) -> None:
     """Make the backend's key and a request for its certificate.
 
     \b
@@ -118,19 +116,18 @@ def csr(app: Application, out: Path, site: Path, output: str, *, signed: bool) -
     - NAME.csr, for your organisation's CA
     - NAME.crt with --sign: by the site's CA, which every node trusts already
 
-    Changes nothing at the site.
+    Changes nothing on the nodes.
 
     Example: appliance runai csr --out /media/ca
     """
-    # Absolute, as they are to be copied into site.yml, whose paths begin at the site's directory.
-    made = app.connect(site).certificate_request(out.absolute(), signed=signed)
+    made = app.connect(site).certificate_request(out, signed=signed)
     if output == "json":
         print_json({kind: str(path) for kind, path in made.items()})
         return
     for path in made.values():
         click.echo(str(path))
     click.echo(
-        "next: put the certificate's path into runai.certificate of site.yml, and the key into "
-        "vault.yml as vault_runai_tls_key",
+        "next: put the certificate beside hosts.yml as a .pem, its name into runai.certificate of "
+        "site.yml, and the key into vault.yml as vault_runai_tls_key",
         err=True,
     )

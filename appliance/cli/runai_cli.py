@@ -17,6 +17,7 @@ from appliance.cli.options import (
 )
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json
+from appliance.cli.scope import require_nodes
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -72,6 +73,7 @@ def install_cli(
     Example: appliance runai cli install --cli runai --user ada --user grace
     """
     connected = app.connect(site, changed=_enabled)
+    require_nodes(connected.site, nodes)
     with progress(plain=output == "json") as display:
         done = connected.install_runai_cli(
             (nodes, tuple(dict.fromkeys(users))),

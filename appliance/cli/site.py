@@ -33,23 +33,28 @@ def site() -> None:
 @site_option
 @output_option
 def check(site: Path, output: str) -> None:
-    """Check a site's files; every fault at once, with file and line. Changes nothing.
+    """Check a site's files; every fault at once, with file and line.
 
     \b
-    - no node is reached, and the vault is not opened
+    - no node is reached; the vault is opened if its password is at hand, and not shown
+    - the schema that site.yml names for editors is written when it is absent or old
     - exit 3 when there is a fault
 
     Example: appliance site check --site inventories/rack7
     """
     from appliance.adapters.site_files import check_site, refusal
+    from appliance.adapters.site_folder import renew_schema
+    from appliance.adapters.site_vault import with_vault
 
-    found = check_site(site)
+    found = with_vault(check_site(site))
     if output == "json":
         print_json(_check_as_json(found))
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=True)
     if found.site is None:
         raise refusal(site, found)
+    if renewed := renew_schema(site):
+        click.echo(f"note: wrote {renewed}, for editors", err=True)
     if output != "json":
         nodes = len(found.site.nodes)
         click.echo(f"{found.site.name}: {nodes} nodes, no fault, {len(found.warnings)} warnings")
@@ -124,9 +129,9 @@ def schema(node: bool) -> None:
     """Print the JSON Schema of site.yml, so that an editor completes and checks it.
 
     \b
-    - a new site has it in .appliance/site.schema.json, and its site.yml names it
+    - a new site has it in .site.schema.json, and its site.yml names it
 
-    Example: appliance site schema > .appliance/site.schema.json
+    Example: appliance site schema > .site.schema.json
     """
     from appliance.model.site_schema import node_schema, site_schema
 
@@ -162,6 +167,7 @@ def init(
     --hardware master1=quanta/s5sp --hardware gpu1=quanta/d43n-3u --new-vault-password
     """
     from appliance.adapters.content import list_releases
+    from appliance.adapters.vault import kept_password
     from appliance.model.site_new import NewSite
     from appliance.workflows.site_init import SiteInitRequest, site_init
 
@@ -180,6 +186,12 @@ def init(
     for path in written:
         click.echo(f"{'would write' if dry_run else 'wrote'} {path}")
     if not dry_run:
+        if new_vault_password:
+            click.echo(
+                f"keep a copy of {kept_password(directory)} elsewhere: git ignores it, and without "
+                "it the vault, and with it the site's CA, does not open",
+                err=True,
+            )
         click.echo(
             f"next: look it through, then: appliance site check --site {directory}", err=True
         )

@@ -77,7 +77,7 @@ def groups_fit(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
 def one_services_node(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
     """Exactly one host serves the bundle and the registry."""
     hosts = draft.hosts
-    if not hosts.groups:
+    if not hosts.members:
         return
     names = hosts.members.get(SERVICES, ())
     if not names:
@@ -97,7 +97,7 @@ def one_services_node(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]
 def control_plane_counts(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
     """One or three control-plane nodes, and three have a balancer."""
     hosts = draft.hosts
-    if not hosts.groups:
+    if not hosts.members:
         return
     count = len(hosts.members.get(CONTROL_PLANE, ()))
     place = hosts.group_place(CONTROL_PLANE)

@@ -78,7 +78,7 @@ def _children(document: Document, faults: list[SiteFault]) -> Mapping[str, Any]:
         return {}
     faults.extend(_strays(document, ("all",), everything, "children"))
     children = everything.get("children")
-    if isinstance(children, dict):
+    if isinstance(children, dict) and children:
         return children
     if not any(bad[:2] == ("all", "children") for bad in document.broken):
         faults.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from appliance.model.site import NodeSettings, SiteSettings
@@ -10,6 +11,11 @@ from appliance.model.site import NodeSettings, SiteSettings
 def site_schema() -> dict[str, Any]:
     """Make the schema of group_vars/all/site.yml."""
     return _schema(SiteSettings.model_json_schema(), "group_vars/all/site.yml of a site")
+
+
+def site_schema_text() -> str:
+    """Write that schema, as a site keeps it."""
+    return json.dumps(site_schema(), indent=2) + "\n"
 
 
 def node_schema() -> dict[str, Any]:

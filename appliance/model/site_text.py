@@ -17,12 +17,14 @@ from appliance.model.groups import GROUPS
 from appliance.model.site import NodeSettings, SiteSettings
 from appliance.model.site_faults import model_of
 
-SCHEMA: Final = ".appliance/site.schema.json"
+# A dot name: neither Ansible nor the check of strays reads it. Git takes it, so a clone has it.
+SCHEMA: Final = ".site.schema.json"
+SCHEMA_LINE: Final = f"# yaml-language-server: $schema=../../{SCHEMA}"
 _WIDTH: Final = 98
 
-_SITE_HEAD: Final = """\
+_SITE_HEAD: Final = f"""\
 ---
-# yaml-language-server: $schema=../../.appliance/site.schema.json
+{SCHEMA_LINE}
 #
 # What this appliance is. Plain values only: no Jinja, no secrets (those are in vault.yml).
 # Lines that begin with "# key:" show a default; uncomment one to change it.

@@ -54,6 +54,7 @@ def node_role(request: NodeRoleRequest, ports: NodeRolePorts) -> RolesChanged:
     """Look, plan, refuse or write, and look again.
 
     Raises:
+        NodeUnreachable: no API server answers; nothing was changed.
         PreflightFailed: the change is not allowed; nothing was changed.
         Refused: the operator did not confirm; nothing was changed.
         ClusterError: the API refused a write.

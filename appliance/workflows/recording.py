@@ -6,14 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ApplianceError, Interrupted, StepNotProven
+from appliance.errors import (
+    ApplianceError,
+    ClusterError,
+    Interrupted,
+    NodeUnreachable,
+    StepNotProven,
+)
 from appliance.model.journal import Record
 
 if TYPE_CHECKING:
     from appliance.model.journal import Outcome, Run
     from appliance.workflows.ports import Clock, JournalPort
+
+AGAIN: Final = "the same command goes on from here"
 
 
 @dataclass
@@ -58,6 +66,7 @@ class Recorder:
 
         Raises:
             Refused, NodeUnreachable, LeaseLost: the site is not ours; the step did not begin.
+            ClusterError: a node or the API could not be reached after it began.
             Interrupted: the operator pressed Ctrl-C.
         """
         self.begin()
@@ -65,13 +74,18 @@ class Recorder:
         evidence, started = Evidence(), self._clock.now()
         try:
             yield evidence
+        except NodeUnreachable as error:
+            # Exit 4 says that nothing was changed: once a step began, nobody can promise that.
+            hint = error.hint or AGAIN
+            evidence.error = ClusterError(error.message, hint=hint, details=error.details)
+            raise evidence.error from error
         except ApplianceError as error:
             evidence.error = error
             raise
         except KeyboardInterrupt:
             evidence.error = Interrupted(
                 f"interrupted while {name} was being proved",
-                hint="the same command goes on from here",
+                hint=AGAIN,
             )
             raise evidence.error from None
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.errors import ConfigError, Refused
-from appliance.model.site_schema import site_schema
+from appliance.model.site_schema import site_schema_text
 from appliance.model.site_text import SCHEMA, hosts_text, node_text, site_text
 
 if TYPE_CHECKING:
@@ -64,7 +63,8 @@ def site_init(
         raise ConfigError(
             f"the site {request.directory} would have {len(faults)} faults; nothing was written",
             details=faults,
-            hint="correct what was asked for: appliance site init --help",
+            hint="correct what was asked for (nodes: --control-plane, --worker): "
+            "appliance site init --help",
         )
     if request.dry_run:
         return tuple(request.directory / file for file in (*texts, VAULT))
@@ -92,5 +92,5 @@ def site_files(request: SiteInitRequest) -> dict[str, str]:
         **nodes,
         "known_hosts": "",
         ".gitignore": ".appliance/\n",
-        SCHEMA: json.dumps(site_schema(), indent=2) + "\n",
+        SCHEMA: site_schema_text(),
     }

@@ -103,6 +103,33 @@ def test_a_removal_says_what_it_did_and_the_two_ways_on(
     assert "nothing to do" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "words", [("remove", "w2"), ("rejoin", "w2"), ("add", "w2")], ids=lambda words: words[0]
+)
+def test_a_vault_that_stays_closed_is_refused_before_the_first_change(
+    node: Callable[..., int],
+    rack: FakeRack,
+    capsys: Capture,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("ANSIBLE_VAULT_PASSWORD_FILE", "ANSIBLE_VAULT_IDENTITY_LIST"):
+        monkeypatch.delenv(name, raising=False)
+    if words[0] != "remove":
+        assert node("remove", "w2", "--yes") == 0
+        rack.deleted.clear()
+        rack.plays.clear()
+    vault = rack.wish.site.vault_file
+    vault.parent.mkdir(parents=True)
+    vault.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n")
+    before = dict(archive(rack).documents)
+    capsys.readouterr()
+    assert node(*words, "--yes") == 3
+    assert f"{vault}: the vault's password is not known" in capsys.readouterr().err
+    assert (rack.deleted, rack.plays, archive(rack).documents) == ([], [], before)
+    assert node(*words, "--dry-run") == 0
+
+
 def test_a_dry_run_of_a_removal_writes_nothing(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
@@ -196,7 +223,30 @@ def test_acknowledging_wants_a_node_and_a_member(
 ) -> None:
     assert node("passport", "--acknowledge") == 2
     assert "one machine is accepted at a time" in capsys.readouterr().err
-    assert node("passport", "w9") == 3
     rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
     assert node("passport", "w2", "--acknowledge", "--yes") == 3
     assert "is no member of the cluster now" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("remove", "cp9", "--yes"),
+        ("rejoin", "cp9", "--yes"),
+        ("add", "cp9", "--yes"),
+        ("passport", "cp9"),
+        ("passport", "cp9", "--acknowledge", "--yes"),
+        ("maintain", "cp9", "--yes"),
+        ("return", "cp9", "--yes"),
+        ("role", "set", "cp9", "--role", "gpu", "--yes"),
+        ("role", "remove", "cp9", "--role", "gpu", "--yes"),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_a_node_that_the_inventory_has_not_is_typed_wrong(
+    node: Callable[..., int], rack: FakeRack, capsys: Capture, words: tuple[str, ...]
+) -> None:
+    assert node(*words) == 2
+    said = capsys.readouterr().err
+    assert "cp9: the inventory has no such member of the cluster; did you mean 'cp" in said
+    assert (rack.looks, rack.plays) == (0, [])

@@ -61,6 +61,22 @@ def test_csr_names_its_files_so_that_they_can_be_copied_into_the_site(
     assert {path.parent for path in shown} == {tmp_path / "out"}
 
 
+def test_csr_keeps_the_key_out_of_version_control(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(site)
+    assert run(["runai", "csr"]) == 0
+    shown = [Path(line) for line in capsys.readouterr().out.split()]
+    folder = site / ".appliance" / "certificates"
+    assert {path.parent for path in shown} == {folder}
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert shown[0].stat().st_mode & 0o777 == 0o600
+    assert run(["site", "check"]) == 0
+    assert run(["runai", "csr", "--out", "."]) == 3
+    assert "git would take the key" in capsys.readouterr().err
+    assert run(["site", "check"]) == 0
+
+
 def test_csr_is_signed_by_the_sites_ca(signing_site: Path, tmp_path: Path, capsys: Capture) -> None:
     words = ["runai", "csr", "--site", str(signing_site), "--out", str(tmp_path / "out"), "--sign"]
     assert run([*words, "-o", "json"]) == 0

@@ -79,6 +79,23 @@ def test_what_was_done_is_said_and_a_second_run_has_nothing_to_do(
     assert world.plays == [("j2",)]
 
 
+def test_a_vault_that_stays_closed_is_refused_before_the_play(
+    install: Callable[..., int],
+    world: Rack,
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("ANSIBLE_VAULT_PASSWORD_FILE", raising=False)
+    world.seen["j2"] = replace(DONE, users={"ada": Home("loose", "C has mode 0644")})
+    vault = tmp_path / "group_vars/all/vault.yml"
+    vault.parent.mkdir(parents=True)
+    vault.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n")
+    assert install("--user", "ada", "-y") == 3
+    assert f"{vault}: the vault's password is not known" in capsys.readouterr().err
+    assert world.plays == []
+
+
 def test_a_dry_run_and_json(install: Callable[..., int], world: Rack, capsys: Capture) -> None:
     world.seen["j1"] = replace(DONE, completion_current=False, resolves=False)
     assert install("--user", "ada", "--dry-run", "-o", "json") == 0
@@ -133,8 +150,8 @@ def test_nobody_there_to_confirm_an_unknown_node_and_no_user(
     world.seen["j1"] = replace(DONE, completion_current=False)
     assert install("--user", "ada") == 3
     assert "nobody is there to confirm" in capsys.readouterr().err
-    assert install("--user", "ada", "--nodes", "j9") == 3
-    assert "j9 is no node of rack" in capsys.readouterr().err
+    assert install("--user", "ada", "--nodes", "j9") == 2
+    assert "--nodes: the site has no node j9" in capsys.readouterr().err
     assert install() == 2
     assert "--user" in capsys.readouterr().err
     assert world.plays == []

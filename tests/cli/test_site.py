@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.vault import new_password
 from appliance.cli import exits
 from tests.site_cases import ROOT, break_site, copy_of_good
 
@@ -94,6 +95,40 @@ def test_warnings_go_to_stderr_and_do_not_fail(
     assert "no NTP server" in printed.err
 
 
+def test_check_renews_the_schema_that_site_yml_names(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = example / ".site.schema.json"
+    for content in (None, "{}"):
+        if content is not None:
+            schema.write_text(content)
+        assert exits.run(["site", "check", "-s", str(example)]) == 0
+        assert f"wrote {schema}" in capsys.readouterr().err
+        assert "dns_servers" in json.loads(schema.read_text())["properties"]
+    assert exits.run(["site", "check", "-s", str(example)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_check_writes_no_schema_that_nothing_names(example: Path) -> None:
+    path = example / "group_vars/all/site.yml"
+    path.write_text(
+        path.read_text().replace("$schema=../../.site", "$schema=../../.appliance/site")
+    )
+    assert exits.run(["site", "check", "-s", str(example)]) == 0
+    assert not (example / ".site.schema.json").exists()
+
+
+def test_a_password_that_is_not_the_vaults_is_a_fault(
+    example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new_password(example)
+    assert exits.run(["site", "check", "-s", str(example), "-o", "json"]) == 3
+    (fault,) = json.loads(capsys.readouterr().out)["faults"]
+    assert fault["file"] == str(example / "group_vars/all/vault.yml")
+    assert "does not open with the password in" in fault["problem"]
+    assert "ANSIBLE_VAULT_PASSWORD_FILE" in fault["remedy"]
+
+
 def test_show_says_where_each_value_comes_from(
     example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +172,7 @@ def test_init_writes_a_site_that_ansible_reads_the_same_way(
     printed = capsys.readouterr()
     assert f"wrote {directory / 'hosts.yml'}" in printed.out
     assert "PRIVATE KEY" not in printed.out + printed.err
+    assert f"keep a copy of {directory}/.appliance/vault-password" in printed.err
     assert exits.run(["site", "check", "-s", str(directory)]) == 0
     password = directory / ".appliance" / "vault-password"
     assert password.stat().st_mode & 0o777 == 0o600
@@ -176,6 +212,25 @@ def test_init_refuses_what_would_not_pass_and_writes_nothing(
     printed = capsys.readouterr().err
     assert "2 control-plane nodes" in printed
     assert not (tmp_path / "rack7").exists()
+
+
+def test_init_without_a_control_plane_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exits.run(["site", "init", str(tmp_path / "rack7"), "--new-vault-password"]) == 3
+    said = capsys.readouterr().err
+    assert "no node is in the group control_plane" in said
+    assert "--control-plane" in said
+    assert not (tmp_path / "rack7").exists()
+
+
+def test_the_readmes_new_site_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    (line,) = (one for one in text.splitlines() if one.strip().startswith("appliance site init"))
+    words = [word.replace("inventories", str(tmp_path)) for word in line.split()]
+    assert exits.run(words[1:]) == 0
+    assert exits.run(["site", "check", "--site", str(tmp_path / "rack7")]) == 0
+    assert "2 nodes, no fault, 0 warnings" in capsys.readouterr().out
 
 
 def test_init_without_a_password_and_without_a_terminal_is_refused(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import ClusterError, PreflightFailed, Refused, StepNotProven
+from appliance.errors import ClusterError, NodeUnreachable, PreflightFailed, Refused, StepNotProven
 from appliance.model.node_roles import LABELS, Anchored, NodeAffinity, RoleRequest, RolesView
 from appliance.workflows.node_role import (
     NodeRolePorts,
@@ -111,3 +111,25 @@ def test_what_is_not_seen_afterwards_is_not_proven() -> None:
         scene.run(SET)
     assert f"w1: label {GPU} is set" in caught.value.details
     assert [record.outcome for record in scene.journal.records] == ["not proven"]
+
+
+def test_an_api_that_is_away_is_told_as_before_or_after_the_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scene = Scene()
+    look = scene.rack.roles
+
+    def roles() -> RolesView:
+        if scene.asked or not scene.answer:
+            raise NodeUnreachable("no API server answers: cp1: no SSH")
+        return look()
+
+    monkeypatch.setattr(scene.rack, "roles", roles)
+    with pytest.raises(ClusterError, match="no API server answers") as failed:
+        scene.run(SET)
+    assert failed.value.exit_code == 1
+    assert scene.journal.records[0].outcome == "failed"
+    scene.answer = False
+    with pytest.raises(NodeUnreachable) as before:
+        scene.run(SET, dry_run=True)
+    assert before.value.exit_code == 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.kubernetes import KubernetesApi
-from appliance.errors import ApplianceError, NodeUnreachable
+from appliance.errors import NodeUnreachable
 from appliance.model.cluster import Unreachable
 from appliance.model.site import Node
 from tests import samples
@@ -63,7 +63,7 @@ def test_what_fails_later_is_not_taken_for_a_node_that_is_away() -> None:
 
 def test_all_of_them_off_is_told_with_every_reason() -> None:
     api = Api({"cp1", "cp2", "cp3"})
-    with pytest.raises(ApplianceError, match=r"cp1: no answer.*cp3: no answer"), api.any_client():
+    with pytest.raises(NodeUnreachable, match=r"cp1: no answer.*cp3: no answer"), api.any_client():
         pytest.fail("nobody answers")
 
 

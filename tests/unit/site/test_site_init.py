@@ -69,6 +69,17 @@ def test_a_new_site_passes_its_own_check(tmp_path: Path) -> None:
     assert (tmp_path / "rack7" / ".appliance").stat().st_mode & 0o777 == 0o700
 
 
+def test_the_schema_that_site_yml_names_is_there_and_not_ignored(tmp_path: Path) -> None:
+    directory = tmp_path / "rack7"
+    write(directory, new())
+    settings = directory / "group_vars/all/site.yml"
+    named = settings.read_text(encoding="utf-8").split("$schema=")[1].split()[0]
+    schema = (settings.parent / named).resolve()
+    assert schema.is_file()
+    ignored = (directory / ".gitignore").read_text(encoding="utf-8").split()
+    assert schema.relative_to(directory).parts[0] not in {name.strip("/") for name in ignored}
+
+
 def test_three_control_planes_get_keepalived_on_8443(tmp_path: Path) -> None:
     write(tmp_path / "rack7", new(control_plane=THREE, virtual_address="198.51.100.10"))
     endpoint = load_site(tmp_path / "rack7", known=KNOWN).settings.control_plane_endpoint

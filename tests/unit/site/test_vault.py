@@ -35,7 +35,7 @@ def test_what_is_sealed_can_be_read_with_the_same_password_alone(tmp_path: Path)
     other.write_text("wrong\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="does not open with the password") as refused:
         AnsibleVault(other).read(file)
-    assert "--vault-password-file" in (refused.value.hint or "")
+    assert ENVIRONMENT in (refused.value.hint or "")
     file.write_text(vault.encrypt("canary-3f1c: [\n"), encoding="utf-8")
     with pytest.raises(ConfigError, match="holds no mapping") as refused:
         vault.read(file)
@@ -81,8 +81,12 @@ def test_a_password_that_was_typed_lives_as_long_as_it_is_needed(tmp_path: Path)
         assert path.read_text(encoding="utf-8") == "typed\n"
         assert path.stat().st_mode & 0o777 == 0o600
     assert not path.exists()
-    with pytest.raises(Refused, match="is not known"), password_source(tmp_path):
+    with (
+        pytest.raises(Refused, match="is not known") as refused,
+        password_source(tmp_path),
+    ):
         pass
+    assert "--vault-password-file FILE or --new-vault-password" in (refused.value.hint or "")
 
 
 def test_the_sites_authority_signs_servers_and_no_further_authority() -> None:

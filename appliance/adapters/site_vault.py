@@ -1,0 +1,59 @@
+"""Whether a site's vault opens: asked by ``site check``, and before the first change of a play.
+
+What must not be here: which password file it is, and reading secrets for their own sake
+(``appliance.adapters.vault``).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from appliance.adapters.site_files import VAULT, SiteCheck
+from appliance.adapters.vault import HINT, password_file, read_as_a_play
+from appliance.errors import Refused
+from appliance.model.site_faults import SiteFault
+
+if TYPE_CHECKING:
+    from appliance.model.site import Site
+
+# Ansible's own variable that names passwords; plays inherit it.
+IDENTITIES: Final = "ANSIBLE_VAULT_IDENTITY_LIST"
+
+
+def is_password_at_hand(site: Site) -> bool:
+    """Whether anything names a password of the vault.
+
+    Raises:
+        Refused: the environment names a file that is not there.
+    """
+    return password_file(site) is not None or bool(os.environ.get(IDENTITIES))
+
+
+def require_open(site: Site) -> None:
+    """Open the vault as a play will, so that no play is the first to find it closed.
+
+    Raises:
+        Refused: no password is at hand; nothing was changed.
+        ConfigError: the password is another's, or the vault holds no mapping; nothing was changed.
+    """
+    if not site.vault_file.is_file():
+        return
+    if not is_password_at_hand(site):
+        raise Refused(f"{site.vault_file}: the vault's password is not known", hint=HINT)
+    read_as_a_play(site.vault_file, password_file(site))
+
+
+def with_vault(found: SiteCheck) -> SiteCheck:
+    """The same check, and whether the vault opens with the password that is at hand, if one is."""
+    if found.site is None:
+        return found
+    try:
+        if is_password_at_hand(found.site):
+            require_open(found.site)
+    except Refused as error:
+        file = str(found.site.directory / VAULT)
+        fault = SiteFault(file, 1, error.message, error.hint or HINT)
+        return replace(found, site=None, faults=(fault,))
+    return found

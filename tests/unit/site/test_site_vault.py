@@ -1,0 +1,71 @@
+"""Plays never find the vault closed: it is opened before, with all that a play would have."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.site_files import check_site, load_site
+from appliance.adapters.site_vault import IDENTITIES, require_open, with_vault
+from appliance.adapters.vault import ENVIRONMENT, KEPT, AnsibleVault, new_password
+from appliance.errors import ConfigError, Refused
+from appliance.model.site import Site
+from tests.site_cases import KNOWN, copy_of_good
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (ENVIRONMENT, IDENTITIES):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A site whose vault was sealed with a password that lies outside of it."""
+    directory = copy_of_good(tmp_path / "rack7")
+    vault = AnsibleVault(new_password(tmp_path))
+    (directory / "group_vars/all/vault.yml").write_text(vault.encrypt("vault_one: x\n"))
+    return load_site(directory, known=KNOWN)
+
+
+def test_without_a_password_the_vault_and_both_ways_to_give_it_are_named(site: Site) -> None:
+    with pytest.raises(Refused, match=r"vault\.yml: the vault's password is not known") as refused:
+        require_open(site)
+    assert refused.value.exit_code == 3
+    assert ENVIRONMENT in (refused.value.hint or "")
+    assert str(KEPT) in (refused.value.hint or "")
+    assert "--vault-password-file" not in (refused.value.hint or "")
+
+
+def test_the_right_password_opens_it_from_each_place(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    password = tmp_path / KEPT
+    monkeypatch.setenv(ENVIRONMENT, str(password))
+    require_open(site)
+    monkeypatch.delenv(ENVIRONMENT)
+    monkeypatch.setenv(IDENTITIES, f"rack7@{password}")
+    require_open(site)
+    monkeypatch.delenv(IDENTITIES)
+    (site.directory / ".appliance").mkdir()
+    (site.directory / KEPT).write_text(password.read_text())
+    require_open(site)
+
+
+def test_another_password_is_refused_and_found_by_the_check(site: Site) -> None:
+    kept = new_password(site.directory)
+    with pytest.raises(ConfigError, match=rf"vault\.yml does not open with the password in {kept}"):
+        require_open(site)
+    found = with_vault(check_site(site.directory, known=KNOWN))
+    assert found.site is None
+    assert [fault.problem for fault in found.faults] == [
+        f"{site.vault_file} does not open with the password in {kept}"
+    ]
+
+
+def test_a_check_without_a_password_leaves_the_vault_closed(site: Site) -> None:
+    assert with_vault(check_site(site.directory, known=KNOWN)).faults == ()
+
+
+def test_a_site_without_a_vault_has_nothing_to_open(site: Site, tmp_path: Path) -> None:
+    require_open(replace(site, directory=tmp_path / "elsewhere"))
