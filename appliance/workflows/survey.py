@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.preflight import Finding
-    from appliance.model.site import Site
+    from appliance.model.site import Node, Site
     from appliance.workflows.ports import ClusterApi, Nodes
 
 # The section of a photograph that says whose member a node is.
@@ -40,14 +40,13 @@ def observe(
 
     ``patient`` looks once more at a node that answered too late to be judged.
     """
-    look = nodes.look(site.nodes)
-    if patient:
-        look = _looked_again(site, nodes, look)
+    look = look_patiently(nodes, site.nodes) if patient else nodes.look(site.nodes)
     return Observed(look.photographs, cluster.read(look.photographs)), look
 
 
-def _looked_again(site: Site, nodes: Nodes, look: Look) -> Look:
-    """Look once more at nodes that were too busy to tell all; one late answer is no fault."""
+def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
+    """Look, and once more at nodes that were too busy to tell all; one late answer is no fault."""
+    look = nodes.look(asked)
     late = {
         name
         for name, photo in look.photographs.items()
@@ -55,7 +54,7 @@ def _looked_again(site: Site, nodes: Nodes, look: Look) -> Look:
     }
     if not late:
         return look
-    again = nodes.look([node for node in site.nodes if node.name in late])
+    again = nodes.look([node for node in asked if node.name in late])
     return Look({**look.photographs, **again.photographs}, look.faults)
 
 
@@ -74,8 +73,18 @@ def require_all(look: Look, resting: Collection[str] = ()) -> None:
             hint=first.hint,
             details=[f"{fault.reason}  hint: {fault.hint}" for fault in faults[1:]],
         )
-    # Without this section a member looks bare, and a cluster of such nodes looks gone.
-    late = [name for name, photo in look.photographs.items() if photo.at(EVIDENCE) is None]
+    require_evidence(look.photographs)
+
+
+def require_evidence(photographs: Mapping[str, Photograph]) -> None:
+    """Refuse to judge nodes that did not tell what is there of Kubernetes.
+
+    Without this section a member looks bare, and a cluster of such nodes looks gone.
+
+    Raises:
+        NodeUnreachable: names every such node.
+    """
+    late = [name for name, photo in photographs.items() if photo.at(EVIDENCE) is None]
     if late:
         raise NodeUnreachable(
             f"{late[0]}: its probe came to its deadline before it had seen what is there of "
