@@ -101,6 +101,7 @@ STABILITY: Mapping[str, Stability] = {
     "firewall.policies": _volatile("Docker and kube-proxy change the policy of FORWARD"),
     "packages": _stable("what is installed and from where"),
     "packages.manager_lock_held_by": _volatile("a process that ends by itself"),
+    "packages.manager_lock_unit": _volatile("of a process that ends by itself"),
     "packages.broken": _stable("half-installed packages stay until somebody mends them"),
     "runtime": _stable("versions, settings and images"),
     "runtime.docker.images": _volatile("the kubelet pulls what a pod needs, and clears it away"),
