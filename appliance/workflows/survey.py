@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # The section of a photograph that says whose member a node is.
 EVIDENCE = "kubernetes"
+TOLD = (False, False, 0)
 Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
 
 
@@ -47,15 +48,21 @@ def observe(
 def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
     """Look, and once more at nodes that were too busy to tell all; one late answer is no fault."""
     look = nodes.look(asked)
-    late = {
-        name
-        for name, photo in look.photographs.items()
-        if photo.docker_late or photo.at(EVIDENCE) is None
-    }
+    late = {name for name, photo in look.photographs.items() if _untold(photo) > TOLD}
     if not late:
         return look
     again = nodes.look([node for node in asked if node.name in late])
-    return Look({**look.photographs, **again.photographs}, look.faults)
+    told = {
+        name: photo
+        for name, photo in again.photographs.items()
+        if _untold(photo) <= _untold(look.photographs[name])
+    }
+    return Look({**look.photographs, **told}, look.faults)
+
+
+def _untold(photo: Photograph) -> tuple[bool, bool, int]:
+    """How much a node was too busy to tell: what counts most comes first."""
+    return photo.at(EVIDENCE) is None, bool(photo.docker_silence), len(photo.late)
 
 
 def require_all(look: Look, resting: Collection[str] = ()) -> None:
