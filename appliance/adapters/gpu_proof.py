@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 TIMEOUT = (3, 20)
 LISTED = re.compile(r"^GPU \d+: .+ \(UUID: (GPU-[0-9a-f-]{36})\)$")
 ENDED = ("Succeeded", "Failed")
+# How a pod fails whose GPUs went away, or to others, after it was made.
+NOT_ADMITTED = ("UnexpectedAdmissionError", "OutOf")
+PAUSE_SECONDS = 0.3
+ANEW_SECONDS = 2.0
 _LIST = "nvidia-smi -L >/dev/termination-log 2>&1"
 
 
@@ -34,7 +38,7 @@ def prove_gpus(
         api: the site's cluster.
         nodes: names of Node objects that offer GPUs.
         image: ``NAME:PORT/IMAGE@sha256:…`` with a shell.
-        patience_seconds: how long pods may take to end.
+        patience_seconds: how long nodes may take to offer GPUs, and pods to end.
 
     Raises:
         ClusterError: the API refused what the proof needs.
@@ -67,29 +71,50 @@ def prove_gpus(
 def _prove(
     core: Any, namespace: str, nodes: Sequence[str], image: str, patience: float
 ) -> GpuProof:
-    asked = {node: _free(core, node) for node in nodes}
-    for node, count in asked.items():
-        if count:
-            pod = lister(node, image, count)
-            core.create_namespaced_pod(namespace, pod, _request_timeout=TIMEOUT)
-    wanted = sum(count > 0 for count in asked.values())
+    asked: dict[str, int | None] = dict.fromkeys(nodes)
+    names: dict[str, str] = {}
     deadline = time.monotonic() + patience
     while True:
-        pods = list(core.list_namespaced_pod(namespace, _request_timeout=TIMEOUT).items)
+        for node in [node for node, count in asked.items() if count is None]:
+            asked[node] = count = _free(core, node)
+            if count:
+                body = lister(node, image, count)
+                made = core.create_namespaced_pod(namespace, body, _request_timeout=TIMEOUT)
+                names[node] = made.metadata.name
+        found = core.list_namespaced_pod(namespace, _request_timeout=TIMEOUT).items
+        pods = [pod for pod in found if names.get(pod.spec.node_name) == pod.metadata.name]
         over = sum(pod.status.phase in ENDED for pod in pods)
-        if over >= wanted or time.monotonic() >= deadline:
+        late = time.monotonic() >= deadline
+        refused = [pod.spec.node_name for pod in pods if _was_not_admitted(pod)]
+        open_nodes = refused or [node for node, count in asked.items() if count is None]
+        wanted = sum(bool(count) for count in asked.values())
+        if late or (over >= wanted and not open_nodes):
             return judged(asked, pods)
-        time.sleep(0.3)
+        for node in refused:
+            asked[node] = None
+            del names[node]
+        time.sleep(ANEW_SECONDS if refused else PAUSE_SECONDS)
 
 
-def _free(core: Any, node: str) -> int:
-    """How many whole GPUs no pod of the node has asked for."""
+def _was_not_admitted(pod: Any) -> bool:
+    """Whether the kubelet let no container of it start: its GPUs were not there at that moment."""
+    return pod.status.phase == "Failed" and str(pod.status.reason).startswith(NOT_ADMITTED)
+
+
+def _free(core: Any, node: str) -> int | None:
+    """How many whole GPUs no pod of the node has asked for; None where the kubelet offers none.
+
+    After it started, a kubelet offers none until the device plugin has registered with it.
+    """
     status = core.read_node(node, _request_timeout=TIMEOUT).status
+    offered = int((status.allocatable or {}).get(RESOURCE, 0))
+    if not offered:
+        return None
     pods = core.list_pod_for_all_namespaces(
         field_selector=f"spec.nodeName={node}", _request_timeout=TIMEOUT
     ).items
     used = sum(_asked(pod) for pod in pods if pod.status.phase not in ENDED)
-    return max(0, int((status.allocatable or {}).get(RESOURCE, 0)) - used)
+    return max(0, offered - used)
 
 
 def _asked(pod: Any) -> int:
@@ -98,7 +123,7 @@ def _asked(pod: Any) -> int:
     return sum(int(limit.get(RESOURCE, 0)) for limit in limits)
 
 
-def judged(asked: Mapping[str, int], pods: Sequence[Any]) -> GpuProof:
+def judged(asked: Mapping[str, int | None], pods: Sequence[Any]) -> GpuProof:
     """What the pods say: each must list exactly as many different GPUs as it asked for."""
     by_node = {pod.spec.node_name: pod for pod in pods}
     listed: dict[str, tuple[str, ...]] = {}
@@ -108,7 +133,9 @@ def judged(asked: Mapping[str, int], pods: Sequence[Any]) -> GpuProof:
         text = _message(pod) if pod is not None and count else ""
         lines = tuple(line for line in text.splitlines() if LISTED.match(line))
         seen = {match.group(1) for line in lines if (match := LISTED.match(line))}
-        if count and pod is not None and pod.status.phase not in ENDED:
+        if count is None:
+            faults.append((node, f"its kubelet offers no {RESOURCE} to pods"))
+        elif count and pod is not None and pod.status.phase not in ENDED:
             faults.append((node, f"its test pod does not start: {_why(pod)}"))
         elif len(seen) != count:
             words = text.strip()[:200] or (_why(pod) if pod else "no pod was made")

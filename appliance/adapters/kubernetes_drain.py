@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from appliance.adapters.node_conflicts import CONFLICT, HINT, Conflict, write_anew
 from appliance.errors import ClusterError
 from appliance.model.drain import (
     SYSTEM_LABEL,
@@ -29,8 +30,6 @@ TIMEOUT: Final = (3, 10)
 MIRROR: Final = "kubernetes.io/config.mirror"
 HOSTNAME: Final = "kubernetes.io/hostname"
 USER_LABELS: Final = ("user", "runai/user", "createdBy")
-ATTEMPTS: Final = 4
-CONFLICT: Final = 409
 
 
 # Of the eviction API, which gives it as an error of its own making (Kubernetes 1.23).
@@ -116,7 +115,8 @@ class KubernetesDrain:
         key, _, rest = TAINT.partition("=")
         value, _, effect = rest.partition(":")
         ours = {"key": key, "value": value, "effect": effect}
-        for attempt in range(ATTEMPTS):
+
+        def read_and_write() -> None:
             item = self._read("read_node", node)
             kept = [
                 {"key": t.key, "value": t.value, "effect": t.effect, "timeAdded": t.time_added}
@@ -127,15 +127,9 @@ class KubernetesDrain:
                 "metadata": {"resourceVersion": item.metadata.resource_version},
                 "spec": {"taints": [*kept, *([ours] if on else [])] or None},
             }
-            try:
-                self._write("patch_node", node, body)
-                return
-            except _Conflict:
-                if attempt == ATTEMPTS - 1:
-                    raise ClusterError(
-                        f"{node}: its taints change while we write them",
-                        hint="the same command goes on from here",
-                    ) from None
+            self._write("patch_node", node, body)
+
+        write_anew(node, read_and_write)
 
     def evict(self, pod: PodOnNode) -> str:
         """Ask once for a pod's eviction; why it was not granted, or an empty string.
@@ -216,9 +210,9 @@ class KubernetesDrain:
                 return function(*words, _request_timeout=TIMEOUT)
             except ApiException as error:
                 if error.status == CONFLICT:
-                    raise _Conflict(
+                    raise Conflict(
                         f"{what} failed: others changed it meanwhile",
-                        hint="the same command goes on from here",
+                        hint=HINT,
                     ) from error
                 # The client calls a broken TLS connection an answer with status 0.
                 if error.status or is_last:
@@ -230,15 +224,11 @@ class KubernetesDrain:
         raise AssertionError("the last attempt returns or raises")
 
 
-class _Conflict(ClusterError):
-    """Somebody else changed the object since it was read."""
-
-
 def _refused(what: str, error: Any) -> ClusterError:
     status, reason = getattr(error, "status", 0), str(getattr(error, "reason", ""))
     # Of a broken connection the client quotes the library's words, over several lines.
     said = f"{status} {reason}" if status else reason.partition("\n")[0] or type(error).__name__
-    return ClusterError(f"{what} failed: {said}", hint="the same command goes on from here")
+    return ClusterError(f"{what} failed: {said}", hint=HINT)
 
 
 def _is_ready(node: Any) -> bool:

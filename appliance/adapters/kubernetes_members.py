@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from appliance.adapters.node_conflicts import CONFLICT, HINT, Conflict, write_anew
 from appliance.errors import ClusterError
 from appliance.model.membership import new_role_taints
 
@@ -28,22 +29,13 @@ class KubernetesMembers:
         """Write what was kept; what else is on the Node stays, but for kubeadm's new role taints.
 
         Raises:
-            ClusterError: the API refused.
+            ClusterError: the API refused, or others change the node all the time.
         """
         gone = set(new_role_taints(kept, node))
         with self._core(f"{node.name}: its labels and taints could not be put back") as core:
             metadata = {"labels": dict(kept.labels), "annotations": dict(kept.annotations)}
             core.patch_node(node.name, {"metadata": metadata})
-            now = core.read_node(node.name)
-            # The list is replaced as a whole; with its version a taint set meanwhile is not lost.
-            taints = [t.to_dict() for t in now.spec.taints or [] if _text(t) not in gone]
-            there = {_text(t) for t in now.spec.taints or []}
-            taints += [_taint(text) for text in kept.taints if text not in there]
-            body = {
-                "metadata": {"resourceVersion": now.metadata.resource_version},
-                "spec": {"taints": [_plain(taint) for taint in taints]},
-            }
-            core.patch_node(node.name, body)
+            write_anew(node.name, lambda: _put_taints_back(core, node.name, kept, gone))
 
     def delete(self, name: str) -> None:
         """Delete a Node object; one that is not there is no error.
@@ -70,9 +62,27 @@ class KubernetesMembers:
                 yield CoreV1Api(client)
             except (ApiException, HTTPError, OSError) as error:
                 reason = getattr(error, "reason", None) or error.__class__.__name__
-                raise ClusterError(
-                    f"{what}: {reason}", hint="the same command goes on from here"
-                ) from error
+                raise ClusterError(f"{what}: {reason}", hint=HINT) from error
+
+
+def _put_taints_back(core: Any, node: str, kept: Belongings, gone: set[str]) -> None:
+    from kubernetes.client import ApiException
+
+    now = core.read_node(node)
+    # The list is replaced as a whole; with its version a taint set meanwhile is not lost.
+    taints = [t.to_dict() for t in now.spec.taints or [] if _text(t) not in gone]
+    there = {_text(t) for t in now.spec.taints or []}
+    taints += [_taint(text) for text in kept.taints if text not in there]
+    body = {
+        "metadata": {"resourceVersion": now.metadata.resource_version},
+        "spec": {"taints": [_plain(taint) for taint in taints]},
+    }
+    try:
+        core.patch_node(node, body)
+    except ApiException as error:
+        if error.status == CONFLICT:
+            raise Conflict(f"{node}: others changed it meanwhile", hint=HINT) from error
+        raise
 
 
 def _text(taint: Any) -> str:

@@ -37,6 +37,10 @@ def _volatile(reason: str) -> Stability:
 # stops it, as it stops the kubelet. /info may be slow by itself: it starts runc and docker-init.
 DOCKER_LIST = "/run/docker.sock/containers/json"
 
+# How the probe ends its note of what did not answer in time: a daemon, a command or a service of
+# this or another machine, a whole section.
+LATE = ("timed out", "no answer in time", "no answer before the deadline")
+
 # Path of a field -> its stability; "*" stands for any key or list item; the longest path wins.
 STABILITY: Mapping[str, Stability] = {
     "schema": _volatile("the tool's, not the node's"),
@@ -101,6 +105,7 @@ STABILITY: Mapping[str, Stability] = {
     "firewall.policies": _volatile("Docker and kube-proxy change the policy of FORWARD"),
     "packages": _stable("what is installed and from where"),
     "packages.manager_lock_held_by": _volatile("a process that ends by itself"),
+    "packages.manager_lock_unit": _volatile("of a process that ends by itself"),
     "packages.broken": _stable("half-installed packages stay until somebody mends them"),
     "runtime": _stable("versions, settings and images"),
     "runtime.docker.images": _volatile("the kubelet pulls what a pod needs, and clears it away"),
@@ -226,6 +231,12 @@ class Photograph:
     def docker_late(self) -> tuple[str, ...]:
         """What a Docker that runs did not answer in time."""
         return tuple(why for why in self.unreadable("runtime") if why.endswith("timed out"))
+
+    @property
+    def late(self) -> tuple[str, ...]:
+        """What did not answer in time, of every section: at another moment it may."""
+        reasons = (str(entry.get("reason")) for entry in self.items("unreadable"))
+        return tuple(why for why in reasons if why.endswith(LATE))
 
 
 def stability(path: tuple[str, ...]) -> Stability | None:

@@ -6,7 +6,8 @@ import fcntl
 import json
 import re
 import struct
-from typing import Any, Dict, List, Optional
+import time
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from .naming import mask
 from .source import Source
@@ -23,8 +24,18 @@ LOCKS = (
     "/var/lib/apt/lists/lock",
     "/var/cache/apt/archives/lock",
 )
+# How often a lock is asked again whose holder ended while we looked at it, and after how long.
+TRIES = 5
+PAUSE_SECONDS = 0.05
 STATUS = "/var/lib/dpkg/status"
 BLACKLIST = "Unattended-Upgrade::Package-Blacklist"
+
+
+class Holder(NamedTuple):
+    """Who holds a lock ("pid command"), and the systemd unit it runs in."""
+
+    text: Optional[str] = None
+    unit: Optional[str] = None
 
 
 def apt_config(source: Source) -> Dict[str, List[str]]:
@@ -59,8 +70,10 @@ def packages(source: Source, apt: Dict[str, List[str]]) -> Optional[Dict[str, An
             broken.append("%s: %s" % (name, state if error == "ok" else status))
     updates = [name for name in source.names("/var/lib/dpkg/updates") if name.isdigit()]
     unfinished = [entry for entry in broken if not entry.endswith("triggers-pending")]
+    holder = _lock_holder(source)
     return {
-        "manager_lock_held_by": _lock_holder(source),
+        "manager_lock_held_by": holder.text,
+        "manager_lock_unit": holder.unit,
         "dpkg_interrupted": bool(updates or unfinished),
         "broken": broken,
         "installed": installed,
@@ -85,18 +98,46 @@ def _stanzas(text: str) -> Any:
             yield name, status, version
 
 
-def _lock_holder(source: Source) -> Optional[str]:
-    """Who holds one of the package manager's locks: "pid command"."""
+def _lock_holder(source: Source) -> Holder:
+    """Who holds one of the package manager's locks."""
     if not source.live:
         recorded = json.loads(source.recorded("package-locks") or "{}")
-        return next((str(recorded[name]) for name in LOCKS if name in recorded), None)
+        text = next((str(recorded[name]) for name in LOCKS if name in recorded), None)
+        return Holder(text, _unit(source, text.split()[0]) if text else None)
     for name in LOCKS:
+        holder = _holder_of(source, name)
+        if holder.text:
+            return holder
+    return Holder()
+
+
+def _holder_of(source: Source, name: str) -> Holder:
+    """Who holds one lock; asked again while who held it ends before it could be looked at."""
+    pid = 0
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(PAUSE_SECONDS)
         pid = _lock_pid(source, name)
-        if pid:
-            line = source.text("/proc/%d/cmdline" % pid) or ""
-            words = line.replace("\0", " ").strip()
-            return ("%d %s" % (pid, words))[:200]
-    return None
+        if not pid:
+            return Holder()
+        unit = _unit(source, str(pid))
+        line = source.text("/proc/%d/cmdline" % pid) or ""
+        words = line.replace("\0", " ").strip()
+        # Last, because a process that still has a command line had its unit just before.
+        if words:
+            return Holder(("%d %s" % (pid, words))[:200], unit)
+    return Holder("%d (without a command line)" % pid, _unit(source, str(pid)))
+
+
+def _unit(source: Source, pid: str) -> Optional[str]:
+    """The systemd unit that a process runs in; None where it runs in none, or has ended."""
+    paths = {}
+    for line in (source.text("/proc/%s/cgroup" % pid) or "").splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        paths[controllers] = path
+    # Version 1 has a hierarchy of systemd's own, version 2 has but one, without a name.
+    parts = (paths.get("name=systemd") or paths.get("") or "").split("/")
+    return next((p for p in reversed(parts) if p.endswith((".service", ".scope"))), None)
 
 
 def _lock_pid(source: Source, name: str) -> int:

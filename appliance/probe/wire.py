@@ -11,6 +11,8 @@ from .source import Source
 
 ANSWER_SECONDS = 2.5
 DOCUMENT_SECONDS = 4.0
+# Python 3.8 has two: of its own time limit, and of the kernel's.
+LATE = (socket.timeout, TimeoutError)
 
 
 def https_status(
@@ -27,6 +29,8 @@ def https_status(
         return dict(json.loads(recorded), url=url)
     # In a thread, because looking up the name knows no time limit of its own.
     answers = source.together([lambda: _ask(source, url, ca, name)], seconds=ANSWER_SECONDS)
+    if answers[0] is None:
+        _note_late(source, url)
     return answers[0] or _answer(url, error="no answer within %.0f s" % ANSWER_SECONDS)
 
 
@@ -37,11 +41,18 @@ def https_document(
     if not source.live:
         recorded = source.recorded(key)
         return (json.loads(recorded), None) if recorded else (None, "connection refused")
-    answers = source.together([lambda: _fetch(url, ca)], seconds=DOCUMENT_SECONDS)
+    answers = source.together([lambda: _fetch(source, url, ca)], seconds=DOCUMENT_SECONDS)
+    if answers[0] is None:
+        _note_late(source, url)
     return answers[0] or (None, "no answer within %.0f s" % DOCUMENT_SECONDS)
 
 
-def _fetch(url: str, ca: str) -> Tuple[Optional[Dict[str, Any]], Optional[str]]:
+def _note_late(source: Source, url: str) -> None:
+    """Tell an answer that may come at another moment from one that says no."""
+    source.note("%s: no answer in time" % url)
+
+
+def _fetch(source: Source, url: str, ca: str) -> Tuple[Optional[Dict[str, Any]], Optional[str]]:
     import ssl
     from http.client import HTTPException
     from urllib.error import HTTPError
@@ -59,6 +70,8 @@ def _fetch(url: str, ca: str) -> Tuple[Optional[Dict[str, Any]], Optional[str]]:
         return None, str(error)
     except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None)
+        if isinstance(reason or error, LATE):
+            _note_late(source, url)
         return None, str(getattr(reason, "verify_message", None) or reason or error)
     if not isinstance(document, dict):
         return None, "its answer is no JSON object"
@@ -76,6 +89,8 @@ def _ask(source: Source, url: str, ca: str, name: Optional[str]) -> Dict[str, An
     except FileNotFoundError:
         return _answer(url, error="no CA at " + ca)
     except (OSError, ValueError) as error:
+        if isinstance(error, LATE):
+            _note_late(source, url)
         return _answer(url, error=getattr(error, "verify_message", None) or str(error))
 
 

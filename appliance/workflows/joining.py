@@ -19,7 +19,7 @@ from appliance.model.planner import Scope
 from appliance.model.quorum import may_go
 from appliance.model.traces import is_member
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
-from appliance.workflows.survey import observe
+from appliance.workflows.survey import observe, require_evidence
 
 if TYPE_CHECKING:
     from appliance.model.cluster import ClusterNode
@@ -97,7 +97,8 @@ def look(request: JoinRequest, ports: JoinPorts) -> Seen:
 
     Raises:
         Refused: the inventory has no such member.
-        NodeUnreachable: the machine or the API does not answer.
+        NodeUnreachable: the machine or the API does not answer, or the machine is too busy to tell
+            what it is.
     """
     site, name = request.desired.site, request.node
     if name not in {node.name for node in site.cluster_members}:
@@ -105,10 +106,11 @@ def look(request: JoinRequest, ports: JoinPorts) -> Seen:
             f"{name}: the inventory has no such member of the cluster",
             hint="write it into hosts.yml and host_vars, then: appliance site check",
         )
-    observed, found = observe(site, ports.install.nodes, ports.install.cluster)
+    observed, found = observe(site, ports.install.nodes, ports.install.cluster, patient=True)
     for fault in found.faults:
         if fault.node == name:
             raise NodeUnreachable(fault.reason, hint=fault.hint)
+    require_evidence({name: observed.photographs[name]})
     if not isinstance(observed.cluster, Cluster):
         reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else "none"
         raise NodeUnreachable(

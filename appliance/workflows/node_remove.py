@@ -27,7 +27,7 @@ from appliance.model.removal import (
 )
 from appliance.model.role_vars import connection_vars
 from appliance.workflows.recording import Evidence, Recorder
-from appliance.workflows.survey import observe
+from appliance.workflows.survey import look_patiently, observe, require_evidence
 
 if TYPE_CHECKING:
     from appliance.model.bmc import BmcReport
@@ -95,7 +95,8 @@ def node_remove(request: NodeRemoveRequest, ports: NodeRemovePorts) -> NodeRemov
     """Look, refuse or remove, and look again.
 
     Raises:
-        NodeUnreachable: the API or etcd does not answer; nothing was changed.
+        NodeUnreachable: the API or etcd does not answer, or the node is too busy to tell what it
+            is; nothing was changed.
         PreflightFailed: the node may not go; nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         LeaseLost: another command took the site over between two steps.
@@ -146,7 +147,11 @@ class _Removal:
         self._record = request.record or MemberRecord(self._node.name)
 
     def plan(self) -> RemovalPlan:
-        observed, _ = observe(self._request.site, self._ports.nodes, self._ports.cluster)
+        ports, name = self._ports, self._node.name
+        observed, _ = observe(self._request.site, ports.nodes, ports.cluster, patient=True)
+        # A member that looks bare would be forgotten under its running pods.
+        photographs = observed.photographs
+        require_evidence({name: photographs[name]} if name in photographs else {})
         if not isinstance(observed.cluster, Cluster):
             reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else ""
             raise NodeUnreachable(
@@ -254,7 +259,7 @@ class _Removal:
             ports.observer.task(RESET, node, task, changed=changed)
 
         ports.playbooks.play(play, on_task)
-        look = ports.nodes.look([self._node])
+        look = look_patiently(ports.nodes, [self._node])
         photo = look.photographs.get(name)
         left = left_behind(photo) if photo else (look.faults[0].reason,)
         if left:

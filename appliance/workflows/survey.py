@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
     from appliance.model.plan import Plan
     from appliance.model.preflight import Finding
-    from appliance.model.site import Site
+    from appliance.model.site import Node, Site
     from appliance.workflows.ports import ClusterApi, Nodes
 
 # The section of a photograph that says whose member a node is.
 EVIDENCE = "kubernetes"
+TOLD = (False, False, 0)
 Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
 
 
@@ -40,23 +41,28 @@ def observe(
 
     ``patient`` looks once more at a node that answered too late to be judged.
     """
-    look = nodes.look(site.nodes)
-    if patient:
-        look = _looked_again(site, nodes, look)
+    look = look_patiently(nodes, site.nodes) if patient else nodes.look(site.nodes)
     return Observed(look.photographs, cluster.read(look.photographs)), look
 
 
-def _looked_again(site: Site, nodes: Nodes, look: Look) -> Look:
-    """Look once more at nodes that were too busy to tell all; one late answer is no fault."""
-    late = {
-        name
-        for name, photo in look.photographs.items()
-        if photo.docker_late or photo.at(EVIDENCE) is None
-    }
+def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
+    """Look, and once more at nodes that were too busy to tell all; one late answer is no fault."""
+    look = nodes.look(asked)
+    late = {name for name, photo in look.photographs.items() if _untold(photo) > TOLD}
     if not late:
         return look
-    again = nodes.look([node for node in site.nodes if node.name in late])
-    return Look({**look.photographs, **again.photographs}, look.faults)
+    again = nodes.look([node for node in asked if node.name in late])
+    told = {
+        name: photo
+        for name, photo in again.photographs.items()
+        if _untold(photo) <= _untold(look.photographs[name])
+    }
+    return Look({**look.photographs, **told}, look.faults)
+
+
+def _untold(photo: Photograph) -> tuple[bool, bool, int]:
+    """How much a node was too busy to tell: what counts most comes first."""
+    return photo.at(EVIDENCE) is None, bool(photo.docker_silence), len(photo.late)
 
 
 def require_all(look: Look, resting: Collection[str] = ()) -> None:
@@ -74,8 +80,18 @@ def require_all(look: Look, resting: Collection[str] = ()) -> None:
             hint=first.hint,
             details=[f"{fault.reason}  hint: {fault.hint}" for fault in faults[1:]],
         )
-    # Without this section a member looks bare, and a cluster of such nodes looks gone.
-    late = [name for name, photo in look.photographs.items() if photo.at(EVIDENCE) is None]
+    require_evidence(look.photographs)
+
+
+def require_evidence(photographs: Mapping[str, Photograph]) -> None:
+    """Refuse to judge nodes that did not tell what is there of Kubernetes.
+
+    Without this section a member looks bare, and a cluster of such nodes looks gone.
+
+    Raises:
+        NodeUnreachable: names every such node.
+    """
+    late = [name for name, photo in photographs.items() if photo.at(EVIDENCE) is None]
     if late:
         raise NodeUnreachable(
             f"{late[0]}: its probe came to its deadline before it had seen what is there of "

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from appliance.cli.connected import Connected
 from appliance.cli.loss_view import find_losses, losses_as_json, show_losses
 from appliance.model.cluster import Unreachable
 from appliance.model.loss import Loss
 from appliance.model.observation import Fault, Look
 from appliance.model.postconditions import Observed
+from appliance.model.site import Node
 from tests import samples
 from tests.fakes import FakeRack
 
@@ -83,3 +86,24 @@ def test_every_line_names_the_node_and_the_last_one_says_what_to_do(
     ]
     (document,) = losses_as_json([loss])
     assert document["services"] == ("a/web",)
+
+
+def test_a_node_that_answered_late_is_looked_at_once_more() -> None:
+    wish = samples.desired()
+    rack = FakeRack(wish)
+    whole = rack.documents["w1"]
+    late = {"section": "services", "reason": "systemctl show --no-pager: no answer in time"}
+    rack.documents["w1"] = {**whole, "services": None, "unreadable": [late]}
+    look = rack.look
+
+    def then_rested(nodes: Sequence[Node]) -> Look:
+        found = look(nodes)
+        rack.documents["w1"] = whole
+        return found
+
+    rack.look = then_rested  # type: ignore[method-assign]
+    site = Connected(wish.site, wish, rack, rack, None)  # type: ignore[arg-type]
+    site.wish = wish
+    found, _, _ = site.look()
+    assert rack.looks == 2
+    assert found.photographs["w1"].late == ()

@@ -6,17 +6,24 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from appliance.adapters.certificates import SiteAuthorities
 from appliance.adapters.runai_certificate import new_key, request_for, sign
-from appliance.probe.wire import _fetch
+from appliance.probe.source import Machine, Request, Source
+from appliance.probe.wire import https_document
 from tests.unit.modules.loading import from_file
 
 FILE = Path(__file__).parents[2] / "appliance/lab/standins/oidc_standin/oidc_standin.py"
 PATH = "/auth/realms/runai"
 oidc_standin = from_file("oidc_standin", FILE)
+
+
+def fetched(url: str, ca: str) -> tuple[dict[str, Any] | None, str | None]:
+    source = Source(Machine(Path("/"), None, Request()), "issuer")
+    return https_document(source, "issuer", url, ca)
 
 
 @pytest.fixture(scope="module")
@@ -39,38 +46,38 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
 
 def test_configuration_and_keys_are_read(served: tuple[str, str]) -> None:
     url, ca = served
-    document, error = _fetch(f"{url}{PATH}/.well-known/openid-configuration", ca)
+    document, error = fetched(f"{url}{PATH}/.well-known/openid-configuration", ca)
     assert error is None
     assert document is not None
     assert document["issuer"] == "https://localhost" + PATH
-    keys, _ = _fetch(f"{url}{PATH}/protocol/openid-connect/certs", ca)
+    keys, _ = fetched(f"{url}{PATH}/protocol/openid-connect/certs", ca)
     assert keys is not None
     assert len(keys["keys"]) == 1
 
 
 def test_another_ca_is_not_believed(served: tuple[str, str]) -> None:
     other = SiteAuthorities().make("other").certificate
-    document, error = _fetch(f"{served[0]}{PATH}/.well-known/openid-configuration", other)
+    document, error = fetched(f"{served[0]}{PATH}/.well-known/openid-configuration", other)
     assert document is None
     assert "certificate" in str(error)
 
 
 def test_another_name_is_not_believed(served: tuple[str, str]) -> None:
     url, ca = served
-    document, error = _fetch(url.replace("localhost", "127.0.0.1") + PATH, ca)
+    document, error = fetched(url.replace("localhost", "127.0.0.1") + PATH, ca)
     assert document is None
     assert "IP address mismatch" in str(error)
 
 
 @pytest.mark.parametrize("url", ["http://localhost/x", "https://localhost:1/x"])
 def test_what_does_not_answer_says_so(url: str, served: tuple[str, str]) -> None:
-    document, error = _fetch(url, served[1])
+    document, error = fetched(url, served[1])
     assert document is None
     assert error
 
 
 def test_a_path_that_is_not_there_is_an_error(served: tuple[str, str]) -> None:
     url, ca = served
-    assert "404" in str(_fetch(f"{url}/elsewhere", ca)[1])
-    _, error = _fetch(f"{url}{PATH}/protocol/openid-connect/token", ca)
+    assert "404" in str(fetched(f"{url}/elsewhere", ca)[1])
+    _, error = fetched(f"{url}{PATH}/protocol/openid-connect/token", ca)
     assert "404" in str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 
 from appliance.model.preflight.finding import Finding, Subject
 
@@ -11,9 +12,8 @@ OTHER_DRIVERS = ("aufs", "devicemapper", "btrfs", "zfs", "vfs", "overlay")
 AUTOMATIC = ("apt.systemd.dai", "apt-get -qq", "unattended-upgr", "apt-daily", "packagekitd")
 # Holding a package is such a write; a killed run of ours may have just begun one.
 MOMENTARY = ("dpkg --set-selections",)
-# What playbooks/module_utils/appliance_packages.py runs; its unit may be too young to be seen.
-OURS = ("apt-get -q install --allow-change-held-packages ", "apt-get -q install --fix-broken")
-RUNNING = ("active", "activating")
+# The transient units that playbooks/module_utils/appliance_job.py starts.
+OUR_UNITS = "appliance-*.service"
 OUR_NETWORK = "10-flannel.conflist"
 RUNTIME_PACKAGES = (
     "docker-ce",
@@ -49,13 +49,13 @@ def package_lock(subject: Subject) -> Iterator[Finding]:
     holder = subject.photo.at("packages.manager_lock_held_by")
     if not holder:
         return
-    jobs = any(job.get("active") in RUNNING for job in subject.photo.items("jobs"))
-    if jobs or any(command in str(holder) for command in OURS):
+    unit = str(subject.photo.at("packages.manager_lock_unit"))
+    if fnmatchcase(unit, OUR_UNITS):
         yield subject.info(
             "package_lock",
             f"the package manager locked by {holder}, a job of an earlier run",
             "the job to end; the install waits for it",
-            subject.ssh("systemctl list-units 'appliance-*'"),
+            subject.ssh(f"systemctl status {unit}"),
         )
     elif any(name in str(holder) for name in MOMENTARY):
         yield subject.info(

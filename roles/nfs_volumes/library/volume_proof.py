@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+from pathlib import Path
 
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError, condition
 from ansible.module_utils.basic import AnsibleModule
@@ -15,6 +18,8 @@ description:
   - Makes a volume of the class and a claim for it, and one pod a node that writes as the user of
     Run:ai's databases; then takes all of it away.
   - That it was proved is an annotation of the StorageClass, so that it is done once an export.
+  - One proof at a time, because all have the same namespace. The module of a run that was killed
+    works on; its proof is waited for, and counts.
 options:
   storage_class: {description: Name of the StorageClass, type: str, required: true}
   server: {description: The NFS server, type: str, required: true}
@@ -45,6 +50,8 @@ nodes: {description: The nodes whose pods wrote, type: list, returned: success}
 
 NAME = "appliance-storage-proof"
 ANNOTATION = "appliance.dev/storage-proven"
+LOCK = Path("/run/appliance/volume-proof.lock")
+DELETE_SECONDS = 65
 WRITE = (
     'f=/volume/pod-$NODE; echo $NODE >$f && sync && test "$(cat $f)" = "$NODE" && rm $f'
     ' || { echo "wrote as $(id -u), folder: $(ls -ldn /volume)"; exit 1; }'
@@ -132,13 +139,20 @@ def why_not(kubectl, pod):
     return "still %s" % status.get("phase", "unknown")
 
 
-def wait(kubectl, seconds):
-    """Wait until every pod wrote, or say why one did not."""
+def wait(kubectl, seconds, nodes):
+    """Wait until the pod of every node wrote, or say why one did not."""
     until = kubectl.clock() + seconds
     while True:
         pods = (kubectl.get("--namespace=" + NAME, "pods") or {}).get("items", [])
+        there = {pod["spec"].get("nodeName") for pod in pods}
+        gone = [node for node in nodes if node not in there]
+        if gone:
+            raise ProofError(
+                "the pods of %s are gone: somebody deleted them, or the namespace %s; run again"
+                % (", ".join(gone), NAME)
+            )
         phases = [pod.get("status", {}).get("phase") for pod in pods]
-        if phases and all(phase == "Succeeded" for phase in phases):
+        if all(phase == "Succeeded" for phase in phases):
             return
         if "Failed" in phases or kubectl.clock() >= until:
             open_pods = [pod for pod in pods if pod.get("status", {}).get("phase") != "Succeeded"]
@@ -156,7 +170,8 @@ def remove(kubectl, wait):
     """Take everything of the proof away; the volume's folder stays, and is empty."""
     patience = ["--timeout=60s"] if wait else ["--wait=false"]
     for arguments in (["namespace", NAME], ["persistentvolume", NAME]):
-        kubectl.call(["delete", "--ignore-not-found", *patience, *arguments], seconds=65)
+        call = ["delete", "--ignore-not-found", *patience, *arguments]
+        kubectl.call(call, seconds=DELETE_SECONDS)
 
 
 def prove(kubectl, want, run):
@@ -164,14 +179,60 @@ def prove(kubectl, want, run):
     remove(kubectl, wait=True)  # what a run that was killed left
     nodes = (kubectl.get("nodes") or {}).get("items", [])
     ready = [node["metadata"]["name"] for node in nodes if condition(node)[0] == "True"]
+    if not ready:
+        raise ProofError("no node is Ready, so no pod can write to a volume: kubectl get nodes")
     objects = claim_objects(want) + [pod_object(node, want) for node in ready]
     try:
         for item in objects:
             apply(kubectl, item, run, want)
-        wait(kubectl, want["timeout_seconds"])
+        wait(kubectl, want["timeout_seconds"], ready)
     finally:
         remove(kubectl, wait=False)
     return ready
+
+
+def source_of(want):
+    """Return which export is proved."""
+    return "%s:%s" % (want["server"], want["path"])
+
+
+def is_proved(kubectl, want):
+    """Return whether the StorageClass says that this export was proved."""
+    held = kubectl.get("storageclass", want["storage_class"]) or {"metadata": {}}
+    return held["metadata"].get("annotations", {}).get(ANNOTATION) == source_of(want)
+
+
+@contextlib.contextmanager
+def alone(kubectl, seconds, lock):
+    """Hold the lock of all proofs on this node; wait for another one so long, and no longer."""
+    until = kubectl.clock() + seconds
+    lock.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with lock.open("w") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if kubectl.clock() >= until:
+                    raise ProofError(
+                        "another run has been proving the volumes for more than %d s: see who "
+                        "holds %s (fuser -v), let it end, and run again" % (seconds, lock)
+                    ) from None
+            kubectl.sleep(0.5)
+        yield
+
+
+def prove_alone(kubectl, want, run, lock=LOCK):
+    """Prove the volumes and write it down; None where another run did so meanwhile."""
+    # What the other one may take: what was left is taken away, pods are waited for, and again.
+    longest = want["timeout_seconds"] + want["patience_seconds"] + 4 * DELETE_SECONDS
+    with alone(kubectl, longest, lock):
+        if is_proved(kubectl, want):
+            return None
+        nodes = prove(kubectl, want, run)
+        note = "%s=%s" % (ANNOTATION, source_of(want))
+        kubectl.call(["annotate", "--overwrite", "storageclass", want["storage_class"], note])
+        return nodes
 
 
 def apply(kubectl, item, run, want):
@@ -206,20 +267,15 @@ def main():
     kubectl = Kubectl.of(module)
     if module.check_mode and not kubectl.is_possible():
         module.exit_json(changed=True, nodes=[])
-    source = "%s:%s" % (want["server"], want["path"])
     try:
-        held = kubectl.get("storageclass", want["storage_class"]) or {"metadata": {}}
-        notes = held["metadata"].get("annotations", {})
-        if notes.get(ANNOTATION) == source:
+        if is_proved(kubectl, want):
             module.exit_json(changed=False, nodes=[])
         if module.check_mode:
             module.exit_json(changed=True, nodes=[])
-        nodes = prove(kubectl, want, module.run_command)
-        note = "%s=%s" % (ANNOTATION, source)
-        kubectl.call(["annotate", "--overwrite", "storageclass", want["storage_class"], note])
+        nodes = prove_alone(kubectl, want, module.run_command)
     except (KubectlError, ProofError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=True, nodes=nodes)
+    module.exit_json(changed=nodes is not None, nodes=nodes or [])
 
 
 if __name__ == "__main__":

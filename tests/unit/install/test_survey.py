@@ -12,12 +12,17 @@ from appliance.errors import NodeUnreachable
 from appliance.model.observation import Look
 from appliance.model.preflight import preflight
 from appliance.model.site import Node
-from appliance.workflows.survey import Survey, survey
+from appliance.workflows.survey import Survey, look_patiently, survey
 from tests import samples
 from tests.fakes import FakeRack
 from tests.unit.preflight import machines
 
 SILENT = {"section": "runtime", "reason": "/run/docker.sock/containers/json?all=1: timed out"}
+LATE = [
+    {"section": "registry", "reason": "https://registry.rack.test:5000/v2/: no answer in time"},
+    {"section": "services", "reason": "systemctl show --no-pager: no answer in time"},
+    {"section": "gpus", "reason": "no answer before the deadline"},
+]
 SLOW = {"section": "runtime", "reason": "/run/docker.sock/info: timed out"}
 
 
@@ -63,7 +68,11 @@ def refusals(found: Survey) -> list[str]:
     return [refusal.check for refusal in found.plan.refusals]
 
 
-@pytest.mark.parametrize("spoil", [hang, slow, not_reached])
+def late(note: dict[str, str]) -> Callable[[dict[str, Any]], None]:
+    return lambda document: document.update(unreadable=[note])
+
+
+@pytest.mark.parametrize("spoil", [hang, slow, not_reached, *map(late, LATE)])
 def test_one_late_answer_is_no_fault(spoil: Callable[[dict[str, Any]], None]) -> None:
     rack = BusyRack(spoil, late_looks=1)
     assert refusals(rack.survey()) == []
@@ -91,3 +100,32 @@ def test_a_node_that_answers_is_looked_at_once() -> None:
     rack = BusyRack(hang, late_looks=0)
     rack.survey()
     assert len(rack.asked) == 1
+
+
+def test_what_could_not_be_read_in_good_time_is_not_looked_at_again() -> None:
+    refused = {"section": "host", "reason": "product_uuid: in a container the DMI is the host's"}
+    rack = BusyRack(late(refused), late_looks=1)
+    rack.survey()
+    assert len(rack.asked) == 1
+
+
+def test_a_late_answer_that_stays_late_is_no_hung_docker() -> None:
+    rack = BusyRack(late(LATE[1]), late_looks=100)
+    assert refusals(rack.survey()) == []
+    assert len(rack.asked) == 2
+
+
+def test_a_second_look_that_tells_less_does_not_count() -> None:
+    rack = FakeRack(samples.desired(samples.site(1, 2)))
+    rack.documents["w1"]["unreadable"] = [LATE[0]]
+    look = rack.look
+
+    def busier(nodes: Sequence[Node]) -> Look:
+        found = look(nodes)
+        rack.documents["w1"] = {**rack.documents["w1"], "kubernetes": None}
+        return found
+
+    rack.look = busier  # type: ignore[method-assign]
+    found = look_patiently(rack, rack.wish.site.nodes)
+    assert rack.looks == 2
+    assert found.photographs["w1"].at("kubernetes") is not None

@@ -11,7 +11,8 @@ import pytest
 from kubernetes import client
 
 from appliance.adapters.kubernetes import KubernetesApi
-from appliance.adapters.kubernetes_drain import ATTEMPTS, KubernetesDrain
+from appliance.adapters.kubernetes_drain import KubernetesDrain
+from appliance.adapters.node_conflicts import ATTEMPTS
 from appliance.errors import ClusterError
 from appliance.model.maintenance import Maintenance
 

@@ -314,3 +314,13 @@ def test_an_install_alone_brings_back_a_wiped_worker_with_what_it_had() -> None:
     )  # fmt: skip
     install(InstallRequest(bench.rack.wish, run()), ports)
     assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+
+
+@pytest.mark.parametrize("workflow", [node_rejoin, node_add])
+def test_a_member_too_busy_to_tell_what_it_is_is_not_joined_anew(workflow: Any) -> None:
+    bench = Bench()
+    bench.forget("w2", MemberRecord("w2", removed=GONE))
+    bench.rack.documents["w2"]["kubernetes"] = None
+    with pytest.raises(NodeUnreachable, match="w2: its probe came to its deadline"):
+        bench.call(workflow, "w2")
+    assert (bench.rack.plays, bench.rack.deleted, bench.rack.looks) == ([], [], 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.membership import parse_record
 from appliance.model.node_roles import Anchored, RolesView
-from appliance.model.observation import Fault
+from appliance.model.observation import Fault, Play
 from appliance.model.removal import RemovalPlan, RemovalWish
 from appliance.workflows.node_remove import (
     NodeRemoved,
@@ -292,3 +293,30 @@ def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
     found: Any = reset_inventory(site, site.node("w2"))
     assert found["all"]["hosts"] == {"w2": {"ansible_host": "198.18.7.22"}}
     assert found["all"]["vars"]["node_reset_users"] == ["ubuntu"]
+
+
+def test_a_member_too_busy_to_tell_what_it_is_stays() -> None:
+    bench = Bench()
+    bench.rack.documents["w2"]["kubernetes"] = None
+    with pytest.raises(NodeUnreachable, match="w2: its probe came to its deadline"):
+        bench.remove("w2")
+    assert (bench.rack.deleted, bench.steps, bench.rack.looks) == ([], [], 2)
+
+
+def test_another_node_that_is_too_busy_stops_no_removal() -> None:
+    bench = Bench()
+    bench.rack.documents["w1"]["kubernetes"] = None
+    assert bench.remove("w2").done
+
+
+def test_a_machine_that_does_not_tell_whether_it_is_empty_is_not_taken_for_empty() -> None:
+    bench = Bench()
+
+    def reset(play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
+        on_task("w2", play.playbook, True)
+        bench.rack.documents["w2"]["kubernetes"] = None
+
+    bench.rack.play = reset  # type: ignore[method-assign]
+    with pytest.raises(StepNotProven, match="w2: was emptied, but its probe came to its deadline"):
+        bench.remove("w2")
+    assert bench.rack.deleted == []

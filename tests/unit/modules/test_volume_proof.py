@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +37,8 @@ class FakeCluster:
         self.status: dict[str, Any] = {"phase": "Succeeded"}
         self.events: list[dict[str, Any]] = []
         self.refuse_pods = 0
+        self.deleted_by_others = False
+        self.notes: dict[str, str] = {}
         self.nodes = {"cp1": "True", "w1": "True", "w2": "Unknown"}
 
     def run(self, argv: Sequence[str], data: str | None = None) -> tuple[int, str, str]:
@@ -43,6 +48,8 @@ class FakeCluster:
             return self.apply(json.loads(data))
         if words[0] == "get":
             return 0, json.dumps(self.get(words[3])), ""
+        if words[0] == "annotate":
+            self.notes = dict([words[3].split("=", 1)])
         if words[0] == "delete":
             self.objects.clear()
         return 0, "", ""
@@ -51,12 +58,15 @@ class FakeCluster:
         if item["kind"] == "Pod" and self.refuse_pods:
             self.refuse_pods -= 1
             return 1, "", "serviceaccount default not found"
-        self.objects[f"{item['kind']}/{item['metadata']['name']}"] = item
+        if not (item["kind"] == "Pod" and self.deleted_by_others):
+            self.objects[f"{item['kind']}/{item['metadata']['name']}"] = item
         return 0, "", ""
 
     def get(self, kind: str) -> dict[str, Any]:
         if kind == "nodes":
             return {"items": [self.node(name, ready) for name, ready in self.nodes.items()]}
+        if kind == "storageclass":
+            return {"metadata": {"annotations": self.notes}}
         if kind == "events":
             return {"items": self.events}
         pods = [item for item in self.objects.values() if item["kind"] == "Pod"]
@@ -88,6 +98,10 @@ def kubectl_of(cluster: FakeCluster) -> Any:
 
 def prove(cluster: FakeCluster) -> Any:
     return volume_proof.prove(kubectl_of(cluster), WANT, cluster.run)
+
+
+def prove_alone(cluster: FakeCluster, lock: Path) -> Any:
+    return volume_proof.prove_alone(kubectl_of(cluster), WANT, cluster.run, lock)
 
 
 def test_a_pod_of_every_ready_node_writes_and_nothing_is_left(cluster: FakeCluster) -> None:
@@ -170,3 +184,51 @@ def test_a_pod_that_does_not_write_says_why(
         prove(cluster)
     assert f"the pod of w1 did not write to its volume: {words}" in str(told.value)
     assert cluster.objects == {}, "what was made for the proof is taken away"
+
+
+def test_pods_that_others_deleted_are_told(cluster: FakeCluster) -> None:
+    cluster.deleted_by_others = True
+    with pytest.raises(volume_proof.ProofError, match="the pods of cp1, w1 are gone"):
+        prove(cluster)
+
+
+def test_without_a_node_that_is_ready_nothing_can_be_proved(cluster: FakeCluster) -> None:
+    cluster.nodes = {"w1": "Unknown"}
+    with pytest.raises(volume_proof.ProofError, match="no node is Ready"):
+        prove(cluster)
+
+
+@contextmanager
+def held(lock: Path) -> Iterator[None]:
+    """The module of a run that was killed still works."""
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        yield
+
+
+def test_a_proof_that_another_run_carries_out_is_waited_for(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    lock = tmp_path / "run" / "lock"
+    with held(lock), pytest.raises(volume_proof.ProofError, match="another run has been proving"):
+        prove_alone(cluster, lock)
+    assert cluster.calls == [], "the namespace of the other run is left alone"
+    assert prove_alone(cluster, lock) == ["cp1", "w1"]
+    assert cluster.notes == {volume_proof.ANNOTATION: "198.51.100.4:/srv/runai"}
+
+
+def test_what_another_run_proved_meanwhile_is_not_proved_again(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    cluster.notes = {volume_proof.ANNOTATION: "198.51.100.4:/srv/runai"}
+    assert prove_alone(cluster, tmp_path / "lock") is None
+    assert cluster.objects == {}
+
+
+def test_the_lock_is_let_go_after_a_fault(cluster: FakeCluster, tmp_path: Path) -> None:
+    cluster.deleted_by_others = True
+    with pytest.raises(volume_proof.ProofError, match="are gone"):
+        prove_alone(cluster, tmp_path / "lock")
+    cluster.deleted_by_others = False
+    assert prove_alone(cluster, tmp_path / "lock") == ["cp1", "w1"]

@@ -72,15 +72,47 @@ def test_the_holder_of_a_lock_is_named_and_the_lock_is_not_taken(
     path, pid = locked
     monkeypatch.setattr(packages, "LOCKS", (f"{path}.absent", str(path)))
     holder = packages._lock_holder(_source())
-    assert holder is not None
-    assert holder.startswith(f"{pid} ")
-    assert "import fcntl" in holder
+    assert holder.text is not None
+    assert holder.text.startswith(f"{pid} ")
+    assert "import fcntl" in holder.text
 
 
 def test_a_free_lock_has_no_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "lock").write_text("")
     monkeypatch.setattr(packages, "LOCKS", (str(tmp_path / "lock"),))
-    assert packages._lock_holder(_source()) is None
+    assert packages._lock_holder(_source()) == packages.Holder()
+
+
+def test_a_holder_that_ends_while_it_is_looked_at_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    pids = iter([ended.pid, os.getpid()])
+    monkeypatch.setattr(packages, "LOCKS", ("/lock",))
+    monkeypatch.setattr(packages, "_lock_pid", lambda *_: next(pids))
+    text = packages._lock_holder(_source()).text
+    assert text is not None
+    assert text.startswith(f"{os.getpid()} ")
+
+
+def test_a_holder_that_ended_and_left_the_lock_free_is_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    pids = iter([ended.pid, 0])
+    monkeypatch.setattr(packages, "LOCKS", ("/lock",))
+    monkeypatch.setattr(packages, "_lock_pid", lambda *_: next(pids))
+    assert packages._lock_holder(_source()) == packages.Holder()
+
+
+def test_a_process_that_cannot_end_still_holds_its_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(packages, "LOCKS", ("/lock",))
+    monkeypatch.setattr(packages, "_lock_pid", lambda *_: 2**22 + 1)
+    assert packages._lock_holder(_source()).text == f"{2**22 + 1} (without a command line)"
 
 
 @pytest.fixture

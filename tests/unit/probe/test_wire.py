@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import http.server
 import ipaddress
+import socket
 import ssl
 import threading
 import time
@@ -78,8 +79,19 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
+def _source() -> Source:
+    return Source(Machine(Path("/"), None, Request()), "x")
+
+
 def _ask(url: str, ca: Path) -> dict[str, Any]:
-    return wire.https_status(Source(Machine(Path("/"), None, Request()), "x"), "k", url, ca=str(ca))
+    return wire.https_status(_source(), "k", url, ca=str(ca))
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of somebody who takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"https://127.0.0.1:{server.getsockname()[1]}/v2/"
 
 
 def test_a_service_that_answers_and_is_vouched_for(served: tuple[str, Path]) -> None:
@@ -113,9 +125,38 @@ def test_a_service_that_is_slow_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr(wire, "ANSWER_SECONDS", 0.2)
     began = time.monotonic()
-    found = _ask(f"{served[0]}/slow", served[1])
+    source, url = _source(), f"{served[0]}/slow"
+    found = wire.https_status(source, "k", url, ca=str(served[1]))
     assert time.monotonic() - began < 2
     assert found["error"] == "no answer within 0 s"
+    assert source.machine.unreadable == [{"section": "x", "reason": f"{url}: no answer in time"}]
+
+
+def test_a_connection_that_stays_silent_is_late(silent: str, served: tuple[str, Path]) -> None:
+    source = _source()
+    source.machine.deadline = time.monotonic() + 0.3
+    found = wire.https_status(source, "k", silent, ca=str(served[1]))
+    assert found["ok"] is False
+    assert source.machine.unreadable == [{"section": "x", "reason": f"{silent}: no answer in time"}]
+
+
+def test_a_document_that_does_not_come_in_time_is_late(
+    silent: str, served: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "DOCUMENT_SECONDS", 0.3)
+    source = _source()
+    document, error = wire.https_document(source, "k", silent, served[1].read_text())
+    assert document is None
+    assert error
+    assert source.machine.unreadable == [{"section": "x", "reason": f"{silent}: no answer in time"}]
+
+
+def test_who_refuses_is_not_late(served: tuple[str, Path]) -> None:
+    source, url = _source(), "https://127.0.0.1:1/v2/"
+    wire.https_status(source, "k", url, ca=str(served[1]))
+    wire.https_status(source, "k", f"{served[0]}/other", ca=str(served[1]))
+    assert wire.https_document(source, "k", url, served[1].read_text())[0] is None
+    assert source.machine.unreadable == []
 
 
 def test_the_certificate_may_be_for_another_name_than_the_address(

@@ -1,0 +1,33 @@
+"""Others write to Node objects as well: what was made of an old reading is made and written anew.
+
+What must not be here: what is written (that is of who calls).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from appliance.errors import ClusterError
+
+ATTEMPTS: Final = 4
+CONFLICT: Final = 409
+HINT: Final = "the same command goes on from here"
+
+
+class Conflict(ClusterError):
+    """Somebody else changed the object since it was read."""
+
+
+def write_anew(node: str, read_and_write: Callable[[], None]) -> None:
+    """Read a Node and write its taints, again and again while others are faster.
+
+    Raises:
+        ClusterError: others change the node all the time; or what the function raises.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            return read_and_write()
+        except Conflict:
+            continue
+    raise ClusterError(f"{node}: its taints change while we write them", hint=HINT)
