@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -69,7 +70,14 @@ def test_the_scenario_passes(
     scenario: str, plays: Mapping[str, Future[subprocess.CompletedProcess[str]]]
 ) -> None:
     done = plays[scenario].result()
-    assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, told(done.stdout + done.stderr)
+
+
+def told(output: str) -> str:
+    """What failed first, and how it ended: the nodes' removal comes in between."""
+    first = re.search(r"fatal:|FAILED!|Traceback", output)
+    at = first.start() if first else 0
+    return f"{output[max(0, at - 1500) : at + 4000]}\n[...]\n{output[-2000:]}"
 
 
 def test_there_are_scenarios() -> None:
