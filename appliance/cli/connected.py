@@ -134,7 +134,7 @@ class Connected:
         from appliance.model.planner import plan
         from appliance.workflows.survey import observe
 
-        observed, look = observe(self.wish.site, self.nodes, self.cluster, patient=True)
+        observed, look = observe(self.wish.site, self.nodes, self.cluster)
         findings = self.preflight(self.wish, observed.photographs, observed)
         return observed, look, plan(self.wish, observed, findings)
 

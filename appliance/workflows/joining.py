@@ -106,7 +106,7 @@ def look(request: JoinRequest, ports: JoinPorts) -> Seen:
             f"{name}: the inventory has no such member of the cluster",
             hint="write it into hosts.yml and host_vars, then: appliance site check",
         )
-    observed, found = observe(site, ports.install.nodes, ports.install.cluster, patient=True)
+    observed, found = observe(site, ports.install.nodes, ports.install.cluster)
     for fault in found.faults:
         if fault.node == name:
             raise NodeUnreachable(fault.reason, hint=fault.hint)

@@ -148,7 +148,7 @@ class _Removal:
 
     def plan(self) -> RemovalPlan:
         ports, name = self._ports, self._node.name
-        observed, _ = observe(self._request.site, ports.nodes, ports.cluster, patient=True)
+        observed, _ = observe(self._request.site, ports.nodes, ports.cluster)
         # A member that looks bare would be forgotten under its running pods.
         photographs = observed.photographs
         require_evidence({name: photographs[name]} if name in photographs else {})

@@ -34,14 +34,9 @@ class Survey:
     plan: Plan
 
 
-def observe(
-    site: Site, nodes: Nodes, cluster: ClusterApi, *, patient: bool = False
-) -> tuple[Observed, Look]:
-    """Photograph every node and read the API; nodes that do not answer are in the Look.
-
-    ``patient`` looks once more at a node that answered too late to be judged.
-    """
-    look = look_patiently(nodes, site.nodes) if patient else nodes.look(site.nodes)
+def observe(site: Site, nodes: Nodes, cluster: ClusterApi) -> tuple[Observed, Look]:
+    """Photograph every node and read the API; nodes that do not answer are in the Look."""
+    look = look_patiently(nodes, site.nodes)
     return Observed(look.photographs, cluster.read(look.photographs)), look
 
 
@@ -113,7 +108,7 @@ def survey(
     Raises:
         NodeUnreachable: a node could not be reached; nothing was changed.
     """
-    observed, look = observe(desired.site, nodes, cluster, patient=True)
+    observed, look = observe(desired.site, nodes, cluster)
     require_all(look, away(observed.cluster).keys() - scope.nodes)
     findings = preflight(desired, observed.photographs, observed)
     return Survey(observed, plan(desired, observed, findings, scope))

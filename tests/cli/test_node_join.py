@@ -90,6 +90,12 @@ def archive(rack: Any) -> FakeArchive:
     return found
 
 
+def without_journal(rack: Any) -> dict[str, str]:
+    """What is in the archive beside records, whose copies travel there on their own."""
+    found = archive(rack).documents.items()
+    return {name: text for name, text in found if not name.startswith("journal/")}
+
+
 def test_a_removal_says_what_it_did_and_the_two_ways_on(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
@@ -122,11 +128,11 @@ def test_a_vault_that_stays_closed_is_refused_before_the_first_change(
     vault = rack.wish.site.vault_file
     vault.parent.mkdir(parents=True)
     vault.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n")
-    before = dict(archive(rack).documents)
+    before = without_journal(rack)
     capsys.readouterr()
     assert node(*words, "--yes") == 3
     assert f"{vault}: the vault's password is not known" in capsys.readouterr().err
-    assert (rack.deleted, rack.plays, archive(rack).documents) == ([], [], before)
+    assert (rack.deleted, rack.plays, without_journal(rack)) == ([], [], before)
     assert node(*words, "--dry-run") == 0
 
 
