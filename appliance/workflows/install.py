@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from appliance.errors import (
     BundleRefused,
     ClusterError,
-    PreflightFailed,
     Refused,
     StepNotProven,
 )
@@ -30,7 +29,7 @@ from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
 from appliance.workflows.passports import accept_members, settle, spread
 from appliance.workflows.recording import Evidence, Recorder
-from appliance.workflows.survey import Preflight, Survey, survey
+from appliance.workflows.survey import Preflight, Survey, refuse, survey
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -124,27 +123,12 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
     if not found.plan.steps:
         settle(request.desired, found.observed, ports)
         return Installed(found.plan, found.observed)
-    refuse(found.plan)
+    refuse(found.plan.refusals)
     _require_bundle(found.plan, request, ports)
     if not ports.confirm(found.plan):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     ports.observer.planned(found.plan, ports.journal.durations())
     return _Run(request, ports, found).carry_out()
-
-
-def refuse(plan: Plan) -> None:
-    """Stop before the first change when the plan holds refusals.
-
-    Raises:
-        PreflightFailed: with one line per refusal.
-    """
-    if plan.refusals:
-        first, *others = plan.refusals
-        raise PreflightFailed(
-            first.sentence(),
-            hint=first.hint,
-            details=[f"{refusal.sentence()}  hint: {refusal.hint}" for refusal in others],
-        )
 
 
 def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable, PreflightFailed, Refused
+from appliance.errors import NodeUnreachable, Refused
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.departure import Proof, Witness, prove_dead, same_machine
 from appliance.model.membership import Belongings, MemberRecord
@@ -19,7 +19,7 @@ from appliance.model.planner import Scope
 from appliance.model.quorum import may_go
 from appliance.model.traces import is_member
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
-from appliance.workflows.survey import observe, require_evidence
+from appliance.workflows.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
     from appliance.model.cluster import ClusterNode
@@ -139,7 +139,7 @@ def join(request: JoinRequest, ports: JoinPorts, seen: Seen) -> Joined:
             lose its quorum; nothing was changed.
         what :func:`install` raises.
     """
-    _refuse(_of_old_data(request, seen))
+    refuse(_of_old_data(request, seen))
     if seen.is_working_member:
         proof, returning = f"{request.node}: is a member already", frozenset[str]()
     else:
@@ -180,9 +180,9 @@ def _judge(request: JoinRequest, ports: JoinPorts, seen: Seen) -> str:
     )
     other = same_machine(witness, replaces=request.replace == request.node)
     if other:
-        _refuse([other])
+        refuse([other])
     proof = prove_dead(witness)
-    _refuse([*([proof] if isinstance(proof, Refusal) else []), *_of_etcd(request, ports, seen)])
+    refuse([*([proof] if isinstance(proof, Refusal) else []), *_of_etcd(request, ports, seen)])
     assert isinstance(proof, Proof)  # noqa: S101  (for the type checker: it was refused)
     return f"{request.node}: {proof.text}"
 
@@ -240,16 +240,6 @@ def _kept(request: JoinRequest, seen: Seen) -> Belongings | None:
         return record.kept
     passport = request.replaced if request.replace else request.passport
     return passport.belongings if passport and owner not in seen.cluster.nodes else None
-
-
-def _refuse(refusals: list[Refusal]) -> None:
-    if refusals:
-        first, *others = refusals
-        raise PreflightFailed(
-            first.sentence(),
-            hint=first.hint,
-            details=[f"{one.sentence()}  hint: {one.hint}" for one in others],
-        )
 
 
 def _forget_removal(request: JoinRequest, ports: JoinPorts) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotProven
+from appliance.errors import NodeUnreachable, Refused, StepNotProven
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.membership import MemberRecord, Removal, belongings_of, merged
 from appliance.model.observation import Play
@@ -27,7 +27,7 @@ from appliance.model.removal import (
 )
 from appliance.model.role_vars import connection_vars
 from appliance.workflows.recording import Evidence, Recorder
-from appliance.workflows.survey import look_patiently, observe, require_evidence
+from appliance.workflows.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
     from appliance.model.bmc import BmcReport
@@ -111,7 +111,7 @@ def node_remove(request: NodeRemoveRequest, ports: NodeRemovePorts) -> NodeRemov
         )
     run = _Removal(request, ports)
     plan = run.plan()
-    refuse(plan)
+    refuse(plan.refusals)
     forecast = ports.emptying.forecast(plan.node) if plan.drain else ()
     if request.dry_run or plan.is_empty:
         return NodeRemoved(plan, forecast)
@@ -119,21 +119,6 @@ def node_remove(request: NodeRemoveRequest, ports: NodeRemovePorts) -> NodeRemov
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     run.carry_out(plan)
     return NodeRemoved(plan, forecast, done=True)
-
-
-def refuse(plan: RemovalPlan) -> None:
-    """Stop before the first change when the plan holds refusals.
-
-    Raises:
-        PreflightFailed: with one line per refusal.
-    """
-    if plan.refusals:
-        first, *others = plan.refusals
-        raise PreflightFailed(
-            first.sentence(),
-            hint=first.hint,
-            details=[f"{one.sentence()}  hint: {one.hint}" for one in others],
-        )
 
 
 class _Removal:

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import PreflightFailed, Refused, StepNotProven
+from appliance.errors import Refused, StepNotProven
 from appliance.model.inventory_roles import inventory_roles
 from appliance.model.node_roles import plan_roles
 from appliance.workflows.recording import Recorder
+from appliance.workflows.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.journal import Run
@@ -62,7 +63,7 @@ def node_role(request: NodeRoleRequest, ports: NodeRolePorts) -> RolesChanged:
     """
     view = ports.cluster.roles()
     plan = plan_roles(request.wish, view, inventory_roles(request.site))
-    _refuse(plan)
+    refuse(plan.refusals)
     if request.dry_run or plan.is_empty:
         return RolesChanged(plan, view)
     if not ports.confirm(plan):
@@ -80,14 +81,6 @@ def node_role(request: NodeRoleRequest, ports: NodeRolePorts) -> RolesChanged:
                 details=describe(left),
             )
     return RolesChanged(plan, view)
-
-
-def _refuse(plan: RolesPlan) -> None:
-    if plan.refusals:
-        first, *others = plan.refusals
-        raise PreflightFailed(
-            first.sentence(), hint=first.hint, details=[other.sentence() for other in others]
-        )
 
 
 def describe(plan: RolesPlan) -> tuple[str, ...]:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import PreflightFailed, Refused, StepNotProven
+from appliance.errors import Refused, StepNotProven
 from appliance.model.observation import Play
 from appliance.model.runai_cli import plan_cli, play_inventory
 from appliance.workflows.recording import Evidence, Recorder
+from appliance.workflows.survey import refuse
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -68,23 +69,13 @@ def runai_cli(request: RunaiCliRequest, ports: RunaiCliPorts) -> RunaiCliInstall
     """
     seen = ports.jumpboxes.look(request.wish)
     plan = plan_cli(request.wish, request.desired.site, seen)
-    _refuse(plan)
+    refuse(plan.refusals)
     if request.dry_run or not plan.changes:
         return RunaiCliInstalled(plan)
     if not ports.confirm(plan):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     _carry_out(request, ports, plan, seen)
     return RunaiCliInstalled(plan, done=True)
-
-
-def _refuse(plan: CliPlan) -> None:
-    if plan.refusals:
-        first, *others = plan.refusals
-        raise PreflightFailed(
-            first.sentence(),
-            hint=first.hint,
-            details=[f"{refusal.sentence()}  hint: {refusal.hint}" for refusal in others],
-        )
 
 
 def _carry_out(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable
+from appliance.errors import NodeUnreachable, PreflightFailed
 from appliance.model.maintenance import away
 from appliance.model.observation import Look
 from appliance.model.planner import EVERYTHING, Scope, plan
@@ -15,7 +15,7 @@ from appliance.model.postconditions import Observed
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
     from appliance.model.photograph import Photograph
-    from appliance.model.plan import Plan
+    from appliance.model.plan import Plan, Refusal
     from appliance.model.preflight import Finding
     from appliance.model.site import Node, Site
     from appliance.workflows.ports import ClusterApi, Nodes
@@ -112,3 +112,18 @@ def survey(
     require_all(look, away(observed.cluster).keys() - scope.nodes)
     findings = preflight(desired, observed.photographs, observed)
     return Survey(observed, plan(desired, observed, findings, scope))
+
+
+def refuse(refusals: Sequence[Refusal]) -> None:
+    """Stop before the first change.
+
+    Raises:
+        PreflightFailed: with one line for each refusal.
+    """
+    if refusals:
+        first, *others = refusals
+        raise PreflightFailed(
+            first.sentence(),
+            hint=first.hint,
+            details=[f"{refusal.sentence()}  hint: {refusal.hint}" for refusal in others],
+        )
