@@ -72,9 +72,9 @@ def install(
     from appliance.cli.host_keys import accept
 
     connected = app.connect(site, bundle)
+    scope = scope_of(connected.site, nodes, only, until, again=again)
     if accept_host_keys:
         accept(connected.site, assume_yes=yes)
-    scope = scope_of(connected.site, nodes, only, until, again=again)
     with progress(plain=output == "json") as display:
         done = connected.install(scope, display, lambda plan: _confirm(plan, yes), dry_run=dry_run)
     if output == "json":

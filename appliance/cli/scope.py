@@ -27,8 +27,12 @@ def step_options(command: Command) -> Command:
         help="With --only: run the step also where its outcome is observed, as after a change of "
         "site.yml that shows nowhere on the nodes.",
     )(command)
-    command = click.option("--until", type=_NAMES, help="Stop after this step.")(command)
-    return click.option("--only", type=_NAMES, help="This step alone.")(command)
+    command = click.option("--until", type=_NAMES, metavar="STEP", help="Stop after this step.")(
+        command
+    )
+    return click.option(
+        "--only", type=_NAMES, metavar="STEP", help="This step alone; install -h lists them."
+    )(command)
 
 
 def lists_steps(command: Command) -> Command:
