@@ -15,6 +15,7 @@ from appliance.model.desired import MODULES, SYSCTLS, Desired
 from appliance.model.final_settings import other_names, other_pod_range, other_service_range
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.site_certificate import service_ends_soon
+from appliance.model.traces import is_member
 
 if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
@@ -213,7 +214,7 @@ def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     wanted = str(desired.site.settings.network.pod_cidr)
     if cluster.pod_network != wanted:
         yield f"flannel carries {cluster.pod_network or 'nothing'}, not {wanted}"
-    yield from _in_cluster(node, desired, cluster)
+    yield from _in_cluster(node, desired, observed.photographs[node.name], cluster)
     if node.name == desired.site.control_plane[0].name:
         for pod in cluster.pods:
             where = cluster.nodes.get(pod.node or "")
@@ -229,7 +230,7 @@ def workers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
         return
-    yield from _in_cluster(node, desired, cluster)
+    yield from _in_cluster(node, desired, observed.photographs[node.name], cluster)
     if node.name in cluster.nodes:
         yield from _passport(observed.photographs[node.name], cluster.nodes[node.name])
 
@@ -265,10 +266,14 @@ def _kubelet(photo: Photograph) -> Iterator[str]:
         yield "the kubelet does not run"
 
 
-def _in_cluster(node: Node, desired: Desired, cluster: Cluster) -> Iterator[str]:
+def _in_cluster(node: Node, desired: Desired, photo: Photograph, cluster: Cluster) -> Iterator[str]:
     member = cluster.nodes.get(node.name)
     if member is None:
         yield "is not a member of the cluster"
+        return
+    if not is_member(photo):
+        # The API notices after 40 s; until then it calls the Node of a wiped machine Ready.
+        yield "is not a member any more: its Node is of the machine as it was"
         return
     if not member.ready:
         yield f"is not Ready: {member.not_ready_reason or 'no reason given'}"

@@ -20,6 +20,7 @@ from appliance.model.gpu import (
     values_digest,
 )
 from appliance.model.groups import GPU_WORKERS
+from appliance.model.traces import is_member
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -54,7 +55,9 @@ def gpu_proof(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
     member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
     if member is None or node not in gpu_nodes(desired.site):
         return
-    if member.ready and member.allocatable_gpus and not member.gpus_proven:
+    # Of a wiped machine the Node says what was so before: another one takes its place.
+    gone = not is_member(observed.photographs[node.name])
+    if gone or (member.ready and member.allocatable_gpus and not member.gpus_proven):
         yield "no pod has listed its GPUs since it joined"
 
 
