@@ -36,7 +36,8 @@ _HARMLESS: Final = {".md", ".txt", ".rst", ".orig", ".bak", ".swp", ".crt", ".pe
 # ssh-keygen -R leaves the .old one; Ansible ignores the plain files by our ansible.cfg.
 _PLAIN: Final = {"known_hosts", "known_hosts.old", "allowed_signers"}
 _KNOWN: Final = {HOSTS, "group_vars", "host_vars", *_PLAIN}
-_PATH_FOR_SSH: Final = re.compile(r"[\w./+@-]+", re.ASCII)
+# Letters of any language; no space, and nothing that ssh, rsync, Ansible or a shell reads as more.
+_PATH_FOR_SSH: Final = re.compile(r"[\w./+@=-]+")
 _VAULT_HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
 
 
@@ -76,6 +77,19 @@ def refusal(directory: Path, check: SiteCheck) -> ConfigError:
     )
 
 
+def require_plain_path(home: Path) -> None:
+    """Refuse a place for a site that the programs which work for it could not take.
+
+    Raises:
+        ConfigError: it has a space, a quote or the like in it.
+    """
+    if not _PATH_FOR_SSH.fullmatch(str(home)):
+        raise ConfigError(
+            f"ssh, rsync and Ansible cannot take the path {str(home)!r} as it is",
+            hint="choose a path of letters, digits and . _ - + @ = / alone",
+        )
+
+
 def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteCheck:
     """Read a site and find everything that is wrong with it.
 
@@ -88,11 +102,7 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
             hint=f"make one with: appliance site init {directory}",
         )
     home = directory.resolve()
-    if not _PATH_FOR_SSH.fullmatch(str(home)):
-        raise ConfigError(
-            f"ssh, rsync and Ansible cannot take the path {str(home)!r} as it is",
-            hint="move the site to a path of letters, digits and . _ - + @ / alone",
-        )
+    require_plain_path(home)
     known = known or known_content()
     reader = _Reader(directory)
     draft = reader.draft()

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from appliance.adapters.site_files import SETTINGS, check_site
+from appliance.adapters.site_files import SETTINGS, check_site, require_plain_path
 from appliance.errors import Refused
 from appliance.model.site_draft import KnownContent
 from appliance.model.site_schema import site_schema_text
@@ -37,7 +37,12 @@ class SiteDirectory:
         )
 
     def faults(self, files: Mapping[str, str]) -> tuple[str, ...]:
-        """Check the files in a directory of their own."""
+        """Check the files in a directory of their own.
+
+        Raises:
+            ConfigError: what comes after could not take the path that they are for.
+        """
+        require_plain_path(self._directory.resolve())
         with tempfile.TemporaryDirectory(prefix="appliance-") as private:
             trial = Path(private) / (self._directory.resolve().name or "site")
             _write(trial, files)

@@ -173,11 +173,14 @@ def _closed(file: Path, by: str, error: CommandFailed) -> ConfigError:
 
 
 def _mapping(file: Path, text: str) -> Mapping[str, str]:
+    damaged = False
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError:
         # Not chained: the parser's message would quote a line of the secrets.
-        data = None
+        data, damaged = None, True
+    if data is None and not damaged:
+        return {}
     if not isinstance(data, dict):
         raise ConfigError(
             f"{file} holds no mapping of names to secrets",

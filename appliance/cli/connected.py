@@ -289,6 +289,16 @@ class Connected:
         """The same question, asked once the vault was opened, as plays will have to."""
         return lambda *args, **kwargs: self.vault_is_open and confirm(*args, **kwargs)
 
+    def _opened_for_plays(self, confirm: Callable[[Plan], bool]) -> Callable[[Plan], bool]:
+        """The same of a plan; steps that the API alone carries out need no vault."""
+        from appliance.model.steps import BY_NAME
+
+        def asked(plan: Plan) -> bool:
+            played = any(not BY_NAME[step.name].by_port for step in plan.steps)
+            return (not played or self.vault_is_open) and confirm(plan)
+
+        return asked
+
     def _run(
         self,
         workflow: Callable[[InstallRequest, InstallPorts], Installed],
@@ -320,7 +330,7 @@ class Connected:
             observer=progress,
             preflight=self.preflight,
             bundle=self.bundle,
-            confirm=self.opened(confirm),
+            confirm=self._opened_for_plays(confirm),
             archive=self.archive,
             members=self.members,
         )

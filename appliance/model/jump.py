@@ -32,10 +32,12 @@ def jump_command(site: Site, target: str = "%h:%p") -> str:
     address, connection = jump_address(site), site.settings.ssh
     if address is None:
         return ""
-    user, at, _ = (connection.jump_host or "").rpartition("@")
+    user, at, rest = (connection.jump_host or "").rpartition("@")
+    # Where the site writes no port, that of the user's own ssh_config holds.
+    port = ["-p", str(address[1])] if ":" in rest else []
     key = ["-i", str(Path(connection.private_key).expanduser())] if connection.private_key else []
     return shlex.join([
         *("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"),
         *("-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"),
-        *key, "-p", str(address[1]), "-W", target, f"{user}{at}{address[0]}",
+        *key, *port, "-W", target, f"{user}{at}{address[0]}",
     ])  # fmt: skip

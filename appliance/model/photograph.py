@@ -36,6 +36,7 @@ def _volatile(reason: str) -> Stability:
 # How the probe names the question that a Docker at work answers at once: one deadlocked container
 # stops it, as it stops the kubelet. /info may be slow by itself: it starts runc and docker-init.
 DOCKER_LIST = "/run/docker.sock/containers/json"
+DOCKER_INFO = "/run/docker.sock/info"
 
 # How the probe ends its note of what did not answer in time: a daemon, a command or a service of
 # this or another machine, a whole section.
@@ -231,6 +232,12 @@ class Photograph:
     def docker_late(self) -> tuple[str, ...]:
         """What a Docker that runs did not answer in time."""
         return tuple(why for why in self.unreadable("runtime") if why.endswith("timed out"))
+
+    @property
+    def docker_untold(self) -> bool:
+        """Whether a Docker that works did not tell in time what it is; one that hangs is silent."""
+        asked = any(why.startswith(DOCKER_INFO) for why in self.docker_late)
+        return asked and not self.docker_silence
 
     @property
     def late(self) -> tuple[str, ...]:

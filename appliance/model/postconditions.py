@@ -86,7 +86,7 @@ def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
     """The bundle in custody, complete and served; every node trusts and uses it; time in sync."""
     photo = observed.photographs[node.name]
     if node.name == desired.site.services_node.name:
-        yield from _custody(photo, desired)
+        yield from custody(photo, desired)
         yield from service_ends_soon("the bundle server's certificate", "artifacts", desired, photo)
     if not photo.at("artifacts.serving.ok"):
         yield f"https://{desired.site.settings.artifacts} does not answer here"
@@ -98,7 +98,8 @@ def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
         yield "time is not kept by chrony"
 
 
-def _custody(photo: Photograph, desired: Desired) -> Iterator[str]:
+def custody(photo: Photograph, desired: Desired) -> Iterator[str]:
+    """What keeps the services node from having the whole bundle that is meant."""
     digest = photo.at("artifacts.bundle_digest")
     if not photo.at("artifacts.present"):
         yield "no bundle in custody"
@@ -123,7 +124,7 @@ def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         desired.release.versions_on(desired.site.settings.operating_system).docker.split(".")[:2]
     )
     if not version:
-        yield "Docker does not run"
+        yield "Docker answered too late" if photo.docker_late else "Docker does not run"
         return
     if not str(version).startswith(wanted + "."):
         yield f"Docker is {version}, not {wanted}"
@@ -270,6 +271,9 @@ def _in_cluster(node: Node, desired: Desired, photo: Photograph, cluster: Cluste
     member = cluster.nodes.get(node.name)
     if member is None:
         yield "is not a member of the cluster"
+        return
+    if photo.at("kubernetes") is None:
+        yield "was too busy to tell whether it is a member"
         return
     if not is_member(photo):
         # The API notices after 40 s; until then it calls the Node of a wiped machine Ready.

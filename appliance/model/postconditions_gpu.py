@@ -56,7 +56,8 @@ def gpu_proof(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
     if member is None or node not in gpu_nodes(desired.site):
         return
     # Of a wiped machine the Node says what was so before: another one takes its place.
-    gone = not is_member(observed.photographs[node.name])
+    photo = observed.photographs[node.name]
+    gone = photo.at("kubernetes") is not None and not is_member(photo)
     if gone or (member.ready and member.allocatable_gpus and not member.gpus_proven):
         yield "no pod has listed its GPUs since it joined"
 

@@ -22,7 +22,8 @@ from appliance.model.membership import to_keep
 from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
-from appliance.model.planner import AGAIN, Scope, choose, unmet
+from appliance.model.planner import Scope, choose, unmet
+from appliance.model.postconditions import custody
 from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
@@ -124,24 +125,26 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
         settle(request.desired, found.observed, ports)
         return Installed(found.plan, found.observed)
     refuse(found.plan.refusals)
-    _require_bundle(found.plan, request, ports)
+    _require_bundle(found, request, ports)
     if not ports.confirm(found.plan):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     ports.observer.planned(found.plan, ports.journal.durations())
     return _Run(request, ports, found).carry_out()
 
 
-def _require_bundle(plan: Plan, request: InstallRequest, ports: InstallPorts) -> None:
+def _require_bundle(found: Survey, request: InstallRequest, ports: InstallPorts) -> None:
     """Check the bundle when the services node must be given it, or when there is no other.
 
     Raises:
         BundleRefused: none at hand, another release or OS, or not whole.
     """
     services = request.desired.site.services_node.name
-    hand_over = plan.step("artifacts")
-    # What is asked for again is in custody, complete: nothing has to be handed over.
-    needed = hand_over is not None and any(
-        reason.node == services and reason.text != AGAIN for reason in hand_over.reasons
+    hand_over = found.plan.step("artifacts")
+    # A bundle that is in custody, complete, has not to be handed over, whatever else the step does.
+    needed = (
+        hand_over is not None
+        and services in hand_over.nodes
+        and any(custody(found.observed.photographs[services], request.desired))
     )
     release, site = request.desired.release.name, request.desired.site.settings
     build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"

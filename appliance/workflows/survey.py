@@ -79,20 +79,25 @@ def require_all(look: Look, resting: Collection[str] = ()) -> None:
 
 
 def require_evidence(photographs: Mapping[str, Photograph]) -> None:
-    """Refuse to judge nodes that did not tell what is there of Kubernetes.
+    """Refuse to judge nodes that did not tell what is there of Kubernetes and of Docker.
 
-    Without this section a member looks bare, and a cluster of such nodes looks gone.
+    Without the first a member looks bare, and a cluster of such nodes looks gone; without the
+    second Docker would be set up anew under pods.
 
     Raises:
         NodeUnreachable: names every such node.
     """
-    late = [name for name, photo in photographs.items() if photo.at(EVIDENCE) is None]
+    late = {
+        name: "what is there of Kubernetes" if photo.at(EVIDENCE) is None else "what Docker it runs"
+        for name, photo in photographs.items()
+        if photo.at(EVIDENCE) is None or photo.docker_untold
+    }
     if late:
+        (first, what), *others = late.items()
         raise NodeUnreachable(
-            f"{late[0]}: its probe came to its deadline before it had seen what is there of "
-            "Kubernetes",
+            f"{first}: its probe came to its deadline before it had seen {what}",
             hint="the node is very busy: look with uptime there, then run the same command again",
-            details=[f"{name}: the same" for name in late[1:]],
+            details=[f"{name}: the same of {what}" for name, what in others],
         )
 
 

@@ -14,6 +14,7 @@ from appliance.model.final_settings import (
     other_pod_range,
     other_service_range,
 )
+from appliance.model.maintenance import away
 from appliance.model.preflight.finding import Finding, Subject
 
 FOR_GOOD = "a cluster keeps the range it was made with; another range is another cluster"
@@ -67,8 +68,11 @@ def endpoint_in_use(subject: Subject) -> Iterator[Finding]:
         for node in site.cluster_members
         if (found := other_endpoint(node, subject.desired, observed)) is not None
     }
-    # One sentence for all of them, said of the first.
-    if subject.node.name != next(iter(blind), None):
+    # One sentence for all of them, said of the first: of one that is in service, because what is
+    # said of a node in maintenance is not heard.
+    resting = away(observed.cluster)
+    speakers = [name for name in blind if name not in resting][:1] or list(blind)
+    if subject.node.name not in speakers:
         return
     found, others = blind[subject.node.name], len(blind) - 1
     more = f", as {others} other node{'s' if others > 1 else ''}" if others else ""

@@ -237,6 +237,18 @@ def test_a_bundle_that_will_not_do_is_refused_before_any_change(
     assert bench.rack.plays == []
 
 
+def test_a_whole_bundle_in_custody_is_not_asked_for_again() -> None:
+    bench = Bench()
+    bench.install()
+    bench.bundle = None
+    certificate = {"path": "/etc/appliance/tls/artifacts.crt", "not_after": "2023-11-24T22:13:20Z"}
+    bench.rack.documents["cp1"] = {**bench.rack.documents["cp1"], "certificates": [certificate]}
+    reasons = bench.install(dry_run=True).plan.steps[1].reasons
+    assert "the bundle server's certificate ends in" in reasons[0].text
+    with pytest.raises(StepNotProven, match="artifacts ran"):  # nobody renews it here
+        bench.install()
+
+
 def test_without_a_yes_nothing_happens() -> None:
     bench = Bench(confirm=lambda _: False)
     with pytest.raises(Refused, match="not confirmed"):

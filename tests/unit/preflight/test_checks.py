@@ -40,7 +40,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
     *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
-    *("gpu_operators", "api_flags", "cluster"),
+    *("gpu_operators", "api_flags", "cluster", "cluster_set"),
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -98,6 +98,10 @@ def run(case: dict[str, Any]) -> tuple[Finding, ...]:
         operators = tuple(GpuOperator(**one) for one in case.get("gpu_operators", ()))
         cluster = dataclasses.replace(
             samples.cluster(wish),
+            nodes={
+                name: dataclasses.replace(node, **case.get("cluster_set", {}).get(name, {}))
+                for name, node in samples.cluster(wish).nodes.items()
+            },
             storage=proven,
             gpu_operators=operators,
             api_flags=ApiFlags(**case.get("api_flags", {})),

@@ -38,6 +38,25 @@ def test_a_directory_that_is_not_there_is_refused_by_name(tmp_path: Path) -> Non
     assert "site init" in (refused.value.hint or "")
 
 
+def test_a_path_that_ssh_would_not_take_is_refused_and_others_are_not(tmp_path: Path) -> None:
+    for good in ("j\u00fcrgen/rack-7", "a=b", "x@y+z"):
+        directory = copy_of_good(tmp_path / good)
+        assert load_site(directory, known=KNOWN).directory == directory.resolve()
+    for bad in ("rack 7", "rack,7", "rack'7", "rack%7", "rack$7"):
+        directory = copy_of_good(tmp_path / bad)
+        with pytest.raises(ConfigError, match="cannot take the path") as refused:
+            load_site(directory, known=KNOWN)
+        assert "choose a path" in (refused.value.hint or "")
+
+
+def test_a_site_is_absolute_wherever_it_is_named_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = copy_of_good(tmp_path / "rack7")
+    monkeypatch.chdir(tmp_path)
+    assert load_site(Path("rack7"), known=KNOWN).known_hosts == directory / "known_hosts"
+
+
 def test_every_pair_of_groups_has_a_rule_with_a_reason() -> None:
     pairs = {frozenset({one, other}) for one in GROUPS for other in GROUPS if one != other}
     assert set(OVERLAPS) == pairs

@@ -25,6 +25,13 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENVIRONMENT, raising=False)
 
 
+def test_a_vault_of_comments_alone_has_no_secret(tmp_path: Path) -> None:
+    vault = AnsibleVault(new_password(tmp_path))
+    file = tmp_path / "vault.yml"
+    file.write_text(vault.encrypt("---\n# nothing yet\n"), encoding="utf-8")
+    assert vault.read(file) == {}
+
+
 def test_what_is_sealed_can_be_read_with_the_same_password_alone(tmp_path: Path) -> None:
     vault = AnsibleVault(new_password(tmp_path))
     file = tmp_path / "vault.yml"
