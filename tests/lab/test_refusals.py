@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.site_files import load_site
 from tests.lab import faults
 from tests.lab.conftest import LabSite
 from tests.lab.stillness import Scene, assert_still, scene
@@ -166,7 +167,7 @@ CASES: dict[str, Case] = {
     "a full disk under Docker": Case(
         _node("w1", faults.small_filesystem, "/var/lib/docker", "8m", filled=True),
         ("{w1}: disk: found 0 bytes free on /var/lib/docker", "for images, unpacked"),
-        "ssh appliance@{w1_ip} sudo du -xhd2 /var/lib/docker",
+        "{w1_ssh} sudo du -xhd2 /var/lib/docker",
     ),
     "too small a disk for the bundle": Case(
         _node("cp1", faults.small_filesystem, "/var/lib/appliance", "300m"),
@@ -176,17 +177,17 @@ CASES: dict[str, Case] = {
     "a clock ten minutes ahead": Case(
         _node("w1", faults.clock_off, 600),
         ("{w1}: clock: found a clock", "s ahead of the control host's", "at most 60 s apart"),
-        "ssh appliance@{w1_ip} date --utc",
+        "{w1_ssh} date --utc",
     ),
     "a clock ten minutes behind": Case(
         _node("cp1", faults.clock_off, -600),
         ("{cp1}: clock: found a clock", "s behind the control host's"),
-        "ssh appliance@{cp1_ip} date --utc",
+        "{cp1_ssh} date --utc",
     ),
     "no default route": Case(
         _node("w1", faults.no_default_route),
         ("{w1}: default_route: found no default route", "expected one"),
-        "ssh appliance@{w1_ip} sudo ip route add default via",
+        "{w1_ssh} sudo ip route add default via",
     ),
     "no SSH": Case(
         _node("w1", faults.sshd_stopped),
@@ -227,7 +228,7 @@ CASES: dict[str, Case] = {
     "a user without sudo": Case(
         _node("w1", faults.moved_away, "/etc/sudoers.d/appliance"),
         ("{w1}: root: found the user appliance without the rights of root",),
-        "ssh appliance@{w1_ip}",
+        "{w1_ssh}",
     ),
     "a hostname twice": Case(
         lambda lab, _: faults.duplicate_hostname(lab.node("w2"), of=lab.node("w1")),
@@ -297,7 +298,10 @@ def bare(lab: LabSite) -> Scene:
 def test_an_install_is_refused_before_any_change(lab: LabSite, name: str, tmp_path: Path) -> None:
     case = CASES[name]
     names = {short: lab.node(short) for short in ("cp1", "w1", "w2")}
-    names |= {f"{short}_ip": lab.address(short) for short in names}
+    addresses = {short: lab.address(short) for short in names}
+    names |= {f"{short}_ip": address for short, address in addresses.items()}
+    key = load_site(lab.directory).settings.ssh.private_key
+    names |= {f"{one}_ssh": f"ssh -i {key} appliance@{ip}" for one, ip in addresses.items()}
     with ExitStack() as stack:
         used = stack.enter_context(case.fault(lab, tmp_path)) or lab
         before = scene(lab)
