@@ -160,7 +160,7 @@ def test_the_backend_itself_says_that_the_cluster_is_connected(runai_lab: LabSit
     vault = AnsibleVault(runai_lab.directory / KEPT)
     known = vault.read(runai_lab.directory / "group_vars/all/vault.yml")
     form = {"grant_type": "password", "client_id": "runai", "username": LOGIN}
-    form["password"] = known["vault_runai_admin_password"]
+    form["password"] = known["vault_runai_admin_password"].strip()
     said = json.loads(from_host(runai_lab, f"{REALM}/protocol/openid-connect/token", form))
     clusters = json.loads(from_host(runai_lab, "/v1/k8s/clusters", token=said["access_token"]))
     assert [(one["name"], one["status"]) for one in clusters] == [(runai_lab.name, "connected")]
