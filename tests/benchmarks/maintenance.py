@@ -33,7 +33,9 @@ class Cluster:
     def __init__(self, site: Path) -> None:
         nodes = load_site(site).nodes
         self.master = nodes[0].name
-        self.worker = next(n.name for n in nodes if "gpu_workers" in n.groups)
+        # The only system node stays: it would be an outage.
+        spare = [n for n in nodes if "gpu_workers" in n.groups and "system_nodes" not in n.groups]
+        self.worker = spare[0].name
 
     def ask(self, words: str) -> Any:
         """One question of kubectl's, as data."""

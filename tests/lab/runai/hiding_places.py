@@ -266,7 +266,7 @@ CANARIES: Mapping[str, tuple[str, str, Plant]] = {
         "output", "output", in_words(0, "runai", "access", "kubeconfig", "CANARY"),
     ),
     "standard error": (
-        "output", "errors", in_words(3, "node", "role", "set", "CANARY", "--role", "gpu", "--yes"),
+        "output", "errors", in_words(2, "node", "role", "set", "CANARY", "--role", "gpu", "--yes"),
     ),
     "a process here": ("process lists", HERE, in_own_process),
     "a photograph": (
