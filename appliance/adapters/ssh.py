@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from appliance.adapters.known_hosts import entry_name
 from appliance.adapters.probe_archive import probe_archive
 from appliance.errors import NodeUnreachable
-from appliance.model.jump import jump_address, jump_command
+from appliance.model.jump import jump_command
 from appliance.model.observation import Fault, Look
 from appliance.model.photograph import Photograph
 
@@ -323,11 +323,8 @@ def through_jump_host(site: Site, address: str) -> paramiko.ProxyCommand | None:
     return paramiko.ProxyCommand(command)
 
 
-def jump_host_key(site: Site) -> paramiko.PKey | str:
-    """The jump host's own key, or a sentence that says why there is none."""
-    address = jump_address(site)
-    if address is None:
-        return "the site has no jump host"
+def jump_host_key(address: tuple[str, int]) -> paramiko.PKey | str:
+    """The own key of the jump host at (host, port), or a sentence that says why there is none."""
     return _key_of(
         f"{address[0]}:{address[1]}", lambda: socket.create_connection(address, CONNECT_SECONDS)
     )

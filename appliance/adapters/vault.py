@@ -173,13 +173,12 @@ def _closed(file: Path, by: str, error: CommandFailed) -> ConfigError:
 
 
 def _mapping(file: Path, text: str) -> Mapping[str, str]:
-    damaged = False
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError:
         # Not chained: the parser's message would quote a line of the secrets.
-        data, damaged = None, True
-    if data is None and not damaged:
+        data = text
+    if data is None:
         return {}
     if not isinstance(data, dict):
         raise ConfigError(

@@ -27,7 +27,7 @@ def accept(site: Site, *, assume_yes: bool) -> None:
 
     jump = jump_address(site)
     if jump and missing(site.known_hosts, [jump[0]], jump[1]):
-        _keep(site, {"jump host": jump}, {"jump host": jump_host_key(site)}, assume_yes=assume_yes)
+        _keep(site, {"jump host": jump}, {"jump host": jump_host_key(jump)}, assume_yes=assume_yes)
     port = site.settings.ssh.port
     unknown = {
         node.name: (node.ip, port)

@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 def jump_address(site: Site) -> tuple[str, int] | None:
     """(host, port) of the jump host, or None without one."""
-    if not site.settings.ssh.jump_host:
-        return None
-    host, _, port = site.settings.ssh.jump_host.rpartition("@")[2].partition(":")
-    return host, int(port or 22)
+    _, host, port = _parts(site)
+    return (host, int(port or 22)) if host else None
 
 
 def jump_command(site: Site, target: str = "%h:%p") -> str:
@@ -29,15 +27,22 @@ def jump_command(site: Site, target: str = "%h:%p") -> str:
         site: whose ``ssh`` block, ``known_hosts`` and key are used.
         target: HOST:PORT behind the jump host; ``%h:%p`` is for ssh to fill in.
     """
-    address, connection = jump_address(site), site.settings.ssh
-    if address is None:
+    login, host, port = _parts(site)
+    if not host:
         return ""
-    user, at, rest = (connection.jump_host or "").rpartition("@")
+    private_key = site.settings.ssh.private_key
+    key = ["-i", str(Path(private_key).expanduser())] if private_key else []
     # Where the site writes no port, that of the user's own ssh_config holds.
-    port = ["-p", str(address[1])] if ":" in rest else []
-    key = ["-i", str(Path(connection.private_key).expanduser())] if connection.private_key else []
+    number = ["-p", port] if port else []
     return shlex.join([
         *("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"),
         *("-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"),
-        *key, *port, "-W", target, f"{user}{at}{address[0]}",
+        *key, *number, "-W", target, f"{login}{host}",
     ])  # fmt: skip
+
+
+def _parts(site: Site) -> tuple[str, str, str]:
+    """``USER@``, host and port as the site writes them; what it leaves out is empty."""
+    user, at, rest = (site.settings.ssh.jump_host or "").rpartition("@")
+    host, _, port = rest.partition(":")
+    return f"{user}{at}", host, port

@@ -234,6 +234,11 @@ class Photograph:
         return tuple(why for why in self.unreadable("runtime") if why.endswith("timed out"))
 
     @property
+    def kubernetes_untold(self) -> bool:
+        """Whether the probe did not get to what says whose member a node is."""
+        return self.at("kubernetes") is None
+
+    @property
     def docker_untold(self) -> bool:
         """Whether a Docker that works did not tell in time what it is; one that hangs is silent."""
         asked = any(why.startswith(DOCKER_INFO) for why in self.docker_late)

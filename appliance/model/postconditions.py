@@ -272,7 +272,7 @@ def _in_cluster(node: Node, desired: Desired, photo: Photograph, cluster: Cluste
     if member is None:
         yield "is not a member of the cluster"
         return
-    if photo.at("kubernetes") is None:
+    if photo.kubernetes_untold:
         yield "was too busy to tell whether it is a member"
         return
     if not is_member(photo):

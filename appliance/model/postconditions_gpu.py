@@ -57,7 +57,7 @@ def gpu_proof(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
         return
     # Of a wiped machine the Node says what was so before: another one takes its place.
     photo = observed.photographs[node.name]
-    gone = photo.at("kubernetes") is not None and not is_member(photo)
+    gone = not (photo.kubernetes_untold or is_member(photo))
     if gone or (member.ready and member.allocatable_gpus and not member.gpus_proven):
         yield "no pod has listed its GPUs since it joined"
 

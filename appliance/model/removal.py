@@ -173,7 +173,7 @@ def is_same_machine(member: ClusterNode | None, photo: Photograph) -> bool:
 
 def left_behind(photo: Photograph) -> tuple[str, ...]:
     """What a photograph still shows of a member, one sentence each."""
-    if photo.at("kubernetes") is None:
+    if photo.kubernetes_untold:
         return ("its probe came to its deadline before it had told what is left on it",)
     traces = cluster_traces(photo)
     interfaces = photo.at("cni.interfaces") or ()

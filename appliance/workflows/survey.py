@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from appliance.model.site import Node, Site
     from appliance.workflows.ports import ClusterApi, Nodes
 
-# The section of a photograph that says whose member a node is.
-EVIDENCE = "kubernetes"
 TOLD = (False, False, 0)
 Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
 
@@ -57,7 +55,7 @@ def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
 
 def _untold(photo: Photograph) -> tuple[bool, bool, int]:
     """How much a node was too busy to tell: what counts most comes first."""
-    return photo.at(EVIDENCE) is None, bool(photo.docker_silence), len(photo.late)
+    return photo.kubernetes_untold, bool(photo.docker_silence), len(photo.late)
 
 
 def require_all(look: Look, resting: Collection[str] = ()) -> None:
@@ -87,11 +85,7 @@ def require_evidence(photographs: Mapping[str, Photograph]) -> None:
     Raises:
         NodeUnreachable: names every such node.
     """
-    late = {
-        name: "what is there of Kubernetes" if photo.at(EVIDENCE) is None else "what Docker it runs"
-        for name, photo in photographs.items()
-        if photo.at(EVIDENCE) is None or photo.docker_untold
-    }
+    late = {name: what for name, photo in photographs.items() if (what := _missed(photo))}
     if late:
         (first, what), *others = late.items()
         raise NodeUnreachable(
@@ -99,6 +93,13 @@ def require_evidence(photographs: Mapping[str, Photograph]) -> None:
             hint="the node is very busy: look with uptime there, then run the same command again",
             details=[f"{name}: the same of {what}" for name, what in others],
         )
+
+
+def _missed(photo: Photograph) -> str:
+    """What nothing can be judged without, and the probe did not get to; empty when it did."""
+    if photo.kubernetes_untold:
+        return "what is there of Kubernetes"
+    return "what Docker it runs" if photo.docker_untold else ""
 
 
 def survey(

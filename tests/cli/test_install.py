@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from appliance.model.desired import Desired
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import Finding, Subject, final_settings
 from tests import samples
+from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeRack
 
 Capture = pytest.CaptureFixture[str]
@@ -32,7 +31,7 @@ KEPT = (
 UNFIT = Finding("w1", "memory", "error", "1 DIMM", "2", "put it back")
 
 
-class Site(Connected):
+class Site(FakedSite):
     """A site whose adapters are fakes; of preflight, what a cluster keeps as it was made."""
 
     findings: tuple[Finding, ...] = ()
@@ -40,14 +39,6 @@ class Site(Connected):
     @property
     def archive(self) -> Any:
         return FakeArchive()
-
-    @property
-    def playbooks(self) -> Any:
-        return self.nodes
-
-    @property
-    def members(self) -> Any:
-        return self.nodes
 
     def preflight(self, desired: Desired, photographs: Any, observed: Observed) -> Any:
         return [
@@ -60,18 +51,12 @@ class Site(Connected):
             ),
         ]
 
-    @contextmanager
-    def changing(self, run: Any, reason: str = "") -> Iterator[None]:  # noqa: ARG002
-        yield
-
 
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """An installed site of one control plane and two workers, without the bundle at hand."""
     wish = samples.desired(replace(samples.site(), directory=tmp_path))
-    found: Any = FakeRack(wish)
-    found.cluster = samples.cluster(wish)
-    found.documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    found: Any = installed(wish)
     monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, _: desired)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)

@@ -17,6 +17,7 @@ from appliance.cli.exits import run
 from appliance.model.cluster import Cluster
 from appliance.model.membership import Belongings, MemberRecord, Removal
 from tests import samples
+from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack
 
 Capture = pytest.CaptureFixture[str]
@@ -25,7 +26,7 @@ GONE = Removal(
 )
 
 
-class Site(Connected):
+class Site(FakedSite):
     """A site whose adapters are fakes."""
 
     fakes: FakeArchive
@@ -33,14 +34,6 @@ class Site(Connected):
     @property
     def archive(self) -> Any:
         return self.fakes
-
-    @property
-    def playbooks(self) -> Any:
-        return self.nodes
-
-    @property
-    def members(self) -> Any:
-        return self.nodes
 
     @property
     def etcd(self) -> Any:
@@ -53,18 +46,12 @@ class Site(Connected):
     def preflight(self, *_: Any) -> Any:
         return ()
 
-    @contextmanager
-    def changing(self, run: Any, reason: str = "") -> Iterator[None]:  # noqa: ARG002
-        yield
-
 
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """An installed site; the folders of the archive are kept for the whole test."""
     wish = samples.desired(replace(samples.site(3), directory=tmp_path))
-    found: Any = FakeRack(wish)
-    found.cluster = samples.cluster(wish)
-    found.documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    found: Any = installed(wish)
     found.archive, found.etcd = FakeArchive(), FakeEtcd(wish.site)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
