@@ -1,9 +1,9 @@
 """Prove the pod network with real pods: pull, pod to pod, service address, DNS.
 
-A DaemonSet answers HTTP on every node; then one checker pod a node reaches every other node's pod,
-the service's address, and resolves the service's name and whatever other names are asked for. What
-each saw comes back as its termination message. The namespace is new for each look and is deleted at
-its end.
+A DaemonSet has one pod on every node, which answers HTTP and, asked by the API server, says what it
+reaches itself: every other node's pod, the service's address, the service's name, and whatever
+other names are asked for. That the API server reaches it is proved on the way; webhooks need it.
+The namespace is new for each look and is deleted at its end.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,40 +25,36 @@ T = TypeVar("T")
 
 PORT = 8080
 TIMEOUT = (3, 20)
-# How long a checker tries its targets, all at once, and may take for each name that is asked for.
+# How long targets are tried: while a rule is not written yet, they refuse at once.
 TARGET_SECONDS = 60
-NAME_SECONDS = 12
+POLL_SECONDS = 0.2
+MANY = 20
+# How many peers go into one question, which is a line of HTTP.
+PEERS = 100
+# A pod answers a question within 12 s; the API server itself tries 30 s to reach a pod.
+ASK_TIMEOUT = (3, 15)
+_HEAD = r"""#!/bin/busybox sh
+printf 'Content-Type: text/plain\r\n\r\n'
+words=$(echo "${PATH_INFO#/}" | tr , ' ')
+"""
 _CHECK = r"""
-out=/dev/termination-log
 # nc, because wget of a static busybox dies in glibc's name service, which a bare image lacks.
 get() { printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 "$1" 8080 | grep -q '200 OK'; }
 resolve() { timeout 6 nslookup "$1" >/dev/null 2>&1; }
-now() { read -r up _ </proc/uptime; echo "${up%%.*}"; }
-end=$(($(now) + PATIENCE))
-# Until a deadline and not so many times: while a rule is not written yet, a target refuses at once.
-try() {
-  fault=$1; shift
-  until "$@"; do
-    [ "$(now)" -ge "$end" ] && { echo "$fault" >>$out; return; }
-    sleep 1
-  done
-}
-for target in $PEERS; do
+try() { fault=$1; shift; "$@" || echo "$fault"; }
+for target in $words; do
   node=${target%%=*}; address=${target#*=}
   try "no answer from the pod on $node ($address)" get "$address" &
 done
 try "no answer from the service address $SERVICE" get "$SERVICE" &
 try "the cluster's DNS does not resolve $NAME" resolve "$NAME" &
 wait
-for name in $NAMES; do
-  n=0; found=
-  while [ -z "$found" ] && [ $n -lt 2 ]; do
-    n=$((n+1))
-    found=$(timeout 6 nslookup "$name" 2>/dev/null | sed -n '/^Name:/,$s/^Address[^:]*: *//p')
-  done
-  echo "= $name" $found >>$out
-done
-exit 0
+"""
+_NAMES = r"""
+addresses() { timeout 6 nslookup "$1" 2>/dev/null | sed -n '/^Name:/,$s/^Address[^:]*: *//p'; }
+ask() { found=$(addresses "$1"); echo "= $1" ${found:-$(addresses "$1")}; }
+for name in $words; do ask "$name" & done
+wait
 """
 
 
@@ -132,50 +129,82 @@ class _Proof:
     def carry_out(self, patience: float) -> PodView:
         core, namespace = self.core, self.namespace
         service = core.create_namespaced_service(namespace, _service(), _request_timeout=TIMEOUT)
-        body = _answerers(self.image)
+        body = _answerers(
+            self.image,
+            {
+                "CHECK": _HEAD + _CHECK,
+                "NAMES": _HEAD + _NAMES,
+                "SERVICE": service.spec.cluster_ip,
+                "NAME": f"proof.{namespace}.svc.cluster.local",
+            },
+        )
         self.apps.create_namespaced_daemon_set(namespace, body, _request_timeout=TIMEOUT)
-        addresses = _wait(self._answering, patience)
-        if addresses is None:
-            return self._not_started("answer")
-        values = {
-            "PEERS": " ".join(f"{name}={address}" for name, address in sorted(addresses.items())),
-            "SERVICE": service.spec.cluster_ip,
-            "NAME": f"proof.{namespace}.svc.cluster.local",
-            "NAMES": " ".join(self.names),
-            "PATIENCE": str(TARGET_SECONDS),
-        }
-        for node in self.nodes:
-            pod = _checker(node, self.image, values)
-            core.create_namespaced_pod(namespace, pod, _request_timeout=TIMEOUT)
-        tries = TARGET_SECONDS + NAME_SECONDS * len(self.names)
-        done = _wait(self._finished, patience + tries)
-        return self._not_started("check") if done is None else self._said(done)
+        pods = _wait(self._answering, patience)
+        if pods is None:
+            return PodView(self.nodes, tuple(_not_started(self._pods(), self.nodes)))
+        lines = self._checked(pods)
+        if self.names:
+            # A pod that cannot be asked has said so above.
+            found = self._ask({node: pods[node] for node in self.nodes}, "names", self.names)
+            lines = {n: [*lines[n], *(x for x in found[n] if x[:2] == "= ")] for n in lines}
+        return read_messages(self.nodes, lines)
 
-    def _answering(self) -> dict[str, str] | None:
-        pods = _pods(self.core, self.namespace, "answer")
-        there = {p.spec.node_name: p.status.pod_ip for p in pods if _is_ready(p)}
+    def _checked(self, pods: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Node -> what its pod does not reach, however often it tries until the deadline."""
+        peers = [f"{node}={pod.status.pod_ip}" for node, pod in sorted(pods.items())]
+        deadline = time.monotonic() + TARGET_SECONDS
+        lines: dict[str, list[str]] = {}
+        left = {node: pods[node] for node in self.nodes}
+        while left:
+            lines |= self._ask(left, "check", peers)
+            left = {node: pod for node, pod in left.items() if lines[node]}
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(POLL_SECONDS)
+        return lines
+
+    def _ask(
+        self, pods: Mapping[str, Any], script: str, words: Sequence[str]
+    ) -> dict[str, list[str]]:
+        """Node -> the lines of its pod's answer; all pods are asked at the same time."""
+        parts = [words[at : at + PEERS] for at in range(0, len(words), PEERS)]
+
+        def answer(pod: Any) -> list[str]:
+            # Sorted, because targets are tried at the same time; the service is in every part.
+            return sorted({line for part in parts for line in self._answer(pod, script, part)})
+
+        with ThreadPoolExecutor(min(len(pods), MANY)) as pool:
+            return dict(zip(pods, pool.map(answer, pods.values()), strict=True))
+
+    def _answer(self, pod: Any, script: str, words: Sequence[str]) -> list[str]:
+        from kubernetes.client import ApiException
+        from urllib3.exceptions import ReadTimeoutError
+
+        silent = f"the API server gets no answer from the pod there ({pod.status.pod_ip})"
+        try:
+            text = self.core.connect_get_namespaced_pod_proxy_with_path(
+                f"{pod.metadata.name}:{PORT}",
+                self.namespace,
+                f"cgi-bin/{script}/{','.join(words)}",
+                _request_timeout=ASK_TIMEOUT,
+            )
+        except ReadTimeoutError:
+            return [silent]
+        except ApiException as error:
+            if error.status == 404 or error.status >= 500:
+                return [f"{silent}: {error.status} {error.reason}"]
+            raise
+        return list(text.splitlines())
+
+    def _answering(self) -> dict[str, Any] | None:
+        there = {pod.spec.node_name: pod for pod in self._pods() if _is_ready(pod)}
         return there if set(self.nodes) <= set(there) else None
 
-    def _finished(self) -> list[Any] | None:
-        pods = _pods(self.core, self.namespace, "check")
-        done = [p for p in pods if p.status.phase in ("Succeeded", "Failed")]
-        return done if len(done) >= len(self.nodes) else None
-
-    def _not_started(self, part: str) -> PodView:
-        pods = _pods(self.core, self.namespace, part)
-        return PodView(self.nodes, tuple(_not_started(pods, self.nodes)))
-
-    def _said(self, pods: Iterable[Any]) -> PodView:
-        # Sorted, because targets are tried at the same time.
-        lines = {
-            pod.spec.node_name: sorted(
-                line
-                for status in pod.status.container_statuses
-                for line in (status.state.terminated.message or "").splitlines()
-            )
-            for pod in pods
-        }
-        return read_messages(self.nodes, lines)
+    def _pods(self) -> list[Any]:
+        found = self.core.list_namespaced_pod(
+            self.namespace, label_selector="proof=answer", _request_timeout=TIMEOUT
+        )
+        return list(found.items)
 
 
 def read_messages(nodes: Sequence[str], lines: Mapping[str, Sequence[str]]) -> PodView:
@@ -195,15 +224,8 @@ def read_messages(nodes: Sequence[str], lines: Mapping[str, Sequence[str]]) -> P
 def _wait(probe: Callable[[], T | None], patience_seconds: float) -> T | None:
     deadline = time.monotonic() + patience_seconds
     while (value := probe()) is None and time.monotonic() < deadline:
-        time.sleep(0.3)
+        time.sleep(POLL_SECONDS)
     return value
-
-
-def _pods(core: Any, namespace: str, part: str) -> list[Any]:
-    found = core.list_namespaced_pod(
-        namespace, label_selector=f"proof={part}", _request_timeout=TIMEOUT
-    )
-    return list(found.items)
 
 
 def _is_ready(pod: Any) -> bool:
@@ -233,44 +255,33 @@ def _service() -> dict[str, Any]:
     }
 
 
-def _answerers(image: str) -> dict[str, Any]:
+def _answerers(image: str, values: Mapping[str, str]) -> dict[str, Any]:
     labels = {"proof": "answer"}
     container = {
         "name": "answer",
         "image": image,
         "imagePullPolicy": "Always",
         "command": ["/bin/busybox", "sh", "-c", _SERVE],
-        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
+        "env": [{"name": key, "value": value} for key, value in values.items()],
+    }
+    pod = {
+        "terminationGracePeriodSeconds": 0,
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
     }
     return {
         "metadata": {"name": "answer", "labels": labels},
         "spec": {
             "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [container]} | _POD,
-            },
+            "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }
 
 
-_SERVE = f"mkdir -p /www && echo here >/www/index.html && exec httpd -f -p {PORT} -h /www"
-_POD: dict[str, Any] = {
-    "terminationGracePeriodSeconds": 0,
-    "enableServiceLinks": False,
-    "automountServiceAccountToken": False,
-    "tolerations": [{"operator": "Exists"}],
-}
-
-
-def _checker(node: str, image: str, values: Mapping[str, str]) -> dict[str, Any]:
-    container = {
-        "name": "check",
-        "image": image,
-        "command": ["/bin/busybox", "sh", "-c", _CHECK],
-        "env": [{"name": key, "value": value} for key, value in values.items()],
-    }
-    return {
-        "metadata": {"generateName": "check-", "labels": {"proof": "check"}},
-        "spec": {"nodeName": node, "restartPolicy": "Never", "containers": [container]} | _POD,
-    }
+_SERVE = f"""
+mkdir -p /www/cgi-bin && echo here >/www/index.html && cd /www/cgi-bin
+printf '%s' "$CHECK" >check && printf '%s' "$NAMES" >names && chmod 755 check names
+exec httpd -f -p {PORT} -h /www
+"""
