@@ -76,8 +76,11 @@ class FakeRack:
         self._mark(nodes, None if self.proof_faults else "2026-01-01T00:00:00+00:00")
         return self.proof_faults
 
-    def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
+    def prove_gpus(
+        self, nodes: Sequence[str], image: str, meanwhile: Callable[[], None]
+    ) -> GpuProof:
         assert image.startswith("registry.rack.test:5000/cuda@sha256:")
+        meanwhile()
         self.gpu_proofs.append(tuple(nodes))
         return self.gpu_proof
 

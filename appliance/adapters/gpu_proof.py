@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ClusterError
@@ -30,7 +31,12 @@ _LIST = "nvidia-smi -L >/dev/termination-log 2>&1"
 
 
 def prove_gpus(
-    api: KubernetesApi, nodes: Sequence[str], image: str, *, patience_seconds: float = 180
+    api: KubernetesApi,
+    nodes: Sequence[str],
+    image: str,
+    meanwhile: Callable[[], None],
+    *,
+    patience_seconds: float = 180,
 ) -> GpuProof:
     """Run the proof on ``nodes``.
 
@@ -38,6 +44,7 @@ def prove_gpus(
         api: the site's cluster.
         nodes: names of Node objects that offer GPUs.
         image: ``NAME:PORT/IMAGE@sha256:…`` with a shell.
+        meanwhile: is called once, when the pods have been asked for.
         patience_seconds: how long nodes may take to offer GPUs, and pods to end.
 
     Raises:
@@ -52,7 +59,10 @@ def prove_gpus(
         try:
             core.create_namespace({"metadata": {"name": namespace}}, _request_timeout=TIMEOUT)
             try:
-                return _prove(core, namespace, nodes, image, patience_seconds)
+                proof = _Proof(core, namespace, image, dict.fromkeys(nodes))
+                proof.make_pods()
+                meanwhile()
+                return proof.carry_out(patience_seconds)
             finally:
                 core.delete_namespace(namespace, _request_timeout=TIMEOUT)
         except (HTTPError, OSError) as error:
@@ -68,32 +78,52 @@ def prove_gpus(
             ) from error
 
 
-def _prove(
-    core: Any, namespace: str, nodes: Sequence[str], image: str, patience: float
-) -> GpuProof:
-    asked: dict[str, int | None] = dict.fromkeys(nodes)
-    names: dict[str, str] = {}
-    deadline = time.monotonic() + patience
-    while True:
-        for node in [node for node, count in asked.items() if count is None]:
-            asked[node] = count = _free(core, node)
+@dataclass
+class _Proof:
+    """One proof, in a namespace of its own.
+
+    Attributes:
+        asked: node -> how many GPUs its pod asks for; None until the node offers some.
+        names: node -> its pod.
+    """
+
+    core: Any
+    namespace: str
+    image: str
+    asked: dict[str, int | None]
+    names: dict[str, str] = field(default_factory=dict)
+
+    def make_pods(self) -> None:
+        """A pod on each node that offers GPUs and has none yet."""
+        for node in [node for node, count in self.asked.items() if count is None]:
+            self.asked[node] = count = _free(self.core, node)
             if count:
-                body = lister(node, image, count)
-                made = core.create_namespaced_pod(namespace, body, _request_timeout=TIMEOUT)
-                names[node] = made.metadata.name
-        found = core.list_namespaced_pod(namespace, _request_timeout=TIMEOUT).items
-        pods = [pod for pod in found if names.get(pod.spec.node_name) == pod.metadata.name]
-        over = sum(pod.status.phase in ENDED for pod in pods)
-        late = time.monotonic() >= deadline
-        refused = [pod.spec.node_name for pod in pods if _was_not_admitted(pod)]
-        open_nodes = refused or [node for node, count in asked.items() if count is None]
-        wanted = sum(bool(count) for count in asked.values())
-        if late or (over >= wanted and not open_nodes):
-            return judged(asked, pods)
-        for node in refused:
-            asked[node] = None
-            del names[node]
-        time.sleep(ANEW_SECONDS if refused else PAUSE_SECONDS)
+                body = lister(node, self.image, count)
+                made = self.core.create_namespaced_pod(
+                    self.namespace, body, _request_timeout=TIMEOUT
+                )
+                self.names[node] = made.metadata.name
+
+    def carry_out(self, patience: float) -> GpuProof:
+        """Wait until every pod has ended; pods that were not let in are made anew."""
+        deadline = time.monotonic() + patience
+        while True:
+            self.make_pods()
+            pods = self._pods()
+            over = sum(pod.status.phase in ENDED for pod in pods)
+            refused = [pod.spec.node_name for pod in pods if _was_not_admitted(pod)]
+            open_nodes = refused or [n for n, count in self.asked.items() if count is None]
+            wanted = sum(bool(count) for count in self.asked.values())
+            if time.monotonic() >= deadline or (over >= wanted and not open_nodes):
+                return judged(self.asked, pods)
+            for node in refused:
+                self.asked[node] = None
+                del self.names[node]
+            time.sleep(ANEW_SECONDS if refused else PAUSE_SECONDS)
+
+    def _pods(self) -> list[Any]:
+        found = self.core.list_namespaced_pod(self.namespace, _request_timeout=TIMEOUT).items
+        return [pod for pod in found if self.names.get(pod.spec.node_name) == pod.metadata.name]
 
 
 def _was_not_admitted(pod: Any) -> bool:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack, whole_gpus
+from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack
+from appliance.adapters.kubernetes_objects import node_of, pod_network_of, pod_of
 from appliance.adapters.kubernetes_releases import read_releases
 from appliance.adapters.kubernetes_storage import read_storage
 from appliance.adapters.kubernetes_surroundings import read_surroundings
@@ -23,9 +24,7 @@ from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.cluster import (
     GPU_ANNOTATION,
     NETWORK_ANNOTATION,
-    SERIAL_ANNOTATION,
     Cluster,
-    ClusterNode,
     ClusterState,
     NoCluster,
     SystemPod,
@@ -92,7 +91,7 @@ class KubernetesApi:
         if settings.gpu is None and settings.runai is None:
             return cluster
         releases, operators = read_releases(client, _call), read_gpu_operators(client, _call)
-        stack = read_gpu_stack(client, _call, _pod, operators) if settings.gpu else None
+        stack = read_gpu_stack(client, _call, pod_of, operators) if settings.gpu else None
         return replace(
             cluster,
             releases=releases,
@@ -103,15 +102,17 @@ class KubernetesApi:
             roles=read_roles(client, _call) if settings.runai else None,
         )
 
-    def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
-        """Let a pod on each node list the GPUs that it was given.
+    def prove_gpus(
+        self, nodes: Sequence[str], image: str, meanwhile: Callable[[], None]
+    ) -> GpuProof:
+        """Let a pod on each node list the GPUs that it was given; ``meanwhile`` they start.
 
         Raises:
             ClusterError: the API refused what the test needs.
         """
         from appliance.adapters.gpu_proof import prove_gpus
 
-        proof = prove_gpus(self, nodes, image)
+        proof = prove_gpus(self, nodes, image, meanwhile)
         well = [name for name in nodes if not proof.faults_of(name)]
         self._annotate(well, GPU_ANNOTATION, _now())
         self._annotate([name for name in nodes if name not in well], GPU_ANNOTATION, None)
@@ -179,6 +180,8 @@ class KubernetesApi:
     def _annotate(self, nodes: Sequence[str], key: str, value: str | None) -> None:
         from kubernetes.client import CoreV1Api
 
+        if not nodes:
+            return
         with self.any_client() as client:
             core = CoreV1Api(client)
             for name in nodes:
@@ -251,6 +254,20 @@ class KubernetesApi:
         )
 
 
+def load_library() -> None:
+    """Import what :meth:`KubernetesApi.read` imports: half a second of this machine's time."""
+    from kubernetes.client import (  # noqa: F401
+        ApisApi,
+        AppsV1Api,
+        CoreV1Api,
+        CustomObjectsApi,
+        NetworkingV1Api,
+        StorageV1Api,
+        VersionApi,
+    )
+    from kubernetes.config import new_client_from_config_dict  # noqa: F401
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -301,17 +318,17 @@ def _read(client: Any) -> Cluster:
         if not there
     ]
     return Cluster(
-        nodes={node.metadata.name: _node(node) for node in nodes},
-        pods=tuple(_pod(pod) for pod in pods),
+        nodes={node.metadata.name: node_of(node) for node in nodes},
+        pods=tuple(pod_of(pod) for pod in pods),
         version=version,
-        pod_network=_pod_network(maps.get(("kube-flannel", "kube-flannel-cfg"))),
+        pod_network=pod_network_of(maps.get(("kube-flannel", "kube-flannel-cfg"))),
         missing=tuple(missing),
         api_flags=api_flags(pods, maps.get(("kube-system", "kubeadm-config"))),
     )
 
 
 def _pods(client: Any, namespaces: Iterable[str]) -> tuple[SystemPod, ...]:
-    return tuple(_pod(pod) for pod in _listed(client, namespaces))
+    return tuple(pod_of(pod) for pod in _listed(client, namespaces))
 
 
 def _listed(client: Any, namespaces: Iterable[str]) -> list[Any]:
@@ -321,70 +338,3 @@ def _listed(client: Any, namespaces: Iterable[str]) -> list[Any]:
     return [
         pod for namespace in namespaces for pod in _call(core.list_namespaced_pod, namespace).items
     ]
-
-
-def _pod_network(config: Mapping[str, str] | None) -> str | None:
-    if not config or "net-conf.json" not in config:
-        return None
-    network = yaml.safe_load(config["net-conf.json"]).get("Network")
-    return str(network) if network else None
-
-
-def _node(node: Any) -> ClusterNode:
-    ready = next((c for c in node.status.conditions or [] if c.type == "Ready"), None)
-    labels = node.metadata.labels or {}
-    return ClusterNode(
-        name=node.metadata.name,
-        ready=ready is not None and ready.status == "True",
-        not_ready_reason="" if ready is None else f"{ready.reason}: {ready.message}",
-        ready_since=_iso(ready.last_transition_time) if ready else None,
-        version=node.status.node_info.kubelet_version,
-        internal_ip=next(
-            (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
-        ),
-        unschedulable=bool(node.spec.unschedulable),
-        taints=tuple(f"{t.key}={t.value or ''}:{t.effect}" for t in node.spec.taints or []),
-        control_plane="node-role.kubernetes.io/control-plane" in labels
-        or "node-role.kubernetes.io/master" in labels,
-        serial=(node.metadata.annotations or {}).get(SERIAL_ANNOTATION),
-        system_uuid=node.status.node_info.system_uuid,
-        pod_cidr=node.spec.pod_cidr,
-        network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
-        labels=labels,
-        annotations=dict(node.metadata.annotations or {}),
-        allocatable_gpus=whole_gpus(node.status.allocatable),
-        gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
-    )
-
-
-def _iso(moment: Any) -> str | None:
-    return moment.isoformat(timespec="seconds") if moment else None
-
-
-def _pod(pod: Any) -> SystemPod:
-    conditions = {c.type: c.status for c in pod.status.conditions or []}
-    labels = pod.metadata.labels or {}
-    return SystemPod(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        node=pod.spec.node_name,
-        ready=conditions.get("Ready") == "True" and pod.metadata.deletion_timestamp is None,
-        phase=pod.status.phase or "Unknown",
-        reason=_why_not_ready(pod),
-        app=labels.get("k8s-app") or labels.get("app") or labels.get("component") or "",
-    )
-
-
-def _why_not_ready(pod: Any) -> str:
-    """The first container's waiting or terminated reason, else the scheduler's word."""
-    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
-    for status in statuses:
-        state = status.state
-        if state and state.waiting and state.waiting.reason != "PodInitializing":
-            return f"{status.name}: {state.waiting.reason} {state.waiting.message or ''}".strip()
-        if state and state.terminated and state.terminated.exit_code:
-            return f"{status.name}: ended with code {state.terminated.exit_code}"
-    for condition in pod.status.conditions or []:
-        if condition.type == "PodScheduled" and condition.status != "True":
-            return f"{condition.reason}: {condition.message}"
-    return ""

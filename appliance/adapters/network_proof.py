@@ -38,8 +38,9 @@ printf 'Content-Type: text/plain\r\n\r\n'
 words=$(echo "${PATH_INFO#/}" | tr , ' ')
 """
 _CHECK = r"""
+# A second each, again and again: what is not there yet may drop, and not refuse.
 # nc, because wget of a static busybox dies in glibc's name service, which a bare image lacks.
-get() { printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 "$1" 8080 | grep -q '200 OK'; }
+get() { printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 1 "$1" 8080 | grep -q '200 OK'; }
 resolve() { timeout 6 nslookup "$1" >/dev/null 2>&1; }
 try() { fault=$1; shift; "$@" || echo "$fault"; }
 for target in $words; do

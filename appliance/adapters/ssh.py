@@ -63,22 +63,36 @@ class SshNodes:
     Args:
         site: whose ``ssh`` block and ``known_hosts`` are used.
         probe_arguments: passed to the probe as they are.
+        meanwhile: is called while nodes are being looked at: what takes this machine's time, and
+            not theirs.
     """
 
-    def __init__(self, site: Site, probe_arguments: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        site: Site,
+        probe_arguments: Sequence[str] = (),
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         self._site = site
         self._connection = site.settings.ssh
         self._known_hosts = site.known_hosts
         self._arguments = tuple(probe_arguments)
+        self._meanwhile = meanwhile
         self._clients: dict[str, paramiko.SSHClient] = {}
         self._lock = threading.Lock()
+        self._connecting: dict[str, threading.Lock] = {}
 
     def look(self, nodes: Sequence[Node]) -> Look:
         """Photograph every node at the same time; a node that fails becomes a Fault."""
+        # Now, and not by the threads: two imports at once can meet half a module.
+        import paramiko  # noqa: F401
+
         if not nodes:
             return Look({})
         with ThreadPoolExecutor(min(len(nodes), MANY)) as pool:
-            results = list(pool.map(self._photograph, nodes))
+            looking = pool.map(self._photograph, nodes)
+            self._meanwhile()
+            results = list(looking)
         return Look(
             {
                 node.name: item
@@ -195,11 +209,13 @@ class SshNodes:
 
     def _transport(self, node: Node) -> paramiko.Transport:
         with self._lock:
+            connecting = self._connecting.setdefault(node.name, threading.Lock())
+        with connecting:
             client = self._clients.get(node.name)
-        if client is None:
-            client = self._connect(node)
-            with self._lock:
-                self._clients[node.name] = client
+            if client is None:
+                client = self._connect(node)
+                with self._lock:
+                    self._clients[node.name] = client
         transport = client.get_transport()
         if transport is None or not transport.is_active():
             self._forget(node)

@@ -83,7 +83,7 @@ class Application:
         """
         from appliance.adapters.bundle_directory import BundleDirectory
         from appliance.adapters.content import load_release
-        from appliance.adapters.kubernetes import KubernetesApi
+        from appliance.adapters.kubernetes import KubernetesApi, load_library
         from appliance.adapters.runai_files import backend_certificate, issuer_ca
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
@@ -106,7 +106,7 @@ class Application:
             backend_certificate=backend_certificate(site),
             issuer_ca=issuer_ca(site),
         )
-        nodes = SshNodes(site, probe_arguments(desired))
+        nodes = SshNodes(site, probe_arguments(desired), meanwhile=load_library)
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
 
 

@@ -10,6 +10,7 @@ from appliance.model.gpu import gpu_nodes, gpus_on_pci
 from appliance.model.proof_image import CUDA, proof_image
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Protocol
 
     from appliance.model.desired import Desired
@@ -29,8 +30,25 @@ if TYPE_CHECKING:
             """Sees progress."""
 
 
-def prove_gpus(planned: PlannedStep, desired: Desired, observed: Observed, ports: Ports) -> None:
+def _nothing() -> None:
+    """There is nothing else to do while pods start."""
+
+
+def prove_gpus(
+    planned: PlannedStep,
+    desired: Desired,
+    observed: Observed,
+    ports: Ports,
+    meanwhile: Callable[[], None] = _nothing,
+) -> None:
     """Have every node of the step that offers GPUs proved by a pod.
+
+    Args:
+        planned: the step and its nodes.
+        desired: of the site.
+        observed: what was seen last.
+        ports: the cluster, and who is told.
+        meanwhile: is called once, in any case; while the pods start, where there are some.
 
     Raises:
         StepNotProven: a pod did not see what it was given.
@@ -38,8 +56,6 @@ def prove_gpus(planned: PlannedStep, desired: Desired, observed: Observed, ports
     site = desired.site
     image = proof_image(site, observed.photographs[site.services_node.name], CUDA)
     cluster = observed.cluster
-    if not isinstance(cluster, Cluster) or image is None:
-        return
     nodes = [
         node.name
         for node in gpu_nodes(site)
@@ -47,10 +63,11 @@ def prove_gpus(planned: PlannedStep, desired: Desired, observed: Observed, ports
         and node.name in observed.photographs
         and gpus_on_pci(observed.photographs[node.name])
     ]
-    if not nodes:
+    if not isinstance(cluster, Cluster) or image is None or not nodes:
+        meanwhile()
         return
     ports.observer.verifying(planned.name, "a pod on each worker to list the GPUs it was given")
-    proof = ports.cluster.prove_gpus(nodes, image)
+    proof = ports.cluster.prove_gpus(nodes, image, meanwhile)
     for node, lines in proof.listed.items():
         for line in lines or ("every GPU is at work: none was free to be listed",):
             ports.observer.note(f"{node}: nvidia-smi -L: {line}")

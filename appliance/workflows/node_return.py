@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from appliance.model.desired import Desired
     from appliance.model.journal import Run
     from appliance.model.maintenance import Maintenance
-    from appliance.model.observation import DrainView
+    from appliance.model.observation import DrainView, Look
     from appliance.model.site import Node
     from appliance.workflows.ports import (
         Archive,
@@ -43,6 +43,8 @@ SSH_SECONDS = 600.0
 # A driver in a container is compiled on the node.
 DRIVER_SECONDS = 900.0
 READY_SECONDS = 180.0
+# How old the first look may be to serve as one after the untaint.
+FRESH = 10.0
 # Steps whose post-condition a member in service meets.
 PROVED_BY = ("workers", "network", "gpu")
 
@@ -108,22 +110,31 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
         StepNotProven: a part of the node does not come back; it stays cordoned.
     """
     began = ports.clock.now()
+    look = ports.nodes.look(_concerned(request))
     view = ports.drain.view(request.node.name)
     mark = view.maintenance
     if mark is None:
         _refuse_foreign(view)
         return Returned(None)
-    photograph = _wait_for_node(request, ports)
+    photograph = _wait_for_node(request, ports, look)
     differences = _differences(request, ports, mark, photograph)
     _refuse_losses(request, ports, differences)
     if request.dry_run:
         return Returned(mark, differences)
     if not ports.confirm(mark, differences):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
-    run = _Run(request, ports, mark, photograph)
+    run = _Run(
+        request, ports, mark, photograph, look if ports.clock.now() < began + FRESH else None
+    )
     run.carry_out()
     now = ports.clock.now()
     return Returned(mark, differences, mark.overrun_seconds(now), now - began)
+
+
+def _concerned(request: ReturnRequest) -> list[Node]:
+    """The node, and those without which nothing can be said of it."""
+    site = request.desired.site
+    return list(dict.fromkeys([request.node, site.services_node, *site.control_plane]))
 
 
 def _refuse_foreign(view: DrainView) -> None:
@@ -141,18 +152,21 @@ def _refuse_foreign(view: DrainView) -> None:
         )
 
 
-def _wait_for_node(request: ReturnRequest, ports: ReturnPorts) -> Photograph:
-    """Photograph the node as soon as it answers.
+def _wait_for_node(
+    request: ReturnRequest, ports: ReturnPorts, look: Look | None = None
+) -> Photograph:
+    """The node's photograph in ``look``, or one as soon as it answers.
 
     Raises:
         NodeUnreachable: it does not, for as long as was asked for.
     """
     deadline = ports.clock.now() + request.wait_seconds
     while True:
-        look = ports.nodes.look([request.node])
-        if not look.faults:
+        look = look or ports.nodes.look([request.node])
+        if request.node.name in look.photographs:
             return look.photographs[request.node.name]
-        fault = look.faults[0]
+        fault = next(fault for fault in look.faults if fault.node == request.node.name)
+        look = None
         if ports.clock.now() >= deadline:
             raise NodeUnreachable(fault.reason, hint=fault.hint)
         ports.observer.note(f"waiting for {request.node.name}: {fault.reason}")
@@ -221,12 +235,19 @@ class _Run:
     """One return, after everything that could refuse it."""
 
     def __init__(
-        self, request: ReturnRequest, ports: ReturnPorts, mark: Maintenance, photograph: Photograph
+        self,
+        request: ReturnRequest,
+        ports: ReturnPorts,
+        mark: Maintenance,
+        photograph: Photograph,
+        look: Look | None,
     ) -> None:
         self._request = request
         self._ports = ports
         self._mark = mark
         self._photograph = photograph
+        # The first look is as good as another one, if it was made just now.
+        self._fresh = look
         self._name = request.node.name
         self._recorder = Recorder(request.run, ports.journal, ports.clock)
 
@@ -256,6 +277,16 @@ class _Run:
 
     def _prove(self) -> None:
         observed = self._wait_until_whole()
+        planned = PlannedStep("return: prove", (self._name,), ())
+        prove_gpus(
+            planned,
+            self._request.desired,
+            observed,
+            self._ports,
+            meanwhile=lambda: self._prove_network(observed),
+        )
+
+    def _prove_network(self, observed: Observed) -> None:
         site = self._request.desired.site
         image = proof_image(site, observed.photographs[site.services_node.name], BUSYBOX)
         if image is None:
@@ -270,8 +301,6 @@ class _Run:
                     hint="it stays cordoned; see appliance status, then run the same command again",
                     details=faults[1:],
                 )
-        planned = PlannedStep("return: prove", (self._name,), ())
-        prove_gpus(planned, self._request.desired, observed, self._ports)
 
     def _wait_until_whole(self) -> Observed:
         """Look until the post-conditions of a member in service are observed on the node."""
@@ -308,8 +337,8 @@ class _Run:
 
     def _look(self) -> tuple[Observed, list[str]]:
         site = self._request.desired.site
-        wanted = list(dict.fromkeys([self._request.node, site.services_node, *site.control_plane]))
-        look = self._ports.nodes.look(wanted)
+        look = self._fresh or self._ports.nodes.look(_concerned(self._request))
+        self._fresh = None
         observed = Observed(look.photographs, self._ports.cluster.read(look.photographs))
         # Of the others only the node with the registry is needed: its images prove this one.
         needed = (self._name, site.services_node.name)

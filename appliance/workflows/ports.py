@@ -47,9 +47,12 @@ class ClusterApi(Protocol):
         pod, a service address, and that service by its DNS name. Removes what it made.
         """
 
-    def prove_gpus(self, nodes: Sequence[str], image: str) -> GpuProof:
+    def prove_gpus(
+        self, nodes: Sequence[str], image: str, meanwhile: Callable[[], None]
+    ) -> GpuProof:
         """Let a pod of ``image`` on each node list the GPUs that it was given, all that are free.
 
+        ``meanwhile`` is called once, while the pods start; what it raises ends the proof.
         Writes on the Node objects which of them passed; removes what it made.
         """
 

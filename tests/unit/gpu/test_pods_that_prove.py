@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace as Thing
 from typing import Any, cast
@@ -70,13 +70,25 @@ class Cluster:
         self.now += seconds
 
 
-def prove(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> GpuProof:
+def prove(
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> GpuProof:
     monkeypatch.setattr(client, "CoreV1Api", lambda _: cluster)
     monkeypatch.setattr(
         gpu_proof, "time", Thing(monotonic=lambda: cluster.now, sleep=cluster.sleep)
     )
     api = cast(KubernetesApi, cluster)
-    return gpu_proof.prove_gpus(api, ["w1"], "registry/cuda@sha256:0", patience_seconds=30)
+    return gpu_proof.prove_gpus(
+        api, ["w1"], "registry/cuda@sha256:0", meanwhile, patience_seconds=30
+    )
+
+
+def test_what_is_to_be_done_meanwhile_finds_the_pods_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, seen = Cluster([2], ["Succeeded"]), []
+    prove(cluster, monkeypatch, lambda: seen.append(len(cluster.made)))
+    assert seen == [1]
 
 
 def test_gpus_that_are_offered_a_moment_later_are_waited_for(

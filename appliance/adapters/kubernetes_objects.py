@@ -1,0 +1,87 @@
+"""What objects of the Kubernetes API say, as the model's own kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from appliance.adapters.kubernetes_gpu import whole_gpus
+from appliance.model.cluster import (
+    GPU_ANNOTATION,
+    NETWORK_ANNOTATION,
+    SERIAL_ANNOTATION,
+    ClusterNode,
+    SystemPod,
+)
+
+
+def pod_network_of(config: Mapping[str, str] | None) -> str | None:
+    """The network in flannel's ConfigMap; None without one."""
+    if not config or "net-conf.json" not in config:
+        return None
+    network = yaml.safe_load(config["net-conf.json"]).get("Network")
+    return str(network) if network else None
+
+
+def node_of(node: Any) -> ClusterNode:
+    """A Node object."""
+    ready = next((c for c in node.status.conditions or [] if c.type == "Ready"), None)
+    labels = node.metadata.labels or {}
+    return ClusterNode(
+        name=node.metadata.name,
+        ready=ready is not None and ready.status == "True",
+        not_ready_reason="" if ready is None else f"{ready.reason}: {ready.message}",
+        ready_since=_iso(ready.last_transition_time) if ready else None,
+        version=node.status.node_info.kubelet_version,
+        internal_ip=next(
+            (a.address for a in node.status.addresses or [] if a.type == "InternalIP"), None
+        ),
+        unschedulable=bool(node.spec.unschedulable),
+        taints=tuple(f"{t.key}={t.value or ''}:{t.effect}" for t in node.spec.taints or []),
+        control_plane="node-role.kubernetes.io/control-plane" in labels
+        or "node-role.kubernetes.io/master" in labels,
+        serial=(node.metadata.annotations or {}).get(SERIAL_ANNOTATION),
+        system_uuid=node.status.node_info.system_uuid,
+        pod_cidr=node.spec.pod_cidr,
+        network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),
+        labels=labels,
+        annotations=dict(node.metadata.annotations or {}),
+        allocatable_gpus=whole_gpus(node.status.allocatable),
+        gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
+    )
+
+
+def _iso(moment: Any) -> str | None:
+    return moment.isoformat(timespec="seconds") if moment else None
+
+
+def pod_of(pod: Any) -> SystemPod:
+    """A pod, and why it is not ready."""
+    conditions = {c.type: c.status for c in pod.status.conditions or []}
+    labels = pod.metadata.labels or {}
+    return SystemPod(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        node=pod.spec.node_name,
+        ready=conditions.get("Ready") == "True" and pod.metadata.deletion_timestamp is None,
+        phase=pod.status.phase or "Unknown",
+        reason=_why_not_ready(pod),
+        app=labels.get("k8s-app") or labels.get("app") or labels.get("component") or "",
+    )
+
+
+def _why_not_ready(pod: Any) -> str:
+    """The first container's waiting or terminated reason, else the scheduler's word."""
+    statuses = [*(pod.status.init_container_statuses or []), *(pod.status.container_statuses or [])]
+    for status in statuses:
+        state = status.state
+        if state and state.waiting and state.waiting.reason != "PodInitializing":
+            return f"{status.name}: {state.waiting.reason} {state.waiting.message or ''}".strip()
+        if state and state.terminated and state.terminated.exit_code:
+            return f"{status.name}: ended with code {state.terminated.exit_code}"
+    for condition in pod.status.conditions or []:
+        if condition.type == "PodScheduled" and condition.status != "True":
+            return f"{condition.reason}: {condition.message}"
+    return ""
