@@ -209,7 +209,7 @@ class _Proof:
 
 
 def read_messages(nodes: Sequence[str], lines: Mapping[str, Sequence[str]]) -> PodView:
-    """What the checkers wrote, node by node: faults, and ``= name address...``."""
+    """What the pods said, node by node: faults, and ``= name address...``."""
     names: dict[str, dict[str, tuple[str, ...]]] = {}
     faults = []
     for node, said in lines.items():

@@ -1,4 +1,4 @@
-"""What a backend waits for in vain is told as what it is: an image, a certificate; not a timeout.
+"""What a backend waits for in vain is told as what it is: an image, a claim, a certificate.
 
 The vendor bundle of these tests lacks an image that its own chart names, so the backend never gets
 ready, however long somebody waits.
@@ -19,6 +19,7 @@ import pytest
 
 from appliance.adapters.cache import Cache
 from appliance.adapters.lab_vendor_bundle import ingredients, write_vendor_bundle
+from tests.lab.cluster import kubectl
 from tests.lab.conftest import LabSite
 from tests.lab.runai_site import RunaiSite, own_authority, runai_site, signed
 from tests.lab.stillness import scene
@@ -99,6 +100,36 @@ def test_a_backend_that_cannot_pull_is_told_as_that(site: RunaiSite) -> None:
     assert "are ready" not in error, "the pods that wait for it are not what is wrong"
     assert waited < READY_SECONDS / 2
     assert TASK in done.stderr, "the line task: names it"
+
+
+def uninstall_backend(site: RunaiSite) -> None:
+    """Take the release away with its claims, whose class cannot be changed."""
+    helm = "KUBECONFIG=/etc/kubernetes/admin.conf helm"
+    site.lab.shell("cp1", f"{helm} uninstall runai-backend --namespace runai-backend --wait")
+
+
+def test_a_claim_that_cannot_bind_is_told_as_that(site: RunaiSite) -> None:
+    lab, nowhere = site.lab, "a-class-nobody-made"
+    persistence = {"nfs": None, "storageClassName": nowhere}
+    uninstall_backend(site)
+    try:
+        with (
+            faults_last(site, SOON),
+            site.asks(values={"postgresql": {"persistence": persistence}}),
+        ):
+            done = lab.install(timeout=1800)
+        told, began = time.time(), began_waiting(site)
+        print(f"told {told - began:.0f} s after the wait began\n{done.stderr}")  # noqa: T201 - for the log
+        assert done.returncode == 1, done.stderr
+        claim = json.loads(kubectl(lab, "--namespace runai-backend get pvc pvc-postgresql -o json"))
+        assert claim["status"]["phase"] == "Pending", "the fault is in force"
+        assert (
+            "runai-backend: claim pvc-postgresql is Pending, not bound: "
+            f'storageclass.storage.k8s.io "{nowhere}" not found'
+        ) in error_of(done.stderr)
+        assert told - began < READY_SECONDS / 2
+    finally:
+        uninstall_backend(site)
 
 
 def test_a_certificate_that_expires_during_the_wait_is_told_as_that(
