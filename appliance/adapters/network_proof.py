@@ -9,12 +9,14 @@ The namespace is new for each look and is deleted at its end.
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from appliance.adapters import network_proof_pods as inside
 from appliance.errors import ClusterError
 from appliance.model.observation import PodView
 
@@ -23,40 +25,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PORT = 8080
 TIMEOUT = (3, 20)
-# How long targets are tried: while a rule is not written yet, they refuse at once.
+# How long targets are tried: while a rule is not written yet, they refuse, or drop.
 TARGET_SECONDS = 60
 POLL_SECONDS = 0.2
-MANY = 20
-# How many peers go into one question, which is a line of HTTP.
-PEERS = 100
-# A pod answers a question within 12 s; the API server itself tries 30 s to reach a pod.
-ASK_TIMEOUT = (3, 15)
-_HEAD = r"""#!/bin/busybox sh
-printf 'Content-Type: text/plain\r\n\r\n'
-words=$(echo "${PATH_INFO#/}" | tr , ' ')
-"""
-_CHECK = r"""
-# A second each, again and again: what is not there yet may drop, and not refuse.
-# nc, because wget of a static busybox dies in glibc's name service, which a bare image lacks.
-get() { printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 1 "$1" 8080 | grep -q '200 OK'; }
-resolve() { timeout 6 nslookup "$1" >/dev/null 2>&1; }
-try() { fault=$1; shift; "$@" || echo "$fault"; }
-for target in $words; do
-  node=${target%%=*}; address=${target#*=}
-  try "no answer from the pod on $node ($address)" get "$address" &
-done
-try "no answer from the service address $SERVICE" get "$SERVICE" &
-try "the cluster's DNS does not resolve $NAME" resolve "$NAME" &
-wait
-"""
-_NAMES = r"""
-addresses() { timeout 6 nslookup "$1" 2>/dev/null | sed -n '/^Name:/,$s/^Address[^:]*: *//p'; }
-ask() { found=$(addresses "$1"); echo "= $1" ${found:-$(addresses "$1")}; }
-for name in $words; do ask "$name" & done
-wait
-"""
+# How many pods are asked at the same time; the client keeps so many connections.
+MANY = 10
+# How many targets go into one question, which is a line of HTTP (busybox takes 8 KiB).
+TARGETS = 50
+# The API server itself tries half a minute to reach a pod.
+ASK_TIMEOUT = (3, inside.ANSWER_SECONDS + 3)
 
 
 def prove_network(
@@ -116,6 +94,10 @@ def look_from_pods(
             ) from error
 
 
+class _Silent(Exception):
+    """A pod did not answer the API server; the text says it."""
+
+
 @dataclass(frozen=True)
 class _Proof:
     """One proof, in a namespace of its own."""
@@ -126,79 +108,103 @@ class _Proof:
     nodes: tuple[str, ...]
     image: str
     names: tuple[str, ...]
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when nobody waits for answers any more, as after Ctrl-C."""
 
     def carry_out(self, patience: float) -> PodView:
         core, namespace = self.core, self.namespace
-        service = core.create_namespaced_service(namespace, _service(), _request_timeout=TIMEOUT)
-        body = _answerers(
-            self.image,
-            {
-                "CHECK": _HEAD + _CHECK,
-                "NAMES": _HEAD + _NAMES,
-                "SERVICE": service.spec.cluster_ip,
-                "NAME": f"proof.{namespace}.svc.cluster.local",
-            },
-        )
+        made = core.create_namespaced_service(namespace, inside.service(), _request_timeout=TIMEOUT)
+        body = inside.daemon_set(self.image)
         self.apps.create_namespaced_daemon_set(namespace, body, _request_timeout=TIMEOUT)
         pods = _wait(self._answering, patience)
         if pods is None:
-            return PodView(self.nodes, tuple(_not_started(self._pods(), self.nodes)))
-        lines = self._checked(pods)
+            late = self._pods()
+            if faults := _not_started(late, self.nodes):
+                return PodView(self.nodes, tuple(faults))
+            pods = _by_node(late)
+        targets = [
+            f"service={made.spec.cluster_ip}",
+            f"name=proof.{namespace}.svc.cluster.local",
+            *(f"pod={node}={pod.status.pod_ip}" for node, pod in sorted(pods.items())),
+        ]
+        deadline = time.monotonic() + TARGET_SECONDS
+        lines = self._each(pods, lambda pod: self._unreached(pod, targets, deadline))
         if self.names:
-            # A pod that cannot be asked has said so above.
-            found = self._ask({node: pods[node] for node in self.nodes}, "names", self.names)
-            lines = {n: [*lines[n], *(x for x in found[n] if x[:2] == "= ")] for n in lines}
+            found = self._each(pods, self._resolved)
+            lines = {node: [*lines[node], *found[node]] for node in self.nodes}
         return read_messages(self.nodes, lines)
 
-    def _checked(self, pods: Mapping[str, Any]) -> dict[str, list[str]]:
-        """Node -> what its pod does not reach, however often it tries until the deadline."""
-        peers = [f"{node}={pod.status.pod_ip}" for node, pod in sorted(pods.items())]
-        deadline = time.monotonic() + TARGET_SECONDS
-        lines: dict[str, list[str]] = {}
-        left = {node: pods[node] for node in self.nodes}
-        while left:
-            lines |= self._ask(left, "check", peers)
-            left = {node: pod for node, pod in left.items() if lines[node]}
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(POLL_SECONDS)
-        return lines
-
-    def _ask(
-        self, pods: Mapping[str, Any], script: str, words: Sequence[str]
+    def _each(
+        self, pods: Mapping[str, Any], ask: Callable[[Any], list[str]]
     ) -> dict[str, list[str]]:
-        """Node -> the lines of its pod's answer; all pods are asked at the same time."""
-        parts = [words[at : at + PEERS] for at in range(0, len(words), PEERS)]
+        """Node -> what asking its pod brought; many are asked at the same time."""
+        asked = [pods[node] for node in self.nodes]
+        with ThreadPoolExecutor(MANY) as pool:
+            try:
+                return dict(zip(self.nodes, pool.map(ask, asked), strict=True))
+            except BaseException:
+                self.stop.set()
+                raise
 
-        def answer(pod: Any) -> list[str]:
-            # Sorted, because targets are tried at the same time; the service is in every part.
-            return sorted({line for part in parts for line in self._answer(pod, script, part)})
+    def _unreached(self, pod: Any, targets: Sequence[str], deadline: float) -> list[str]:
+        """What a pod does not reach, however often it tries until the deadline; twice at least."""
+        left, tries = targets, 0
+        while True:
+            tries += 1
+            enough = tries > 1
+            try:
+                left = self._ask(pod, "check", left)
+                faults = [inside.sentence(word) for word in left]
+            except _Silent as silent:
+                faults, enough = [str(silent)], True
+            if not faults or (enough and time.monotonic() >= deadline):
+                return faults
+            if self.stop.wait(min(1.0, POLL_SECONDS * tries)):
+                return faults
 
-        with ThreadPoolExecutor(min(len(pods), MANY)) as pool:
-            return dict(zip(pods, pool.map(answer, pods.values()), strict=True))
+    def _resolved(self, pod: Any) -> list[str]:
+        try:
+            return self._ask(pod, "names", self.names)
+        except _Silent as silent:
+            return [str(silent)]
+
+    def _ask(self, pod: Any, script: str, words: Sequence[str]) -> list[str]:
+        """The lines of a pod's answer, sorted: it tries its targets at the same time.
+
+        Raises:
+            _Silent: it did not answer, or not to the end.
+        """
+        found: list[str] = []
+        for at in range(0, len(words), TARGETS):
+            *lines, end = self._answer(pod, script, words[at : at + TARGETS]) or [""]
+            if end != inside.END:
+                raise _Silent(_silence(pod))
+            found += lines
+        return sorted(found)
 
     def _answer(self, pod: Any, script: str, words: Sequence[str]) -> list[str]:
         from kubernetes.client import ApiException
-        from urllib3.exceptions import ReadTimeoutError
+        from urllib3.exceptions import HTTPError
 
-        silent = f"the API server gets no answer from the pod there ({pod.status.pod_ip})"
         try:
             text = self.core.connect_get_namespaced_pod_proxy_with_path(
-                f"{pod.metadata.name}:{PORT}",
+                f"{pod.metadata.name}:{inside.PORT}",
                 self.namespace,
                 f"cgi-bin/{script}/{','.join(words)}",
                 _request_timeout=ASK_TIMEOUT,
             )
-        except ReadTimeoutError:
-            return [silent]
+        except HTTPError as error:
+            # Of the pod or of the API itself: that one is met again when the namespace is deleted.
+            raise _Silent(_silence(pod)) from error
         except ApiException as error:
-            if error.status == 404 or error.status >= 500:
-                return [f"{silent}: {error.status} {error.reason}"]
+            # The client gives 0 to a connection that broke off.
+            if error.status in (0, 404) or error.status >= 500:
+                raise _Silent(f"{_silence(pod)}: {error.status} {error.reason}") from error
             raise
-        return list(text.splitlines())
+        return str(text).splitlines()
 
     def _answering(self) -> dict[str, Any] | None:
-        there = {pod.spec.node_name: pod for pod in self._pods() if _is_ready(pod)}
+        there = _by_node(self._pods())
         return there if set(self.nodes) <= set(there) else None
 
     def _pods(self) -> list[Any]:
@@ -206,6 +212,10 @@ class _Proof:
             self.namespace, label_selector="proof=answer", _request_timeout=TIMEOUT
         )
         return list(found.items)
+
+
+def _silence(pod: Any) -> str:
+    return f"the API server gets no answer from the pod there ({pod.status.pod_ip})"
 
 
 def read_messages(nodes: Sequence[str], lines: Mapping[str, Sequence[str]]) -> PodView:
@@ -219,7 +229,8 @@ def read_messages(nodes: Sequence[str], lines: Mapping[str, Sequence[str]]) -> P
                 names.setdefault(node, {})[name] = tuple(found)
             else:
                 faults.append(f"{node}: {line}")
-    return PodView(tuple(nodes), tuple(faults), names)
+    # A pod that was silent twice says so once.
+    return PodView(tuple(nodes), tuple(dict.fromkeys(faults)), names)
 
 
 def _wait(probe: Callable[[], T | None], patience_seconds: float) -> T | None:
@@ -227,6 +238,11 @@ def _wait(probe: Callable[[], T | None], patience_seconds: float) -> T | None:
     while (value := probe()) is None and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
     return value
+
+
+def _by_node(pods: Iterable[Any]) -> dict[str, Any]:
+    """Node -> its pod, of those that are ready."""
+    return {pod.spec.node_name: pod for pod in pods if _is_ready(pod)}
 
 
 def _is_ready(pod: Any) -> bool:
@@ -240,49 +256,10 @@ def _not_started(pods: Iterable[Any], nodes: Sequence[str]) -> list[str]:
         pod = by_node.get(node)
         if pod is None:
             faults.append(f"{node}: no test pod was started there")
-        elif not _is_ready(pod) and pod.status.phase != "Succeeded":
+        elif not _is_ready(pod):
             states = [s.state.waiting for s in pod.status.container_statuses or []]
             reason = next(
                 (f"{w.reason} {w.message or ''}".strip() for w in states if w), "no reason"
             )
             faults.append(f"{node}: its test pod does not start: {pod.status.phase}, {reason}")
     return faults
-
-
-def _service() -> dict[str, Any]:
-    return {
-        "metadata": {"name": "proof"},
-        "spec": {"selector": {"proof": "answer"}, "ports": [{"port": PORT, "targetPort": PORT}]},
-    }
-
-
-def _answerers(image: str, values: Mapping[str, str]) -> dict[str, Any]:
-    labels = {"proof": "answer"}
-    container = {
-        "name": "answer",
-        "image": image,
-        "imagePullPolicy": "Always",
-        "command": ["/bin/busybox", "sh", "-c", _SERVE],
-        "env": [{"name": key, "value": value} for key, value in values.items()],
-    }
-    pod = {
-        "terminationGracePeriodSeconds": 0,
-        "enableServiceLinks": False,
-        "automountServiceAccountToken": False,
-        "tolerations": [{"operator": "Exists"}],
-        "containers": [container],
-    }
-    return {
-        "metadata": {"name": "answer", "labels": labels},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
-
-
-_SERVE = f"""
-mkdir -p /www/cgi-bin && echo here >/www/index.html && cd /www/cgi-bin
-printf '%s' "$CHECK" >check && printf '%s' "$NAMES" >names && chmod 755 check names
-exec httpd -f -p {PORT} -h /www
-"""

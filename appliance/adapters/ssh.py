@@ -170,6 +170,8 @@ class SshNodes:
         class Server(socketserver.ThreadingTCPServer):
             daemon_threads = True
             allow_reuse_address = True
+            # A client's threads connect at the same time; of too many one waits a second.
+            request_queue_size = 128
 
         with Server(("127.0.0.1", 0), Handler) as server:
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -44,7 +44,7 @@ SSH_SECONDS = 600.0
 DRIVER_SECONDS = 900.0
 READY_SECONDS = 180.0
 # How old the first look may be to serve as one after the untaint.
-FRESH = 10.0
+FRESH_SECONDS = 10.0
 # Steps whose post-condition a member in service meets.
 PROVED_BY = ("workers", "network", "gpu")
 
@@ -123,10 +123,9 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
         return Returned(mark, differences)
     if not ports.confirm(mark, differences):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
-    run = _Run(
-        request, ports, mark, photograph, look if ports.clock.now() < began + FRESH else None
-    )
-    run.carry_out()
+    seen = request.node.name in look.photographs
+    fresh = look if seen and ports.clock.now() < began + FRESH_SECONDS else None
+    _Run(request, ports, mark, photograph, fresh).carry_out()
     now = ports.clock.now()
     return Returned(mark, differences, mark.overrun_seconds(now), now - began)
 
@@ -240,14 +239,14 @@ class _Run:
         ports: ReturnPorts,
         mark: Maintenance,
         photograph: Photograph,
-        look: Look | None,
+        fresh: Look | None,
     ) -> None:
         self._request = request
         self._ports = ports
         self._mark = mark
         self._photograph = photograph
         # The first look is as good as another one, if it was made just now.
-        self._fresh = look
+        self._fresh = fresh
         self._name = request.node.name
         self._recorder = Recorder(request.run, ports.journal, ports.clock)
 

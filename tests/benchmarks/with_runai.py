@@ -147,7 +147,7 @@ def _environment(directory: Path, bundle: Path) -> Mapping[str, str]:
     settings, runai, manifest = site.settings, site.settings.runai, desired.manifest
     if runai is None or manifest is None:
         raise ValueError("the lab's site has no Run:ai, or the bundle no manifest")
-    files = directory.with_name("floor-files")
+    files = directory.with_name(f"{directory.name}-floor")
     measure(appliance("runai", "csr", "--site", str(directory), "--out", str(files), "--sign"))
     for kind in ("crt", "key"):
         (files / f"{site.runai_domain}.{kind}").rename(files / f"tls.{kind}")

@@ -105,7 +105,9 @@ def test_a_backend_that_cannot_pull_is_told_as_that(site: RunaiSite) -> None:
 def uninstall_backend(site: RunaiSite) -> None:
     """Take the release away with its claims, whose class cannot be changed."""
     helm = "KUBECONFIG=/etc/kubernetes/admin.conf helm"
-    site.lab.shell("cp1", f"{helm} uninstall runai-backend --namespace runai-backend --wait")
+    there = f"{helm} status runai-backend --namespace runai-backend >/dev/null 2>&1"
+    uninstall = f"{helm} uninstall runai-backend --namespace runai-backend --wait"
+    site.lab.shell("cp1", f"if {there}; then {uninstall}; fi")
 
 
 def test_a_claim_that_cannot_bind_is_told_as_that(site: RunaiSite) -> None:

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace as Thing
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kubernetes.client import ApiException
-from urllib3.exceptions import ReadTimeoutError
+from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from appliance.adapters import network_proof
+from appliance.adapters import network_proof_pods as inside
+from appliance.model.observation import PodView
 
+HEAD = "Content-Type: text/plain\r\n\r\n"
 NC = """case " $DEAD " in *" $3 "*) exit 1 ;; esac
 echo 'HTTP/1.0 200 OK'
 """
-HEAD = "Content-Type: text/plain\r\n\r\n"
+SERVER = "Server: 198.51.100.53\\nAddress: 198.51.100.53:53\\n\\n"
+KNOWN = f"printf '{SERVER}Name: x\\nAddress 1: 192.0.2.7 x\\n'"
+# As busybox 1.30.1, which is Ubuntu 20.04's, ends when there is no such name: with 0.
+UNKNOWN = f"printf '{SERVER}** server can not find x\\n'"
+TARGETS = ("service=198.51.100.9", "name=proof", "pod=w1=198.51.100.1", "pod=w2=198.51.100.2")
 
 
 class Pod:
@@ -30,12 +38,10 @@ class Pod:
         self.environment = {
             "PATH": f"{self.programs}:{os.environ['PATH']}",
             "DEAD": "none",
-            "PATH_INFO": "/w1=198.51.100.1,w2=198.51.100.2",
-            "SERVICE": "198.51.100.9",
-            "NAME": "proof",
+            "PATH_INFO": f"/{','.join(TARGETS)}",
         }
         self.program("nc", NC)
-        self.program("nslookup", "exit 0")
+        self.program("nslookup", KNOWN)
 
     def program(self, name: str, body: str) -> None:
         path = self.programs / name
@@ -43,16 +49,18 @@ class Pod:
         path.chmod(0o755)
 
     def run(self, script: str, **environment: str) -> list[str]:
-        """What it answers, sorted."""
+        """What it answers, sorted, without the last line."""
         done = subprocess.run(
-            ["/bin/sh", "-c", network_proof._HEAD + script],
+            ["/bin/sh", "-c", script],
             env=self.environment | environment,
             capture_output=True,
             check=True,
         )
         head, found, body = done.stdout.decode().partition("\r\n\r\n")
         assert head + found == HEAD
-        return sorted(body.splitlines())
+        *lines, end = body.splitlines()
+        assert end == inside.END
+        return sorted(lines)
 
 
 @pytest.fixture
@@ -61,20 +69,36 @@ def pod(tmp_path: Path) -> Pod:
 
 
 def test_a_pod_that_reaches_all_says_nothing(pod: Pod) -> None:
-    assert pod.run(network_proof._CHECK) == []
+    assert pod.run(inside.CHECK) == []
 
 
 def test_a_pod_says_each_target_that_does_not_answer(pod: Pod) -> None:
     pod.program("nslookup", "exit 1")
-    assert pod.run(network_proof._CHECK, DEAD="198.51.100.2 198.51.100.9") == [
+    said = pod.run(inside.CHECK, DEAD="198.51.100.2 198.51.100.9")
+    assert [inside.sentence(word) for word in said] == [
+        "the cluster's DNS does not resolve proof",
         "no answer from the pod on w2 (198.51.100.2)",
         "no answer from the service address 198.51.100.9",
-        "the cluster's DNS does not resolve proof",
     ]
 
 
+def test_a_name_that_nobody_knows_is_not_resolved_however_nslookup_ends(pod: Pod) -> None:
+    pod.program("nslookup", UNKNOWN)
+    assert pod.run(inside.CHECK) == ["name=proof"]
+
+
+def test_a_target_that_accepts_and_says_nothing_holds_nobody_up(pod: Pod) -> None:
+    pod.program("timeout", 'shift; exec /usr/bin/timeout 0.2 "$@"')
+    pod.program("nc", "exec sleep 60")
+    assert len(pod.run(inside.CHECK)) == len(TARGETS) - 1
+
+
+def test_no_word_is_an_option(pod: Pod) -> None:
+    assert pod.run(inside.CHECK, PATH_INFO="/service=-lp9000") == ["service=-lp9000"]
+
+
 def test_targets_are_tried_at_the_same_time(pod: Pod, tmp_path: Path) -> None:
-    # Each waits until the other has been asked: in turn, both would fail.
+    # Each waits until the others have been asked: in turn, all would fail.
     met = tmp_path / "met"
     met.mkdir()
     pod.program(
@@ -82,19 +106,18 @@ def test_targets_are_tried_at_the_same_time(pod: Pod, tmp_path: Path) -> None:
         f'touch {met}/$3; for _ in 1 2 3 4 5 6 7 8 9; do [ "$(ls {met} | wc -l)" = 3 ] && '
         "echo 'HTTP/1.0 200 OK' && exit; sleep 0.3; done",
     )
-    assert pod.run(network_proof._CHECK) == []
+    assert pod.run(inside.CHECK) == []
 
 
 def test_other_names_are_told_as_they_are_resolved(pod: Pod) -> None:
-    pod.program("nslookup", "printf 'Name:\\tx\\nAddress 1: 192.0.2.7 x\\n'")
-    said = pod.run(network_proof._NAMES, PATH_INFO="/a.test,b.test")
+    said = pod.run(inside.NAMES, PATH_INFO="/a.test,b.test")
     assert said == ["= a.test 192.0.2.7 x", "= b.test 192.0.2.7 x"]
 
 
 def test_a_name_is_asked_for_twice(pod: Pod, tmp_path: Path) -> None:
     once = tmp_path / "once"
-    pod.program("nslookup", f"[ -e {once} ] && printf 'Name: x\\nAddress 1: ::1\\n'; touch {once}")
-    assert pod.run(network_proof._NAMES, PATH_INFO="/a.test") == ["= a.test ::1"]
+    pod.program("nslookup", f"[ -e {once} ] && {KNOWN}; touch {once}")
+    assert pod.run(inside.NAMES, PATH_INFO="/a.test") == ["= a.test 192.0.2.7 x"]
 
 
 class Cluster:
@@ -104,19 +127,21 @@ class Cluster:
         self.nodes = nodes
         self.said = said
         self.now = 0.0
+        self.ready_at = 0.0
         self.asked: list[tuple[str, str, str]] = []
-        self.values: dict[str, str] = {}
+        self.stopped = False
 
     def create_namespaced_service(self, *_: Any, **__: Any) -> Thing:
         return Thing(spec=Thing(cluster_ip="198.51.100.9"))
 
-    def create_namespaced_daemon_set(self, _: str, body: dict[str, Any], **__: Any) -> None:
-        container = body["spec"]["template"]["spec"]["containers"][0]
-        self.values = {e["name"]: e["value"] for e in container["env"]}
+    def create_namespaced_daemon_set(self, *_: Any, **__: Any) -> None:
+        """Its pods are there."""
 
     def list_namespaced_pod(self, *_: Any, **__: Any) -> Thing:
-        ready = [Thing(type="Ready", status="True")]
-        status = Thing(phase="Running", pod_ip="198.51.100.1", conditions=ready)
+        ready = [Thing(type="Ready", status=str(self.now >= self.ready_at))]
+        status = Thing(
+            phase="Running", pod_ip="198.51.100.1", conditions=ready, container_statuses=[]
+        )
         return Thing(
             items=[
                 Thing(metadata=Thing(name=f"pod-{node}"), spec=Thing(node_name=node), status=status)
@@ -127,80 +152,143 @@ class Cluster:
     def connect_get_namespaced_pod_proxy_with_path(
         self, pod: str, _: str, path: str, *, _request_timeout: tuple[int, int]
     ) -> str:
+        assert _request_timeout[1] > inside.ANSWER_SECONDS
         name, port = pod.removeprefix("pod-").split(":")
-        assert int(port) == network_proof.PORT
+        assert int(port) == inside.PORT
         folder, script, words = path.split("/")
         assert folder == "cgi-bin"
         self.asked.append((name, script, words))
         return self.said(name, script, words)
 
-    def sleep(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         self.now += seconds
+        return self.stopped
 
-    def prove(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> Any:
-        clock = Thing(monotonic=lambda: self.now, sleep=self.sleep)
+    def set(self) -> None:
+        self.stopped = True
+
+    def prove(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> PodView:
+        clock = Thing(monotonic=lambda: self.now, sleep=self.wait)
         monkeypatch.setattr(network_proof, "time", clock)
-        return network_proof._Proof(self, self, "n", self.nodes, "image", names).carry_out(120)
+        stop = cast(threading.Event, self)
+        proof = network_proof._Proof(self, self, "n", self.nodes, "image", names, stop)
+        return proof.carry_out(120)
 
 
-def test_only_the_pod_that_met_a_fault_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+WELL = f"{inside.END}\n"
+SILENT = "the API server gets no answer from the pod there (198.51.100.1)"
+
+
+def test_only_what_was_not_reached_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def said(node: str, _script: str, _words: str) -> str:
         late = node == "w2" and len(cluster.asked) < 5
-        return "no answer from the service address 198.51.100.9\n" if late else ""
+        return f"service=198.51.100.9\n{WELL}" if late else WELL
 
     cluster = Cluster("w1", "w2", said=said)
     assert cluster.prove(monkeypatch).faults == ()
     assert [node for node, *_ in cluster.asked].count("w1") == 1
-    assert cluster.values["SERVICE"] == "198.51.100.9"
-    assert cluster.values["NAME"] == "proof.n.svc.cluster.local"
+    first, *others = [words for node, _, words in cluster.asked if node == "w2"]
+    assert sorted(first.split(",")) == [
+        "name=proof.n.svc.cluster.local",
+        "pod=w1=198.51.100.1",
+        "pod=w2=198.51.100.1",
+        "service=198.51.100.9",
+    ]
+    assert set(others) == {"service=198.51.100.9"}
 
 
 def test_what_stays_is_a_fault_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster("w1", "w2", said=lambda node, *_: "b\na\n" if node == "w1" else "")
-    assert cluster.prove(monkeypatch).faults == ("w1: a", "w1: b")
-    assert network_proof.TARGET_SECONDS <= cluster.now < network_proof.TARGET_SECONDS + 1
+    def said(node: str, _script: str, _words: str) -> str:
+        return f"service=b\nname=a\n{WELL}" if node == "w1" else WELL
+
+    cluster = Cluster("w1", "w2", said=said)
+    assert cluster.prove(monkeypatch).faults == (
+        "w1: the cluster's DNS does not resolve a",
+        "w1: no answer from the service address b",
+    )
+    assert network_proof.TARGET_SECONDS <= cluster.now < network_proof.TARGET_SECONDS + 2
 
 
 def test_names_are_asked_for_once_all_else_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster("w1", said=lambda _, script, words: f"= {words}\n" * (script == "names"))
+    def said(_node: str, script: str, words: str) -> str:
+        return f"= {words}\n{WELL}" if script == "names" else WELL
+
+    cluster = Cluster("w1", said=said)
     found = cluster.prove(monkeypatch, "runai.rack.test")
     assert found.names == {"w1": {"runai.rack.test": ()}}
     assert cluster.asked[-1] == ("w1", "names", "runai.rack.test")
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "more"),
     [
-        (ReadTimeoutError(None, "", ""), "(198.51.100.1)"),  # type: ignore[arg-type]
-        (ApiException(503, "Service Unavailable"), "(198.51.100.1): 503 Service Unavailable"),
-        (ApiException(404, "Not Found"), "(198.51.100.1): 404 Not Found"),
+        (ReadTimeoutError(None, "", ""), ""),  # type: ignore[arg-type]
+        (ProtocolError("Response ended prematurely"), ""),
+        (ApiException(503, "Service Unavailable"), ": 503 Service Unavailable"),
+        (ApiException(404, "Not Found"), ": 404 Not Found"),
+        (ApiException(0, "SSLError"), ": 0 SSLError"),
     ],
 )
 def test_a_pod_that_cannot_be_asked_is_a_fault(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception, more: str
 ) -> None:
     def said(*_: str) -> str:
         raise error
 
     found = Cluster("w1", said=said).prove(monkeypatch, "runai.rack.test")
-    assert found.faults == (f"w1: the API server gets no answer from the pod there {words}",)
+    assert found.faults == (f"w1: {SILENT}{more}",)
     assert found.names == {}
+
+
+@pytest.mark.parametrize("text", ["", "service=198.51.100.9\n", "service=198.5"])
+def test_an_answer_that_was_cut_off_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    assert Cluster("w1", said=lambda *_: text).prove(monkeypatch).faults == (f"w1: {SILENT}",)
+
+
+def test_a_pod_that_falls_silent_before_it_tells_names_is_a_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster("w1", said=lambda _, script, __: WELL if script == "check" else "")
+    assert cluster.prove(monkeypatch, "runai.rack.test").faults == (f"w1: {SILENT}",)
+
+
+def test_a_pod_that_was_ready_when_the_wait_was_over_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster("w1", said=lambda *_: f"service=x\n{WELL}")
+    listed, late = cluster.list_namespaced_pod, []
+
+    def in_the_last_moment(*given: Any, **more: Any) -> Thing:
+        late.extend([cluster.now] if cluster.now >= 120 else [])
+        cluster.ready_at = 0.0 if len(late) > 1 else 1e9
+        return listed(*given, **more)
+
+    monkeypatch.setattr(cluster, "list_namespaced_pod", in_the_last_moment)
+    assert cluster.prove(monkeypatch).faults == ("w1: no answer from the service address x",)
+
+
+def test_pods_that_never_start_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster("w1", said=lambda *_: WELL)
+    cluster.ready_at = 1e9
+    (fault,) = cluster.prove(monkeypatch).faults
+    assert fault == "w1: its test pod does not start: Running, no reason"
 
 
 def test_what_the_api_refuses_is_no_fault_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     def said(*_: str) -> str:
         raise ApiException(403, "Forbidden")
 
+    cluster = Cluster("w1", said=said)
     with pytest.raises(ApiException, match="Forbidden"):
-        Cluster("w1", said=said).prove(monkeypatch)
+        cluster.prove(monkeypatch)
+    assert cluster.stopped, "others are not asked any more"
 
 
 def test_many_peers_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = [f"w{number}" for number in range(network_proof.PEERS + 1)]
-    cluster = Cluster(*nodes, said=lambda *_: "x\n")
-    monkeypatch.setattr(network_proof, "TARGET_SECONDS", 0)
-    found = cluster.prove(monkeypatch)
+    nodes = [f"w{number}" for number in range(network_proof.TARGETS)]
+    cluster = Cluster(*nodes, said=lambda *_: WELL)
+    assert cluster.prove(monkeypatch).faults == ()
     of_one = [words.split(",") for node, _, words in cluster.asked if node == "w7"]
-    assert sorted(len(words) for words in of_one) == [1, network_proof.PEERS]
-    assert sorted(word.partition("=")[0] for words in of_one for word in words) == sorted(nodes)
-    assert len(found.faults) == len(nodes)
+    assert [len(words) for words in of_one] == [network_proof.TARGETS, 2]
+    asked = {word for words in of_one for word in words if word.startswith("pod=")}
+    assert asked == {f"pod={node}=198.51.100.1" for node in nodes}
