@@ -89,3 +89,29 @@ def test_the_model_reads_no_clock_no_chance_and_no_file() -> None:
             if isinstance(node, ast.Attribute) and node.attr in IMPURE_CALLS
         ]
     assert wrong == []
+
+
+def _client_classes(path: Path, function: str | None = None) -> set[str]:
+    """What a file, or one function of it, takes from the Kubernetes client."""
+    tree_of = ast.parse(tree.read(path))
+    found = [
+        node
+        for node in ast.walk(tree_of)
+        if function is None or (isinstance(node, ast.FunctionDef) and node.name == function)
+    ]
+    return {
+        alias.name
+        for part in found
+        for node in ast.walk(part)
+        if isinstance(node, ast.ImportFrom) and node.module == "kubernetes.client"
+        for alias in node.names
+    }
+
+
+def test_what_reads_the_cluster_is_loaded_beforehand() -> None:
+    adapters = tree.ROOT / "appliance/adapters"
+    loaded = _client_classes(adapters / "kubernetes.py", "load_library")
+    parts = ("", "_gpu", "_releases", "_roles", "_storage", "_surroundings")
+    used = set().union(*(_client_classes(adapters / f"kubernetes{part}.py") for part in parts))
+    assert loaded >= used - {"ApiException"}
+    assert len(used) > 5, "the premise: they are seen"

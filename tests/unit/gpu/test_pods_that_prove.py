@@ -12,6 +12,7 @@ from kubernetes import client
 
 from appliance.adapters import gpu_proof
 from appliance.adapters.kubernetes import KubernetesApi
+from appliance.errors import StepNotProven
 from appliance.model.observation import GpuProof
 
 UUID = "GPU-818033ed-a1f2-53af-bae8-f91ef4a28db"
@@ -28,6 +29,7 @@ class Cluster:
         self.used_then = used
         self.now = 0.0
         self.made: list[Thing] = []
+        self.deleted = False
 
     @contextmanager
     def any_client(self) -> Iterator[None]:
@@ -37,7 +39,7 @@ class Cluster:
         """Nothing to remember."""
 
     def delete_namespace(self, *_: Any, **__: Any) -> None:
-        """Nothing to remember."""
+        self.deleted = True
 
     def read_node(self, _name: str, **_: Any) -> Thing:
         offered = self.offers.pop(0) if len(self.offers) > 1 else self.offers[0]
@@ -89,6 +91,16 @@ def test_what_is_to_be_done_meanwhile_finds_the_pods_made(monkeypatch: pytest.Mo
     cluster, seen = Cluster([2], ["Succeeded"]), []
     prove(cluster, monkeypatch, lambda: seen.append(len(cluster.made)))
     assert seen == [1]
+
+
+def test_what_fails_meanwhile_leaves_no_pods_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise StepNotProven("w1: no answer from the pod on w2")
+
+    cluster = Cluster([2], ["Succeeded"])
+    with pytest.raises(StepNotProven, match="no answer"):
+        prove(cluster, monkeypatch, fail)
+    assert cluster.deleted
 
 
 def test_gpus_that_are_offered_a_moment_later_are_waited_for(

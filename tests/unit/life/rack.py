@@ -28,6 +28,10 @@ from tests.fakes import (
     run,
 )
 
+State = tuple[bool, tuple[str, ...], bool]
+# Cordoned, taints, marked.
+IN_SERVICE: State = (False, (), False)
+OUT: State = (True, (TAINT,), True)
 WEB = ("ReplicaSet", "web-5d")
 
 
@@ -130,6 +134,7 @@ class Bench:
         self.observer = FakeObserver()
         self.asked: list[Any] = []
         self.answer = True
+        self.thinks = 0.0
 
     def maintain(self, **more: Any) -> Maintained:
         request = MaintainRequest(
@@ -161,6 +166,7 @@ class Bench:
 
         def confirm(mark: Maintenance, differences: Sequence[Difference]) -> bool:
             self.asked.append((mark, differences))
+            self.clock.sleep(self.thinks)
             return self.answer
 
         ports = ReturnPorts(
@@ -176,7 +182,7 @@ class Bench:
         return node_return(request, ports)
 
     @property
-    def state(self) -> tuple[bool, tuple[str, ...], bool]:
+    def state(self) -> State:
         """Cordoned, taints, marked."""
         return self.drain.unschedulable, self.drain.taints, ANNOTATION in self.drain.annotations
 

@@ -8,11 +8,10 @@ import pytest
 
 from appliance.errors import ClusterError, Interrupted, NodeUnreachable, StepNotProven
 from appliance.model.drain import Budget, PodOnNode
-from appliance.model.maintenance import TAINT, maintenance_of
-from tests.unit.life.rack import Bench, web
+from appliance.model.maintenance import maintenance_of
+from tests.unit.life.rack import OUT, Bench, web
 
 HOLDS = Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")
-OUT = (True, (TAINT,), True)
 
 
 class Killed(BaseException):

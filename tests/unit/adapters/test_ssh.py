@@ -1,0 +1,72 @@
+"""Connections to nodes: one each, whoever asks first; and what is done while nodes answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace as Thing
+from typing import cast
+
+import paramiko
+import pytest
+
+from appliance.adapters.ssh import SshNodes
+from appliance.errors import NodeUnreachable
+from appliance.model.observation import Fault
+from appliance.model.photograph import Photograph
+from appliance.model.site import Node
+from tests import samples
+
+SITE = samples.site()
+
+
+class Slow(SshNodes):
+    """Connects as slowly as a node that is far away."""
+
+    def __init__(self) -> None:
+        super().__init__(SITE)
+        self.made: list[str] = []
+
+    def _connect(self, node: Node) -> paramiko.SSHClient:
+        self.made.append(node.name)
+        time.sleep(0.1)
+        transport = Thing(is_active=lambda: True)
+        return cast(paramiko.SSHClient, Thing(get_transport=lambda: transport))
+
+
+def test_two_that_ask_at_once_share_one_connection() -> None:
+    nodes = Slow()
+    first, second = SITE.nodes[:2]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(nodes._transport, [first, second, first, second]))
+    assert sorted(nodes.made) == sorted([first.name, second.name])
+    assert found[0] is found[2] is not found[1]
+
+
+def test_what_is_done_meanwhile_is_done_while_nodes_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_work = threading.Event()
+
+    def answers(_self: SshNodes, node: Node) -> Photograph | Fault:
+        assert at_work.wait(10), "nobody did anything meanwhile"
+        return Fault(node.name, "x", "y")
+
+    monkeypatch.setattr(SshNodes, "_photograph", answers)
+    nodes = SshNodes(SITE, meanwhile=at_work.set)
+    assert len(nodes.look(SITE.nodes).faults) == len(SITE.nodes)
+
+
+def test_a_connection_that_fails_lets_the_next_one_try() -> None:
+    nodes = Slow()
+    node, connect = SITE.nodes[0], nodes._connect
+
+    def fails(node: Node) -> paramiko.SSHClient:
+        raise NodeUnreachable(node.name)
+
+    nodes._connect = fails  # type: ignore[method-assign]
+    with pytest.raises(NodeUnreachable):
+        nodes._transport(node)
+    nodes._connect = connect  # type: ignore[method-assign]
+    assert nodes._transport(node)
