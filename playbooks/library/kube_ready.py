@@ -154,7 +154,7 @@ def claim_faults(claims, events):
             and event["involvedObject"].get("name") == name
         ]
         about.sort(key=when)
-        why = about[-1]["message"] if about else "no volume fits it"
+        why = about[-1]["message"] if about else "no event says why"
         found.append("claim %s is %s, not bound: %s" % (name, phase, why[:WORDS]))
     return found
 

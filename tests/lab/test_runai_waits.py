@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 LACKING, VERSION = "backend-standin", "2.7.0"
 TASK = "Wait until the backend is ready"
-READY_SECONDS, SOON, LATE = 900, 10, 800
+READY_SECONDS, SOON, LATE = 900, 30, 800
 
 
 @pytest.fixture(scope="module")

@@ -135,7 +135,7 @@ def test_a_claim_is_told_with_its_latest_event() -> None:
         "claim pvc-postgresql is Pending, not bound: no class"
     ]
     assert kube_ready.claim_faults([claim], []) == [
-        "claim pvc-postgresql is Pending, not bound: no volume fits it"
+        "claim pvc-postgresql is Pending, not bound: no event says why"
     ]
 
 
