@@ -24,6 +24,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     parser.add_argument("--outputs", type=Path, help="recorded command outputs, a file each")
     parser.add_argument("--facts", type=Path, help="fact files laid over sections of their name")
     parser.add_argument("--peers", type=_names, default=[], help="addresses of the nodes")
+    parser.add_argument("--virtual", help="address that the control-plane nodes share")
     parser.add_argument("--resolve", type=_names, default=[], help="names that should resolve")
     parser.add_argument("--registry", help="NAME:PORT of the image registry")
     parser.add_argument("--artifacts", help="NAME:PORT of the artifact server")
@@ -34,6 +35,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     options = parser.parse_args(arguments)
     request = Request(
         peers=options.peers,
+        virtual=options.virtual,
         resolve=options.resolve,
         registry=options.registry,
         artifacts=options.artifacts,

@@ -129,7 +129,8 @@ def neighbours(source: Source) -> Optional[Dict[str, Any]]:
 def _conflicts(source: Source) -> Optional[List[Dict[str, str]]]:
     """Other machines that answer an ARP probe (RFC 5227) for an address of this node.
 
-    The probe's sender address is 0.0.0.0, so nobody's table changes.
+    The balancer's virtual address is asked for, too, wherever it is. The probe's sender address is
+    0.0.0.0, so nobody's table changes.
     """
     if not source.live:
         recorded = source.recorded("arp-conflicts")
@@ -140,7 +141,9 @@ def _conflicts(source: Source) -> Optional[List[Dict[str, str]]]:
         source.note("address conflicts: needs root")
         return None
     own = [(dev, address) for dev, address in _own(source) if address in source.request.peers]
-    answers = source.together([partial(_arp_probe, source, dev, a) for dev, a in own])
+    virtual = source.request.virtual
+    asked = {*own, *((dev, virtual) for dev, _ in own if virtual)}
+    answers = source.together([partial(_arp_probe, source, dev, a) for dev, a in sorted(asked)])
     return [conflict for answer in answers for conflict in answer or []]
 
 

@@ -29,6 +29,7 @@ class Request(NamedTuple):
     """What the tool asks the probe to look at, beside what every node has."""
 
     peers: Sequence[str] = ()
+    virtual: Optional[str] = None
     resolve: Sequence[str] = ()
     registry: Optional[str] = None
     artifacts: Optional[str] = None

@@ -77,6 +77,24 @@ def test_another_machine_with_our_address_is_noticed(wire: dict[str, str], archi
     assert _look(wire["two"], archive, *peers)["neighbours"]["conflicts"] == []
 
 
+def test_who_answers_for_the_virtual_address_is_asked_wherever_it_is(
+    wire: dict[str, str], archive: Path
+) -> None:
+    # Two machines have it, of which each sees the other one; the one that has not, sees both.
+    one, two, stranger = (f"02:00:00:00:00:0{number}" for number in range(3))
+    for machine in ("one", "stranger"):
+        _ip("-n", wire[machine], "address", "add", "192.0.2.10/24", "dev", "eth0")
+    asked = ("--peers", "192.0.2.12,192.0.2.11", "--virtual", "192.0.2.10")
+
+    def seen(machine: str) -> list[str]:
+        found = _look(wire[machine], archive, *asked)["neighbours"]["conflicts"]
+        return [entry["mac"] for entry in found if entry["address"] == "192.0.2.10"]
+
+    assert seen("two") == [one, stranger]
+    assert seen("one") == [stranger]
+    assert two not in seen("stranger")
+
+
 def test_asking_leaves_no_trace_in_the_tables_of_others(
     wire: dict[str, str], archive: Path
 ) -> None:

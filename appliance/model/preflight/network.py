@@ -96,7 +96,10 @@ def virtual_address_in_use(subject: Subject) -> Iterator[Finding]:
         for photo in subject.others.values()
         for nic in photo.items("nics")
     )
-    for entry in subject.photo.items("neighbours.table"):
+    # What the node remembers may be a machine that was replaced; what it asked itself is now.
+    asked = subject.photo.at("neighbours.conflicts")
+    remembered = subject.photo.items("neighbours.table")
+    for entry in remembered if asked is None else asked:
         mac = str(entry.get("mac")).lower()
         if entry.get("address") == str(virtual) and mac not in known:
             yield subject.error(

@@ -19,8 +19,10 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
     settings = desired.site.settings
     endpoint = settings.control_plane_endpoint
     peers = [node.ip for node in desired.site.nodes]
+    virtual: tuple[str, ...] = ()
     if endpoint.virtual_address is not None:
         peers.append(str(endpoint.virtual_address))
+        virtual = ("--virtual", str(endpoint.virtual_address))
     names = [desired.site.registry_name, desired.site.artifacts_name, endpoint.name]
     if settings.runai is not None:
         names.append(desired.site.runai_domain)
@@ -34,6 +36,7 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
         *("--registry", settings.registry),
         *("--artifacts", settings.artifacts),
         *("--peers", ",".join(peers)),
+        *virtual,
         *("--resolve", ",".join(dict.fromkeys(names))),
         *_storage(desired),
         *asked,

@@ -33,6 +33,7 @@ def test_the_virtual_address_is_looked_for_too() -> None:
     }
     arguments = probe_arguments(samples.desired(samples.site(3, control_plane_endpoint=endpoint)))
     assert "198.18.7.10" in arguments[arguments.index("--peers") + 1].split(",")
+    assert arguments[arguments.index("--virtual") + 1] == "198.18.7.10"
 
 
 def test_the_probe_understands_every_option(
