@@ -105,6 +105,8 @@ def _etcd(lab: LabSite, asked: str) -> dict[str, bool]:
 
 def test_the_first_control_plane_is_lost_and_one_command_brings_it_back(trio: LabSite) -> None:
     lab, first = trio, trio.node("cp1")
+    # A control plane was switched off and on before this.
+    lab.settled()
     assert _etcd(lab, "cp2") == {lab.node(name): True for name in ("cp1", "cp2", "cp3")}
     old = lab.shell("cp2", f"{KUBECTL} get node {first} -o jsonpath={{.metadata.uid}}")
     with api_watched(lab.node("w1"), f"api.{lab.name}.test", 8443) as watched:
