@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 
@@ -14,7 +15,9 @@ module: coredns_zone
 short_description: One zone of the cluster's DNS is asked of a server of the site
 description:
   - Keeps a server block in the Corefile of ConfigMap C(kube-system/coredns), between two comments;
-    everything else in it stays. CoreDNS reads it again by itself, and C(kubeadm upgrade) keeps it.
+    everything else in it stays, and C(kubeadm upgrade) keeps it.
+  - CoreDNS would read it again by itself, after a minute or two in which pods do not find the zone.
+    Its pods are replaced instead, one after the other, by an annotation of their Deployment.
 options:
   zone: {description: The zone; empty takes our block out, type: str, default: ""}
   server: {description: Address of the server that is asked, type: str, default: ""}
@@ -38,6 +41,7 @@ RETURN = r"""
 corefile: {description: The Corefile as it is now, type: str, returned: always}
 """
 
+READ = "appliance.dev/corefile"
 BEGIN, END = "# appliance: begin", "# appliance: end"
 _BLOCK = re.compile("\n*%s.*?%s\n?" % (re.escape(BEGIN), re.escape(END)), re.DOTALL)
 
@@ -59,6 +63,19 @@ def with_zone(corefile, zone, server):
     return "\n".join([rest, *lines]) + "\n"
 
 
+def restart(deployment, corefile):
+    """Return the patch that has pods read this Corefile; None where they have, or none are ours."""
+    if deployment is None:
+        return None
+    template = deployment["spec"]["template"]
+    has = (template.get("metadata", {}).get("annotations") or {}).get(READ)
+    ours = BEGIN in corefile
+    wanted = hashlib.sha256(corefile.strip().encode()).hexdigest()[:16] if ours else None
+    if has == wanted:
+        return None
+    return {"spec": {"template": {"metadata": {"annotations": {READ: wanted}}}}}
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -78,12 +95,18 @@ def main():
             module.fail_json(msg="the cluster has no ConfigMap kube-system/coredns")
         before = found["data"]["Corefile"]
         corefile = with_zone(before, want["zone"], want["server"])
-        if corefile.strip() != before.strip() and not module.check_mode:
-            patch = json.dumps({"data": {"Corefile": corefile}})
-            kubectl.call(["patch", *where, "--type=merge", "--patch=" + patch])
+        patches = []
+        if corefile.strip() != before.strip():
+            patches.append((where, {"data": {"Corefile": corefile}}))
+        pods = ["--namespace=kube-system", "deployment", "coredns"]
+        anew = restart(kubectl.get(*pods), corefile)
+        if anew is not None:
+            patches.append((pods, anew))
+        for what, patch in patches if not module.check_mode else []:
+            kubectl.call(["patch", *what, "--type=merge", "--patch=" + json.dumps(patch)])
     except KubectlError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=corefile.strip() != before.strip(), corefile=corefile)
+    module.exit_json(changed=bool(patches), corefile=corefile)
 
 
 if __name__ == "__main__":
