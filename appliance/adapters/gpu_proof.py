@@ -7,20 +7,18 @@ proved by the pods that use them.
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from appliance.errors import ClusterError
+from appliance.adapters.proof_namespace import TIMEOUT, proof_namespace
 from appliance.model.gpu import RESOURCE
 from appliance.model.observation import GpuProof
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes import KubernetesApi
 
-TIMEOUT = (3, 20)
 LISTED = re.compile(r"^GPU \d+: .+ \(UUID: (GPU-[0-9a-f-]{36})\)$")
 ENDED = ("Succeeded", "Failed")
 # How a pod fails whose GPUs went away, or to others, after it was made.
@@ -50,32 +48,13 @@ def prove_gpus(
     Raises:
         ClusterError: the API refused what the proof needs.
     """
-    from kubernetes.client import ApiException, CoreV1Api
-    from urllib3.exceptions import HTTPError
+    from kubernetes.client import CoreV1Api
 
-    namespace = f"appliance-proof-{secrets.token_hex(3)}"
-    with api.any_client() as client:
-        core: Any = CoreV1Api(client)
-        try:
-            core.create_namespace({"metadata": {"name": namespace}}, _request_timeout=TIMEOUT)
-            try:
-                proof = _Proof(core, namespace, image, dict.fromkeys(nodes))
-                proof.make_pods()
-                meanwhile()
-                return proof.carry_out(patience_seconds)
-            finally:
-                core.delete_namespace(namespace, _request_timeout=TIMEOUT)
-        except (HTTPError, OSError) as error:
-            raise ClusterError(
-                f"the API went away during the GPU proof: {error.__class__.__name__}",
-                hint="the same command goes on; what is left of it: "
-                f"kubectl delete namespace {namespace}",
-            ) from error
-        except ApiException as error:
-            raise ClusterError(
-                f"the API refused a part of the GPU proof: {error.status} {error.reason}",
-                hint=f"what is left of it goes with: kubectl delete namespace {namespace}",
-            ) from error
+    with proof_namespace(api, "GPU proof") as (client, namespace):
+        proof = _Proof(CoreV1Api(client), namespace, image, dict.fromkeys(nodes))
+        proof.make_pods()
+        meanwhile()
+        return proof.carry_out(patience_seconds)
 
 
 @dataclass

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
+from appliance.adapters.kubernetes_objects import is_ready
 from appliance.adapters.node_conflicts import CONFLICT, HINT, Conflict, write_anew
 from appliance.errors import ClusterError
 from appliance.model.drain import (
@@ -78,7 +79,7 @@ class KubernetesDrain:
             annotations=item.metadata.annotations or {},
             unschedulable=bool(item.spec.unschedulable),
             taints=tuple(f"{t.key}={t.value or ''}:{t.effect}" for t in item.spec.taints or []),
-            ready=_is_ready(item),
+            ready=is_ready(item),
             pods=tuple(_pod(pod, pods, pinned) for pod in mine),
             budgets=tuple(_budget(budget, pods) for budget in budgets),
             nodes=tuple(_node(other, pods) for other in found.values()),
@@ -231,14 +232,10 @@ def _refused(what: str, error: Any) -> ClusterError:
     return ClusterError(f"{what} failed: {said}", hint=HINT)
 
 
-def _is_ready(node: Any) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
-
-
 def _node(node: Any, pods: Sequence[Any]) -> NodeView:
     labels = node.metadata.labels or {}
     etcd = [
-        _ready_pod(pod)
+        is_ready(pod)
         for pod in pods
         if pod.spec.node_name == node.metadata.name
         and pod.metadata.namespace == "kube-system"
@@ -246,7 +243,7 @@ def _node(node: Any, pods: Sequence[Any]) -> NodeView:
     ]
     return NodeView(
         name=node.metadata.name,
-        ready=_is_ready(node),
+        ready=is_ready(node),
         schedulable=not node.spec.unschedulable
         and not any(t.effect in ("NoSchedule", "NoExecute") for t in node.spec.taints or []),
         control_plane="node-role.kubernetes.io/control-plane" in labels
@@ -262,17 +259,13 @@ def _owner(pod: Any) -> tuple[str, str] | None:
     return (owners[0].kind, owners[0].name) if owners else None
 
 
-def _ready_pod(pod: Any) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
-
-
 def _pod(pod: Any, all_pods: Sequence[Any], pinned: Mapping[str, str]) -> PodOnNode:
     meta, spec, owner = pod.metadata, pod.spec, _owner(pod)
     siblings = sum(
         other.metadata.namespace == meta.namespace
         and _owner(other) == owner
         and other.spec.node_name != spec.node_name
-        and _ready_pod(other)
+        and is_ready(other)
         for other in all_pods
         if owner is not None
     )

@@ -17,6 +17,11 @@ from appliance.model.cluster import (
 )
 
 
+def is_ready(item: Any) -> bool:
+    """Whether a Node or a pod says of itself that it is."""
+    return any(c.type == "Ready" and c.status == "True" for c in item.status.conditions or [])
+
+
 def pod_network_of(config: Mapping[str, str] | None) -> str | None:
     """The network in flannel's ConfigMap; None without one."""
     if not config or "net-conf.json" not in config:
@@ -59,13 +64,12 @@ def _iso(moment: Any) -> str | None:
 
 def pod_of(pod: Any) -> SystemPod:
     """A pod, and why it is not ready."""
-    conditions = {c.type: c.status for c in pod.status.conditions or []}
     labels = pod.metadata.labels or {}
     return SystemPod(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
         node=pod.spec.node_name,
-        ready=conditions.get("Ready") == "True" and pod.metadata.deletion_timestamp is None,
+        ready=is_ready(pod) and pod.metadata.deletion_timestamp is None,
         phase=pod.status.phase or "Unknown",
         reason=_why_not_ready(pod),
         app=labels.get("k8s-app") or labels.get("app") or labels.get("component") or "",

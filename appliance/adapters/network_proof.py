@@ -8,7 +8,6 @@ The namespace is new for each look and is deleted at its end.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from appliance.adapters import network_proof_pods as inside
-from appliance.errors import ClusterError
+from appliance.adapters.kubernetes_objects import is_ready
+from appliance.adapters.proof_namespace import TIMEOUT, proof_namespace
 from appliance.model.observation import PodView
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT = (3, 20)
 # How long targets are tried: while a rule is not written yet, they refuse, or drop.
 TARGET_SECONDS = 60
 POLL_SECONDS = 0.2
@@ -67,31 +66,12 @@ def look_from_pods(
     Raises:
         ClusterError: the API refused what the look needs.
     """
-    from kubernetes.client import ApiException, AppsV1Api, CoreV1Api
-    from urllib3.exceptions import HTTPError
+    from kubernetes.client import AppsV1Api, CoreV1Api
 
-    namespace = f"appliance-proof-{secrets.token_hex(3)}"
-    with api.any_client() as client:
-        core: Any = CoreV1Api(client)
-        apps: Any = AppsV1Api(client)
+    with proof_namespace(api, "network proof") as (client, namespace):
+        core, apps = CoreV1Api(client), AppsV1Api(client)
         proof = _Proof(core, apps, namespace, tuple(nodes), image, tuple(names))
-        try:
-            core.create_namespace({"metadata": {"name": namespace}}, _request_timeout=TIMEOUT)
-            try:
-                return proof.carry_out(patience_seconds)
-            finally:
-                core.delete_namespace(namespace, _request_timeout=TIMEOUT)
-        except (HTTPError, OSError) as error:
-            raise ClusterError(
-                f"the API went away during the network proof: {error.__class__.__name__}",
-                hint="the same command goes on; what is left of it: "
-                f"kubectl delete namespace {namespace}",
-            ) from error
-        except ApiException as error:
-            raise ClusterError(
-                f"the API refused a part of the network proof: {error.status} {error.reason}",
-                hint=f"what is left of it goes with: kubectl delete namespace {namespace}",
-            ) from error
+        return proof.carry_out(patience_seconds)
 
 
 class _Silent(Exception):
@@ -242,11 +222,7 @@ def _wait(probe: Callable[[], T | None], patience_seconds: float) -> T | None:
 
 def _by_node(pods: Iterable[Any]) -> dict[str, Any]:
     """Node -> its pod, of those that are ready."""
-    return {pod.spec.node_name: pod for pod in pods if _is_ready(pod)}
-
-
-def _is_ready(pod: Any) -> bool:
-    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions or [])
+    return {pod.spec.node_name: pod for pod in pods if is_ready(pod)}
 
 
 def _not_started(pods: Iterable[Any], nodes: Sequence[str]) -> list[str]:
@@ -256,7 +232,7 @@ def _not_started(pods: Iterable[Any], nodes: Sequence[str]) -> list[str]:
         pod = by_node.get(node)
         if pod is None:
             faults.append(f"{node}: no test pod was started there")
-        elif not _is_ready(pod):
+        elif not is_ready(pod):
             states = [s.state.waiting for s in pod.status.container_statuses or []]
             reason = next(
                 (f"{w.reason} {w.message or ''}".strip() for w in states if w), "no reason"

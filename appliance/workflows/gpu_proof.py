@@ -30,16 +30,12 @@ if TYPE_CHECKING:
             """Sees progress."""
 
 
-def _nothing() -> None:
-    """There is nothing else to do while pods start."""
-
-
 def prove_gpus(
     planned: PlannedStep,
     desired: Desired,
     observed: Observed,
     ports: Ports,
-    meanwhile: Callable[[], None] = _nothing,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
     """Have every node of the step that offers GPUs proved by a pod.
 

@@ -151,25 +151,21 @@ def _refuse_foreign(view: DrainView) -> None:
         )
 
 
-def _wait_for_node(
-    request: ReturnRequest, ports: ReturnPorts, look: Look | None = None
-) -> Photograph:
+def _wait_for_node(request: ReturnRequest, ports: ReturnPorts, look: Look) -> Photograph:
     """The node's photograph in ``look``, or one as soon as it answers.
 
     Raises:
         NodeUnreachable: it does not, for as long as was asked for.
     """
     deadline = ports.clock.now() + request.wait_seconds
-    while True:
-        look = look or ports.nodes.look([request.node])
-        if request.node.name in look.photographs:
-            return look.photographs[request.node.name]
+    while request.node.name not in look.photographs:
         fault = next(fault for fault in look.faults if fault.node == request.node.name)
-        look = None
         if ports.clock.now() >= deadline:
             raise NodeUnreachable(fault.reason, hint=fault.hint)
         ports.observer.note(f"waiting for {request.node.name}: {fault.reason}")
         ports.clock.sleep(5 * POLL_SECONDS)
+        look = ports.nodes.look([request.node])
+    return look.photographs[request.node.name]
 
 
 def _differences(
@@ -191,7 +187,7 @@ def _differences(
             return found
         ports.observer.note(f"waiting for NVIDIA's driver on {request.node.name}")
         ports.clock.sleep(10 * POLL_SECONDS)
-        photograph = _wait_for_node(request, ports)
+        photograph = _wait_for_node(request, ports, ports.nodes.look([request.node]))
 
 
 def _before(request: ReturnRequest, ports: ReturnPorts, mark: Maintenance) -> Photograph | None:
