@@ -76,7 +76,7 @@ def lab() -> None:
     multiple=True,
     help="Also install this, played by stand-ins: Run:ai, on workers with GPUs.",
 )
-@click.option("--bare", is_flag=True, help="Stop at bare nodes: no bundle, no install.")
+@click.option("--bare", is_flag=True, help="Stop at bare nodes: no install, and no bundle for it.")
 @dry_run_option
 @yes_option
 @click.pass_obj
@@ -204,7 +204,7 @@ def _plan_lines(plan: LabUpPlan) -> list[str]:
     packages = packages_for(plan.missing)
     lines = [f"network {plan.lab.subnet} (internal), domain {plan.lab.domain}"]
     lines += [f"install with apt-get: {', '.join(packages)}"] if packages else []
-    lines += ["build the bundle"] if plan.builds_bundle else []
+    lines += [f"build the {what}" for what in plan.builds]
     lines += [f"make nodes: {', '.join(plan.new_nodes)}"] if plan.new_nodes else []
     return lines
 

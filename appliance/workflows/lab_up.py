@@ -23,6 +23,8 @@ from appliance.model.lab_site import (
 )
 from appliance.workflows.lab_ports import LabContainers, LabHost, LabPlays, LabSites
 
+BUNDLE, VENDORS = "bundle", "vendor bundle"
+
 
 @dataclass(frozen=True)
 class LabUpRequest:
@@ -55,9 +57,10 @@ class LabUpRequest:
     extras: LabExtras = NOTHING_ELSE
 
     @property
-    def builds_bundle(self) -> bool:
-        """Whether a bundle has to be built first."""
-        return self.install and not self.bundle_is_there
+    def builds(self) -> tuple[str, ...]:
+        """What has to be built first; the vendor's bundle is a part of the site, bare or not."""
+        bundle = (BUNDLE,) if self.install and not self.bundle_is_there else ()
+        return (*bundle, VENDORS) if self.extras.vendor_bundle else bundle
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,13 @@ class LabUpPlan:
     Attributes:
         lab: its network and nodes.
         missing: programs to be installed.
-        builds_bundle: whether a bundle is built first.
+        builds: what is built first.
         new_nodes: the nodes that are not there yet.
     """
 
     lab: Lab
     missing: tuple[Need, ...]
-    builds_bundle: bool
+    builds: tuple[str, ...]
     new_nodes: tuple[str, ...]
 
 
@@ -182,8 +185,8 @@ def plan_lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpPlan:
     present = {node.name for node in ports.containers.nodes(request.name)} if podman else set()
     return LabUpPlan(
         lab=lab,
-        missing=_missing(ports, building=request.builds_bundle),
-        builds_bundle=request.builds_bundle,
+        missing=_missing(ports, building=bool(request.builds)),
+        builds=request.builds,
         new_nodes=tuple(node.name for node in lab.nodes if node.name not in present),
     )
 
@@ -201,7 +204,7 @@ def _prerequisites(plan: LabUpPlan, ports: LabUpPorts) -> None:
         ports.note(f"missing: {need.program} ({need.purpose})")
     ports.note(f"installing: apt-get install {' '.join(packages)}")
     ports.host.install(packages)
-    still = _missing(ports, building=plan.builds_bundle)
+    still = _missing(ports, building=bool(plan.builds))
     if still:
         raise Refused(
             f"{still[0].program} is still missing after installing {', '.join(packages)}",
@@ -236,11 +239,11 @@ def _lab_site(request: LabUpRequest, lab: Lab) -> LabSite:
 
 
 def _bundles(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> None:
-    if request.builds_bundle:
-        with _timed(result, "bundle", ports):
+    if BUNDLE in request.builds:
+        with _timed(result, BUNDLE, ports):
             ports.build_bundle()
-    if request.extras.vendor_bundle and request.install:
-        with _timed(result, "vendor bundle", ports):
+    if VENDORS in request.builds:
+        with _timed(result, VENDORS, ports):
             ports.build_vendor_bundle(request.site_directory.resolve() / STATE / VENDOR_BUNDLE)
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import yaml
 
-from appliance.adapters.lab_vendor_bundle import build_vendor_bundle
 from appliance.adapters.site_files import load_site
 from appliance.adapters.vault import KEPT, AnsibleVault
 from appliance.cli.app import Application
 from appliance.cli.lab import GPUS_OF_RUNAI
 from appliance.model.gpu import operator_values
 from appliance.model.groups import GPU_WORKERS, SYSTEM_NODES
-from appliance.model.lab_site import ADMIN_PASSWORD, VENDOR_BUNDLE, VENDOR_VERSION
+from appliance.model.lab_site import ADMIN_PASSWORD, VENDOR_BUNDLE
 from tests.benchmarks.labs import Lab, Result, appliance, node_cpu, steps_of
 from tests.benchmarks.measured import MIB, basics, measure, median
 
@@ -34,10 +33,6 @@ exec /usr/bin/rsync "$@"
 def ready_cluster(lab: Lab) -> tuple[Path, list[str]]:
     """A lab of which the next steps are those of Run:ai; its site, and the command that goes on."""
     directory, _ = lab.up("--bare", "--with", "runai")
-    vendor = directory / ".appliance" / VENDOR_BUNDLE
-    vendor.parent.mkdir(parents=True, exist_ok=True)
-    release = load_site(directory).settings.appliance_release
-    build_vendor_bundle(VENDOR_VERSION, vendor.parent, release=release).replace(vendor)
     settings = directory / "group_vars/all/site.yml"
     found = yaml.safe_load(settings.read_text())
     found["runai"]["access"] = {"enabled": True}
@@ -45,7 +40,7 @@ def ready_cluster(lab: Lab) -> tuple[Path, list[str]]:
     words = ("--site", str(directory), "--bundle", str(lab.bundle), "--yes")
     measure(appliance("install", *words, "--until", "workers"))
     # It is read once, and remembered: by the floor's author, too.
-    measure(appliance("runai", "inspect", str(vendor)))
+    measure(appliance("runai", "inspect", str(directory / ".appliance" / VENDOR_BUNDLE)))
     return directory, appliance("install", *words)
 
 

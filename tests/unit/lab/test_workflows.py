@@ -11,7 +11,7 @@ import pytest
 from appliance.errors import LabError, Refused
 from appliance.model.lab import RunningNode, SysctlChange
 from appliance.model.lab_host import NEEDS
-from appliance.model.lab_site import LabSite
+from appliance.model.lab_site import VENDOR_BUNDLE, LabExtras, LabSite
 from appliance.workflows.lab_down import LabDownPorts, lab_down
 from appliance.workflows.lab_up import LabUpPorts, LabUpRequest, lab_up
 
@@ -146,6 +146,17 @@ def test_bare_nodes_need_neither_bundle_nor_install() -> None:
     assert machine.done == ["site", "key", "lab_up"]
 
 
+@pytest.mark.parametrize("install", [True, False])
+def test_the_vendors_bundle_belongs_to_the_site_bare_or_not(install: bool) -> None:
+    machine = FakeMachine()
+    machine.present -= {"go"}
+    extras = LabExtras(2, vendor_bundle=True)
+    lab_up(replace(REQUEST, install=install, bundle_is_there=True, extras=extras), ports(machine))
+    assert "golang-go" in machine.done[0]
+    assert f"vendor bundle {Path(VENDOR_BUNDLE).name}" in machine.done
+    assert ("install" in machine.done) is install
+
+
 def test_an_ordinary_user_is_refused_before_anything() -> None:
     machine = FakeMachine(root=False)
     with pytest.raises(Refused, match="needs root"):
@@ -183,7 +194,7 @@ def test_a_dry_run_plans_and_changes_nothing() -> None:
     machine.present -= {"mmdebstrap"}
     plan = lab_up(replace(REQUEST, dry_run=True), ports(machine, confirm=False)).plan
     assert [need.program for need in plan.missing] == ["mmdebstrap"]
-    assert plan.builds_bundle
+    assert plan.builds == ("bundle",)
     assert plan.new_nodes == ("lab-cp1", "lab-w1", "lab-w2")
     assert machine.done == []
 
