@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ApplianceError(Exception):
@@ -98,9 +98,17 @@ class LeaseLost(ApplianceError):
 
 
 class NodeUnreachable(ApplianceError):
-    """A node or BMC could not be reached before anything was changed."""
+    """A node or BMC could not be reached before anything was changed.
+
+    Attributes:
+        answers: something is alive at its address, although nothing can be done there.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, *, answers: bool = False, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.answers = answers
 
 
 class NotHealthy(ApplianceError):

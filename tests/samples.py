@@ -23,6 +23,7 @@ from appliance.model.inventory_roles import inventory_roles
 from appliance.model.node_roles import LABELS, RolesView
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions_runai import site_values
+from appliance.model.runai_origin import origins
 from appliance.model.shared_storage import export_of
 from appliance.model.site import Node, Site, SiteSettings
 from tests import samples_gpu
@@ -46,6 +47,7 @@ IMAGES = {
     )
 }
 CA = "ca" * 32
+BACKEND_CERTIFICATE = "be" * 32
 
 
 def settings(**changes: Any) -> SiteSettings:
@@ -259,6 +261,8 @@ def _vendor(wish: Desired) -> dict[str, Any]:
                 chart_sha256="c" * 64,
                 values_sha256="d" * 64,
                 site_values_sha256=values_digest(site_values(wish)[name]),
+                origin_sha256=_origin(wish, name),
+                certificate_sha256=BACKEND_CERTIFICATE,
             )
             for space, name in names.items()
         ),
@@ -268,6 +272,11 @@ def _vendor(wish: Desired) -> dict[str, Any]:
             SystemPod("runai", "migration-1", "w1", ready=False, phase="Succeeded"),
         ),
     }
+
+
+def _origin(wish: Desired, release: str) -> str | None:
+    found = wish.vendor_bundle
+    return values_digest(origins(wish, found)[release]) if found else None
 
 
 def roles(wish: Desired) -> RolesView:

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from appliance.model.cluster import (
+    CERTIFICATE_ANNOTATION,
     CHART_ANNOTATION,
+    ORIGIN_ANNOTATION,
     SITE_VALUES_ANNOTATION,
     VALUES_ANNOTATION,
     HelmRelease,
@@ -65,6 +67,8 @@ def newest(secrets: Iterable[Mapping[str, Any]]) -> tuple[HelmRelease, ...]:
             chart_sha256=notes.get(CHART_ANNOTATION),
             values_sha256=notes.get(VALUES_ANNOTATION),
             site_values_sha256=notes.get(SITE_VALUES_ANNOTATION),
+            origin_sha256=notes.get(ORIGIN_ANNOTATION),
+            certificate_sha256=notes.get(CERTIFICATE_ANNOTATION),
         )
         key = (release.namespace, release.name)
         if key not in found or found[key].revision < release.revision:

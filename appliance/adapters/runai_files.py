@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +44,25 @@ def backend_certificate(site: Site) -> str | None:
         return path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError):
         return None
+
+
+def cluster_values_sha256(site: Site) -> str | None:
+    """The digest of the cluster's values that the site names; None where it names none.
+
+    Raises:
+        ConfigError: the file is not readable.
+    """
+    named = site.settings.runai.cluster_values_file if site.settings.runai else None
+    if named is None:
+        return None
+    try:
+        return hashlib.sha256(Path(named).read_bytes()).hexdigest()
+    except OSError as error:
+        raise ConfigError(
+            f"the cluster's values {named} are not readable: {error}",
+            hint="put the file there that the backend's page gave, or correct "
+            "runai.cluster_values_file in site.yml",
+        ) from error
 
 
 def write_new(path: Path, text: str, *, mode: int = 0o600) -> None:

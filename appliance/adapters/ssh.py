@@ -13,12 +13,12 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from appliance.adapters.known_hosts import entry_name
 from appliance.adapters.probe_archive import probe_archive
@@ -134,6 +134,7 @@ class SshNodes:
             raise NodeUnreachable(
                 f"{node.name}: the SSH connection to {node.address.ip} broke off: {error}",
                 hint=f"look at the node's console, then: ssh {self._login(node)}",
+                answers=True,
             ) from error
         return Answer(
             code, output.decode(errors="replace"), b"".join(errors).decode(errors="replace")
@@ -196,7 +197,7 @@ class SshNodes:
                 node, f"sh -c {shlex.quote(script)}", stdin=probe_archive(), timeout=PROBE_SECONDS
             )
         except NodeUnreachable as error:
-            return Fault(node.name, error.message, error.hint or "")
+            return Fault(node.name, error.message, error.hint or "", error.answers)
         try:
             document = json.loads(answer.output)
         except ValueError:
@@ -206,6 +207,7 @@ class SshNodes:
                 f"{node.name}: the probe ended with code {answer.code} and said: "
                 f"{said[-1] if said else 'nothing'}",
                 f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
+                answers=True,
             )
         return Photograph(document, received_at=time.time())
 
@@ -221,7 +223,7 @@ class SshNodes:
         transport = client.get_transport()
         if transport is None or not transport.is_active():
             self._forget(node)
-            raise NodeUnreachable(f"{node.name}: the SSH connection is gone")
+            raise NodeUnreachable(f"{node.name}: the SSH connection is gone", answers=True)
         return transport
 
     def _forget(self, node: Node) -> None:
@@ -280,23 +282,28 @@ class SshNodes:
                 hint="is it the machine you mean? If it was reinstalled: "
                 f"ssh-keygen -R {self._host(address)} -f {known} "
                 "&& appliance install --accept-host-keys",
+                answers=True,
             )
         if isinstance(error, paramiko.AuthenticationException):
             return NodeUnreachable(
                 f"{where}: user {self._connection.user} is not let in with "
                 f"{self._connection.private_key or 'the keys of the SSH agent'}",
                 hint=f"put the public key there: ssh-copy-id {self._login(node)}",
+                answers=True,
             )
         if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in str(error):
             return NodeUnreachable(
                 f"{where}: its host key is not in {known}",
                 hint="see and confirm the keys: appliance install --accept-host-keys",
+                answers=True,
             )
         hint = f"is it powered on, cabled and on this network? ping {address}"
         if way := jump_command(self._site, f"{address}:{self._connection.port}"):
             hint = f"see what its way says by itself, and whether it is powered on: {way}"
         return NodeUnreachable(
-            f"{where}: no SSH on port {self._connection.port}: {_reason(error)}", hint=hint
+            f"{where}: no SSH on port {self._connection.port}: {_reason(error)}",
+            hint=hint,
+            answers=_is_alive(error, direct=not self._connection.jump_host),
         )
 
 
@@ -307,6 +314,20 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, TimeoutError):
         return f"no answer within {CONNECT_SECONDS} s"
     return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+
+
+def _is_alive(error: Exception, *, direct: bool) -> bool:
+    """Whether a machine said no: it refused the connection, or took it and said nothing.
+
+    Through a jump host nobody can tell that from a machine that is off.
+    """
+    import paramiko
+
+    if not direct:
+        return False
+    causes = (getattr(error, "errors", None) or {}).values()
+    refused = any(isinstance(cause, ConnectionError) for cause in (error, *causes))
+    return refused or isinstance(error, EOFError | paramiko.SSHException)
 
 
 def _fingerprint(key: paramiko.PKey) -> str:
@@ -348,47 +369,3 @@ def through_jump_host(site: Site, address: str) -> paramiko.ProxyCommand | None:
     import paramiko
 
     return paramiko.ProxyCommand(command)
-
-
-def jump_host_key(address: tuple[str, int]) -> paramiko.PKey | str:
-    """The own key of the jump host at (host, port), or a sentence that says why there is none."""
-    return _key_of(
-        f"{address[0]}:{address[1]}", lambda: socket.create_connection(address, CONNECT_SECONDS)
-    )
-
-
-def host_keys(site: Site, names: Collection[str]) -> dict[str, paramiko.PKey | str]:
-    """Ask nodes for their host keys without logging in to them, through the jump host if need be.
-
-    Returns:
-        Node name -> the key, or a sentence that says why there is none.
-    """
-    port, nodes = site.settings.ssh.port, [node for node in site.nodes if node.name in names]
-
-    def ask(node: Node) -> paramiko.PKey | str:
-        def opened() -> Any:
-            way = through_jump_host(site, node.ip)
-            return way or socket.create_connection((node.ip, port), timeout=CONNECT_SECONDS)
-
-        return _key_of(f"{node.ip}:{port}", opened)
-
-    with ThreadPoolExecutor(min(len(nodes), MANY) or 1) as pool:
-        return dict(zip((node.name for node in nodes), pool.map(ask, nodes), strict=True))
-
-
-def _key_of(where: str, opened: Callable[[], Any]) -> paramiko.PKey | str:
-    import paramiko
-
-    try:
-        connection = opened()
-        try:
-            transport = paramiko.Transport(connection)
-            try:
-                transport.start_client(timeout=CONNECT_SECONDS)
-                return transport.get_remote_server_key()
-            finally:
-                transport.close()
-        finally:
-            connection.close()
-    except (OSError, EOFError, paramiko.SSHException) as error:
-        return f"no SSH on {where}: {error}"

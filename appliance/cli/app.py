@@ -84,7 +84,11 @@ class Application:
         from appliance.adapters.bundle_directory import BundleDirectory
         from appliance.adapters.content import load_release
         from appliance.adapters.kubernetes import KubernetesApi, load_library
-        from appliance.adapters.runai_files import backend_certificate, issuer_ca
+        from appliance.adapters.runai_files import (
+            backend_certificate,
+            cluster_values_sha256,
+            issuer_ca,
+        )
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
         from appliance.adapters.vendor_bundle_file import vendor_bundle_path
@@ -104,6 +108,7 @@ class Application:
             vendor_bundle=_vendor_bundle(site),
             vendor_bundle_file=str(vendor_bundle_path(site) or ""),
             backend_certificate=backend_certificate(site),
+            cluster_values_sha256=cluster_values_sha256(site),
             issuer_ca=issuer_ca(site),
         )
         nodes = SshNodes(site, probe_arguments(desired), meanwhile=load_library)

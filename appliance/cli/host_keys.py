@@ -21,8 +21,8 @@ def accept(site: Site, *, assume_yes: bool) -> None:
         NodeUnreachable: a node does not answer.
         Refused: nobody confirmed.
     """
+    from appliance.adapters.host_keys import host_keys, jump_host_key
     from appliance.adapters.known_hosts import missing
-    from appliance.adapters.ssh import host_keys, jump_host_key
     from appliance.model.jump import jump_address
 
     jump = jump_address(site)

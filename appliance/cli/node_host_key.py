@@ -19,8 +19,8 @@ def renew_host_key(connected: Connected, name: str, *, yes: bool, sworn: bool) -
             confirmed the key.
         NodeUnreachable: the machine does not answer.
     """
+    from appliance.adapters.host_keys import host_keys
     from appliance.adapters.known_hosts import forget, holds
-    from appliance.adapters.ssh import host_keys
     from appliance.model.cluster import Cluster
 
     site = connected.site

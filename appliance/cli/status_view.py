@@ -114,10 +114,11 @@ def storage_sentence(site: Site, observed: Observed) -> str | None:
         if (proof := photo.at("storage.proof") or {}).get("server") == export.server
         and proof.get("path") == export.path
     ]
+    limit = export.settings.fsync_warning_ms
     return (
         f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (asked before "
         f"first use: {export.settings.minimum_free_gb}), "
-        + (f"fsync {max(took):.1f} ms at most" if took else "not proved yet")
+        + (f"slowest fsync {max(took):.1f} ms (limit {limit})" if took else "not proved yet")
     )
 
 

@@ -24,6 +24,8 @@ GPU_ANNOTATION = "appliance.dev/gpus-proven"
 CHART_ANNOTATION = "appliance.dev/chart-sha256"
 VALUES_ANNOTATION = "appliance.dev/values-sha256"
 SITE_VALUES_ANNOTATION = "appliance.dev/site-values-sha256"
+ORIGIN_ANNOTATION = "appliance.dev/origin-sha256"
+CERTIFICATE_ANNOTATION = "appliance.dev/certificate-sha256"
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class HelmRelease:
         values_sha256: of the values, likewise.
         site_values_sha256: of those among them that the site's files hold; None also where an
             earlier version made the release.
+        origin_sha256: of what else of the site it was made from, likewise.
+        certificate_sha256: fingerprint of the certificate that went into it, likewise.
     """
 
     namespace: str
@@ -123,6 +127,8 @@ class HelmRelease:
     chart_sha256: str | None = None
     values_sha256: str | None = None
     site_values_sha256: str | None = None
+    origin_sha256: str | None = None
+    certificate_sha256: str | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ class Witness:
         accepted_serial: of the machine the cluster accepted (Node, record or passport), or None.
         sworn: the operator says that it is dead.
         bmc: what the BMC at the inventory's address says; None when the inventory knows none.
+        alive: why there is no photograph although something answers at its address; empty where
+            nothing does.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Witness:
     accepted_serial: str | None = None
     sworn: bool = False
     bmc: BmcReport | None = None
+    alive: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,16 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             "one that is dead or empty",
             f"mend it: appliance install; or take it out: appliance node remove {name}",
         )
+    if photo is None:
+        return Refusal(
+            name,
+            "identity",
+            f"a Node that is NotReady, and {_life_sign(witness)}",
+            f"proof that the machine with serial {witness.accepted_serial or 'unknown'} is dead: "
+            "its containers may still run and write",
+            f"mend what keeps us out; or power it off and see that it is off, then the same "
+            f"command with {DEAD}{_unasked(witness)}",
+        )
     return Refusal(
         name,
         "identity",
@@ -81,6 +94,21 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
         f"power it off and see that it is off; then the same command with {DEAD}"
         f"{_unasked(witness)}",
     )
+
+
+def _life_sign(witness: Witness) -> str:
+    """What speaks against its death, in words."""
+    if witness.alive:
+        return f"something that answers at its address ({witness.alive})"
+    return "a BMC that says that this machine is not off"
+
+
+def _is_on(witness: Witness) -> bool:
+    """Whether the BMC of this very machine says that it runs."""
+    bmc = witness.bmc
+    if bmc is None or bmc.reason or bmc.powered_off:
+        return False
+    return bool(bmc.serial) and bmc.serial == witness.accepted_serial
 
 
 def _unasked(witness: Witness) -> str:
@@ -104,9 +132,11 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
         return f"the same machine (serial {photo.serial}) answers, and it is empty"
     if witness.bmc and witness.bmc.proves_off(witness.accepted_serial) and not same:
         return f"the BMC of its machine (serial {witness.bmc.serial}) says that it is powered off"
-    if photo is None and not member.ready:
+    silent = photo is None and not witness.alive and not _is_on(witness)
+    if silent and not member.ready:
         return "its Node is NotReady, and nothing answers by SSH at its address"
-    if photo and witness.sworn and not (member.ready or (is_member(photo) and same)):
+    alive_member = member.ready or (photo is not None and is_member(photo) and same)
+    if witness.sworn and not alive_member:
         return "NotReady, and the operator says that the old machine is dead"
     return None
 

@@ -36,6 +36,7 @@ class Desired:
         vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
         vendor_bundle_file: where the site says that it is, or an empty string.
         backend_certificate: PEM of the backend's certificate that the site brings, or None.
+        cluster_values_sha256: of the cluster's values that a person downloaded, or None.
         issuer_ca: PEM of the organisation's CA, which vouches for the backend; None: the site's.
         kept: node -> what its Node object had, and is to have again.
         returning: nodes whose machine is proved gone or empty: whatever the cluster still holds
@@ -50,6 +51,7 @@ class Desired:
     vendor_bundle: VendorBundle | None = None
     vendor_bundle_file: str = ""
     backend_certificate: str | None = None
+    cluster_values_sha256: str | None = None
     issuer_ca: str | None = None
     kept: Mapping[str, Belongings] = field(default_factory=dict)
     returning: frozenset[str] = frozenset()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.model import groups
 from appliance.model.cluster import Cluster
-from appliance.model.node_roles import GROUP_ROLES, Role, plan_inventory
+from appliance.model.node_roles import GROUP_ROLES, TO_MOVE, Role, plan_inventory
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -58,4 +59,7 @@ def forbids(desired: Desired, observed: Observed) -> Iterator[Refusal]:
     """Stateful services that the inventory's roles would move."""
     cluster = observed.cluster
     if isinstance(cluster, Cluster) and cluster.roles is not None:
-        yield from plan_inventory(cluster.roles, inventory_roles(desired.site)).refusals
+        for refusal in plan_inventory(cluster.roles, inventory_roles(desired.site)).refusals:
+            # An install has no word for "all the same"; the command for roles has.
+            role = f"appliance node role remove {refusal.node} --role system --allow-move"
+            yield replace(refusal, hint=f"{TO_MOVE}; to go on without: {role}, then this again")

@@ -16,6 +16,7 @@ from appliance.model.plan import Notice, Refusal
 
 Role = Literal["system", "gpu", "cpu"]
 Verb = Literal["set", "remove"]
+TO_MOVE = "make this node a system node as well, or move the service by hand first"
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 PREFIX: Final = "node-role.kubernetes.io/"
 LABELS: Final[Mapping[Role, str]] = {
@@ -347,6 +348,5 @@ def _would_move(moves: Sequence[Anchored], view: RolesView) -> Iterator[Refusal]
             f"{', '.join(here)} bound to this node, which "
             + ("would no longer be a system node" if loses else "is not to be a system node"),
             "its data to stay where they are",
-            "make this node a system node as well, or move the service by hand first; "
-            "--allow-move goes on without",
+            f"{TO_MOVE}; --allow-move goes on without",
         )

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a node could not be photographed: what was tried, what came back, what to do next."""
+    """Why a node could not be photographed: what was tried, what came back, what to do next.
+
+    Attributes:
+        answers: something is alive at its address; False where nothing answered at all.
+    """
 
     node: str
     reason: str
     hint: str
+    answers: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,10 @@ class Look:
 
     photographs: Mapping[str, Photograph]
     faults: tuple[Fault, ...] = field(default=())
+
+    def alive(self, node: str) -> str:
+        """Why a node that answers was not photographed; empty where nothing answers."""
+        return next((f.reason for f in self.faults if f.node == node and f.answers), "")
 
 
 @dataclass(frozen=True)

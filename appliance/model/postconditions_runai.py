@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from appliance.model.access import fingerprint
 from appliance.model.cluster import Cluster
 from appliance.model.gpu import values_digest
+from appliance.model.runai_origin import origins
 from appliance.model.site_certificate import days_left, ends_soon
 from appliance.model.site_runai import Runai
+from appliance.model.surroundings import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.vendor_bundle import VendorBundle
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
 
-RELEASES = (("runai-backend", "runai-backend"), ("runai", "runai-cluster"))
+RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
 
 
 def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
@@ -75,19 +77,31 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
         if release is None:
             yield f"{name} is not installed"
         else:
-            yield from _made_from(release, site_values(desired)[name])
+            yield from _made_from(release, desired, observed)
     for pod in cluster.vendor_pods:
         if not pod.ready and pod.phase != "Succeeded":
             yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
 
 
-def _made_from(release: HelmRelease, values: Mapping[str, Any]) -> Iterator[str]:
+def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:
+    found = vendor_bundle(desired, observed)
+    origin = origins(desired, found)[release.name] if found else None
     if release.status != "deployed":
         yield f"the release {release.name} is {release.status}, not deployed"
     elif release.chart_sha256 is None:
         yield f"the release {release.name} was not finished, or not made by this product"
-    elif release.site_values_sha256 != values_digest(values):
+    elif release.site_values_sha256 != values_digest(site_values(desired)[release.name]):
         yield f"the release {release.name} has other values than site.yml"
+    elif origin is not None and release.origin_sha256 != values_digest(origin):
+        yield f"the release {release.name} was made from another vendor bundle or site.yml"
+    elif release.name == BACKEND_RELEASE and _has_another_certificate(release, desired, observed):
+        yield f"the release {release.name} has another certificate than the one on the node"
+
+
+def _has_another_certificate(release: HelmRelease, desired: Desired, observed: Observed) -> bool:
+    photo = observed.photographs.get(desired.site.vendor_node.name)
+    there = photo.at("runai.certificate.sha256") if photo else None
+    return there is not None and release.certificate_sha256 != there
 
 
 def vendor_bundle(desired: Desired, observed: Observed) -> VendorBundle | None:

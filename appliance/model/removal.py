@@ -59,10 +59,12 @@ class Answers:
     Attributes:
         members: etcd's, each asked for its health; none for a worker.
         bmc: what its BMC says; None where it was not asked, or the inventory knows none.
+        alive: why it was not photographed although something answers there; else empty.
     """
 
     members: Sequence[EtcdMember] = ()
     bmc: BmcReport | None = None
+    alive: str = ""
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,8 @@ def plan_removal(
     ]
     proven: list[Notice] = []
     if member is not None and ours is None:
-        proof = prove_dead(
-            Witness(node.name, member, photo, member.serial, wish.sworn, answers.bmc)
-        )
+        bmc, alive = answers.bmc, answers.alive
+        proof = prove_dead(Witness(node.name, member, photo, member.serial, wish.sworn, bmc, alive))
         if isinstance(proof, Refusal):
             refusals.append(proof)
         else:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
 from appliance.model.postconditions_runai import vendor_bundle
-from appliance.model.runai_values import generate_values
-from appliance.model.vendor_bundle import Generation, VendorBundle
+from appliance.model.runai_origin import backend_arguments, origins
+from appliance.model.surroundings import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
     from appliance.model.desired import Desired
     from appliance.model.postconditions import Observed
+    from appliance.model.vendor_bundle import VendorBundle
 
 
-TLS = "/etc/appliance/runai/backend"
 CA_CERTIFICATE = "{{ vault_site_ca_certificate }}"
 UNPACKED = "/var/lib/appliance/runai"
 
@@ -33,7 +34,7 @@ def runai_vars(desired: Desired, observed: Observed) -> dict[str, Any]:
     ]
     return {
         **_backend(desired, found),
-        **_cluster(desired, found),
+        **_cluster(desired, observed, found),
         "runai_bundle_file": desired.vendor_bundle_file if desired.vendor_bundle else "",
         "runai_bundle_record": {**found.record(), "pushes": pushes},
         "runai_bundle_registry": desired.site.settings.registry,
@@ -57,36 +58,23 @@ def dns_vars(desired: Desired, manifest: BundleManifest) -> dict[str, Any]:
 def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
     site, manifest = desired.site, desired.manifest
     wanted = site.settings.runai
-    if (
-        wanted is None
-        or manifest is None
-        or found.backend is None
-        or found.version is None
-        or found.generation is Generation.CONTROL_PLANE
-    ):
+    arguments = backend_arguments(desired, found)
+    if wanted is None or manifest is None or found.backend is None or not arguments:
         return {}
-    nfs = site.settings.nfs
     key = "{{ vault_runai_tls_key }}" if wanted.certificate else ""
     chain = f"{{{{ lookup('ansible.builtin.file', '{wanted.certificate}') }}}}"
     return {
         "runai_backend_domain": site.runai_domain,
         "runai_backend_dns_server": site.services_node.ip if wanted.own_dns else "",
-        "runai_backend_addresses": [site.runai_address],
+        "runai_backend_addresses": list(site.runai_addresses),
         "runai_backend_registry": site.settings.registry,
         "runai_backend_artifacts_url": f"https://{site.settings.artifacts}",
         "runai_backend_helm_sha256": manifest.binary_sha256("helm"),
         "runai_backend_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_backend_chart": found.backend.path,
         "runai_backend_program": found.cli or "",
-        "runai_backend_arguments": generate_values(
-            found.version,
-            domain=site.runai_domain,
-            addresses=[site.runai_address],
-            certificate=f"{TLS}.crt",
-            key=f"{TLS}.key",
-            nfs=(nfs.server, nfs.path) if nfs else None,
-            registry=site.settings.registry,
-        ),
+        "runai_backend_arguments": arguments,
+        "runai_backend_origin": origins(desired, found)[BACKEND_RELEASE],
         "runai_backend_certificate": chain if wanted.certificate else "",
         "runai_backend_certificate_key": key,
         "runai_backend_system_nodes": [
@@ -97,20 +85,23 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
     }
 
 
-def _cluster(desired: Desired, found: VendorBundle) -> dict[str, Any]:
+def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[str, Any]:
     wanted = desired.site.settings.runai
     if wanted is None or found.cluster is None:
         return {}
-    # Nobody logs in where a person brings the values, so there may be no password.
-    otherwise = " | default('')" if wanted.cluster_values_file else ""
+    cluster = observed.cluster
+    release = cluster.release("runai", CLUSTER_RELEASE) if isinstance(cluster, Cluster) else None
     return {
+        "runai_cluster_is_new": release is None or release.status != "deployed",
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_domain": desired.site.runai_domain,
         "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_cluster_chart": found.cluster.path,
+        "runai_cluster_origin": origins(desired, found)[CLUSTER_RELEASE],
         "runai_cluster_username": wanted.admin_user,
-        "runai_cluster_password": f"{{{{ vault_runai_admin_password{otherwise} }}}}",
+        # It may be taken out of the vault once nobody logs in any more.
+        "runai_cluster_password": "{{ vault_runai_admin_password | default('', true) }}",
         "runai_cluster_values": dict(wanted.cluster_values),
         "runai_cluster_secret_values": "{{ vault_runai_cluster_values | default({}, true) }}",
         "runai_cluster_values_file": wanted.cluster_values_file or "",

@@ -263,12 +263,25 @@ class Site:
         return services if services.in_cluster else self.control_plane[0]
 
     @property
-    def runai_address(self) -> str:
-        """Where the backend answers: as the site says, else its first system node."""
+    def system_nodes(self) -> tuple[Node, ...]:
+        """The nodes for Run:ai's own software; the control plane only where the site allows it."""
+        named, runai = self.in_group(groups.SYSTEM_NODES), self.settings.runai
+        if named or not (runai and runai.system_on_control_plane):
+            return named
+        return self.control_plane
+
+    @property
+    def runai_addresses(self) -> tuple[str, ...]:
+        """Where the backend answers: as the site says, else on each of its system nodes."""
         given = self.settings.runai.address if self.settings.runai else None
         if given is not None:
-            return str(given)
-        return next(iter(self.in_group(groups.SYSTEM_NODES)), self.vendor_node).ip
+            return (str(given),)
+        return tuple(node.ip for node in self.system_nodes) or (self.vendor_node.ip,)
+
+    @property
+    def runai_address(self) -> str:
+        """The first of them."""
+        return self.runai_addresses[0]
 
     @property
     def lan_cidrs(self) -> tuple[IPv4Network, ...]:

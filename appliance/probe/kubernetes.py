@@ -42,13 +42,16 @@ def kubernetes(source: Source, kubelet_active: bool) -> Dict[str, Any]:
         lambda: _health(source),
     ]
     answers = source.together(calls)
+    if answers[3] is None or answers[4] is None:
+        # "None are there" would make a bare node of a member.
+        raise TimeoutError("no answer before the deadline")
     found: Dict[str, Any] = {key: answers[i] for i, (key, _) in enumerate(versions)}
     found.update(
         {
             "kubelet_active": kubelet_active,
             "manifests": _yaml_names(source, MANIFESTS),
-            "pki": answers[3] or [],
-            "kubeconfigs": answers[4] or [],
+            "pki": answers[3],
+            "kubeconfigs": answers[4],
             "etcd_data": _etcd_data(source),
             "kubelet_config": _kubelet_config(source),
             "bootstrap_kubeconfig": source.exists("/etc/kubernetes/bootstrap-kubelet.conf"),
@@ -85,7 +88,7 @@ def _pki(source: Source) -> List[Dict[str, Any]]:
     ]
     if source.exists(kubelet):
         calls.append(lambda: describe(source, kubelet, kubelet))
-    found = [entry for entry in source.together(calls) if entry is not None]
+    found = source.all_together(calls)
     alone = [
         "%s/%s" % (folder, name)
         for folder in (PKI, PKI + "/etcd")
@@ -104,7 +107,7 @@ def _kubeconfigs(source: Source) -> List[Dict[str, Any]]:
         for name in KUBECONFIGS
         if source.exists("/etc/kubernetes/%s.conf" % name)
     ]
-    return [entry for entry in source.together(calls) if entry is not None]
+    return source.all_together(calls)
 
 
 def _kubeconfig(source: Source, name: str) -> Dict[str, Any]:

@@ -262,6 +262,17 @@ class Source:
             thread.join(max(0.0, limit - time.monotonic()))
         return results
 
+    def all_together(self, calls: Sequence[Callable[[], T]]) -> List[T]:
+        """Run calls at the same time, of which each has an answer.
+
+        Raises:
+            TimeoutError: not every one was done in time, so nothing is known to be absent.
+        """
+        results = [item for item in self.together(calls) if item is not None]
+        if len(results) < len(calls):
+            raise TimeoutError("no answer before the deadline")
+        return results
+
 
 def _run(
     argv: Sequence[str], feed: Optional[str], seconds: float

@@ -24,6 +24,7 @@ from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
 from appliance.model.planner import Scope, choose, unmet
 from appliance.model.postconditions import custody
+from appliance.model.preflight.shared_storage import measured
 from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
@@ -318,6 +319,9 @@ class _Run:
         ports, desired = self._ports, self._desired
         if self._is_last_proof(planned.name):
             self._prove_by_pods(planned)
+        if planned.name == "storage":
+            for finding in measured(desired, self._observed):
+                ports.observer.note(f"warning: {finding.sentence()}  hint: {finding.hint}")
         if planned.name == "gpu":
             prove_gpus(planned, desired, self._observed, ports)
 

@@ -133,7 +133,7 @@ class _Removal:
 
     def plan(self) -> RemovalPlan:
         ports, name = self._ports, self._node.name
-        observed, _ = observe(self._request.site, ports.nodes, ports.cluster)
+        observed, look = observe(self._request.site, ports.nodes, ports.cluster)
         # A member that looks bare would be forgotten under its running pods.
         photographs = observed.photographs
         require_evidence({name: photographs[name]} if name in photographs else {})
@@ -150,7 +150,7 @@ class _Removal:
             self._request.site,
             observed,
             self._request.wish,
-            Answers(members, self._ask_bmc(observed, observed.cluster)),
+            Answers(members, self._ask_bmc(observed, observed.cluster), look.alive(name)),
             recorded=self._record.removed is not None,
         )
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import ssl
 import sys
 import tempfile
 from pathlib import Path
@@ -53,6 +54,13 @@ options:
     type: list
     elements: path
     default: []
+  origin:
+    description:
+      - What else of the site the release is made from, as one JSON text. It is only noted.
+    type: json
+  certificate:
+    description: A certificate (PEM file) that is among the values. Its fingerprint is only noted.
+    type: path
   create_namespace: {description: Make the namespace where it is absent, type: bool, default: true}
   wait: {description: Wait until what the chart starts is ready, type: bool, default: false}
   timeout_seconds: {description: How long helm may take, type: int, default: 600}
@@ -80,6 +88,7 @@ removed: {description: Revisions that a helm which died had left, type: list, re
 
 FOLDER = "/var/lib/appliance/helm"
 SHORTEST = 8
+VALUES = ("values", "secret_values", "origin")
 
 
 def file_sha256(path):
@@ -176,6 +185,26 @@ def texts_in(value):
     return {value} if isinstance(value, str) and len(value) >= SHORTEST else set()
 
 
+def fingerprint(path):
+    """Return the sha256 of the first certificate of a PEM file."""
+    found = re.search(
+        "-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", Path(path).read_text(), re.DOTALL
+    )
+    if found is None:
+        raise ValueError("%s holds no certificate" % path)
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found.group())).hexdigest()
+
+
+def notes_of(want, digests):
+    """Return what is noted on the revision: its own digests, and those that a plan compares."""
+    found = dict(digests, **{"site values": digest_of_values(want["values"])})
+    if want["origin"]:
+        found["origin"] = digest_of_values(want["origin"])
+    if want["certificate"]:
+        found["certificate"] = fingerprint(want["certificate"])
+    return found
+
+
 def all_values(want):
     """Return the values as helm gets them: the site's, and the vault's over them."""
     return merged(want["values"], want["secret_values"])
@@ -215,15 +244,15 @@ def upgrade(job, want, digests):
 def converge(want, job, releases, check_mode):
     """Return (reason, removed revisions); the reason is empty when nothing had to be done."""
     digests = {"chart": file_sha256(want["chart"]), "values": values_digest(want)}
-    notes = dict(digests, **{"site values": digest_of_values(want["values"])})
+    notes = notes_of(want, digests)
     removed = [] if check_mode else clear_of_the_dead(job, releases, want)
     reason = why(releases.latest(), releases, digests)
     if reason and not check_mode:
         if releases.latest() is not None:
             releases.bring_definitions(want["chart"])
         upgrade(job, want, digests)
-    elif not reason and releases.latest().digests != notes:
-        reason = "which of its values are the site's was not noted"
+    elif not reason and set(notes.items()) - set(releases.latest().digests.items()):
+        reason = "what of the site it was made from was not noted"
     if reason and not check_mode:
         releases.note(releases.latest(), notes)
     return reason, removed
@@ -240,6 +269,8 @@ def main():
             values={"type": "json", "no_log": True},
             secret_values={"type": "json", "no_log": True},
             values_files={"type": "list", "elements": "path", "default": []},
+            origin={"type": "json"},
+            certificate={"type": "path"},
             create_namespace={"type": "bool", "default": True},
             wait={"type": "bool", "default": False},
             timeout_seconds={"type": "int", "default": 600},
@@ -249,7 +280,7 @@ def main():
     )
     kubectl = Kubectl.of(module)
     try:
-        given = {key: read_values(module.params[key]) for key in ("values", "secret_values")}
+        given = {key: read_values(module.params[key]) for key in VALUES}
     except ValueError as error:
         module.fail_json(msg="release %s: %s" % (module.params["name"], error))
     want = dict(module.params, **given)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -22,7 +23,8 @@ description:
   - Proves that a person can log in to the realm C(runai), creates the cluster once, and writes its
     values to a file that only root can read.
   - Which cluster is ours is kept in the ConfigMap C(appliance-cluster) of the backend's namespace,
-    so that another run, and another control-plane node, ask for the same one again.
+    so that another run, and another control-plane node, ask for the same one again. That one is
+    about to be made is written there first, so that one whose answer was lost is known for ours.
 options:
   domain: {description: The backend's name, type: str, required: true}
   authority: {description: The CA (PEM file) that vouches for it, type: path, required: true}
@@ -106,7 +108,12 @@ class Backend:
         path = "/auth/realms/runai/protocol/openid-connect/token"
         status, body = self._ask(path, urllib.parse.urlencode(form).encode())
         if status in (400, 401, 403):
-            raise BackendError("%s refuses the login of %s" % (self._url, username), final=True)
+            raise BackendError(
+                "%s refuses the login of %s: its password is vault_runai_admin_password in "
+                "group_vars/all/vault.yml (ansible-vault edit), the user runai.admin_user in "
+                "site.yml" % (self._url, username),
+                final=True,
+            )
         self._require(status, path)
         document = _document(body)
         self._token = document.get("id_token") or document.get("access_token")
@@ -114,7 +121,7 @@ class Backend:
             raise BackendError("%s%s answers without a token" % (self._url, path))
 
     def create(self, name):
-        """Create a cluster and return its uuid.
+        """Create a cluster and return its uuid; None when there is one of that name already.
 
         Raises:
             BackendError: it cannot be created; ``final`` where the backend has no such call.
@@ -130,16 +137,30 @@ class Backend:
                 final=True,
             )
         if status == 409:
-            raise BackendError(
-                "%s has a cluster %s already, which this site did not make: choose another "
-                "runai.cluster_name, or remove that one" % (self._url, name),
-                final=True,
-            )
+            return None
         self._require(status, path)
         uuid = _document(answer).get("uuid")
         if not uuid:
             raise BackendError("%s%s answers without a uuid" % (self._url, path))
         return uuid
+
+    def uuid_of(self, name):
+        """Return the uuid of the cluster of that name, or None.
+
+        Raises:
+            BackendError: the backend does not list its clusters.
+        """
+        path = "/v1/k8s/clusters"
+        status, answer = self._ask(path)
+        self._require(status, path)
+        try:
+            listed = json.loads(answer)
+        except ValueError:
+            listed = None
+        if not isinstance(listed, list):
+            raise BackendError("%s%s answers without a list" % (self._url, path))
+        found = [one for one in listed if isinstance(one, dict) and one.get("name") == name]
+        return found[0].get("uuid") if found else None
 
     def values(self, uuid):
         """Return the values file of a cluster, as bytes; None when the backend does not know it."""
@@ -171,7 +192,7 @@ class Backend:
             return error.code, error.read()
         except urllib.error.URLError as error:
             raise BackendError("%s does not answer: %s" % (self._url, error.reason)) from error
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise BackendError("%s does not answer: %s" % (self._url, error)) from error
 
 
@@ -190,17 +211,24 @@ class Record:
         self._kubectl = kubectl
 
     def read(self):
-        """Return {cluster, uuid}, or an empty dictionary."""
+        """Return {cluster, uuid}, or an empty dictionary; the uuid is empty until it is told."""
         found = self._kubectl.get("configmap", CONFIG_MAP, "--namespace=" + NAMESPACE)
         return (found or {}).get("data") or {}
 
     def write(self, cluster, uuid):
-        """Keep the uuid of a cluster."""
+        """Keep the uuid of a cluster; one request, so that nothing is lost in between."""
+        where = ["configmap", CONFIG_MAP, "--namespace=" + NAMESPACE]
+        if self._kubectl.get(*where) is None:
+            literals = ["--from-literal=cluster=" + cluster, "--from-literal=uuid=" + uuid]
+            self._kubectl.call(["create", *where, *literals])
+        else:
+            patch = json.dumps({"data": {"cluster": cluster, "uuid": uuid}})
+            self._kubectl.call(["patch", *where, "--type=merge", "--patch=" + patch])
+
+    def forget(self):
+        """Keep nothing."""
         namespace = "--namespace=" + NAMESPACE
-        gone = ["delete", "configmap", CONFIG_MAP, namespace, "--ignore-not-found"]
-        self._kubectl.call(gone)
-        literals = ["--from-literal=cluster=" + cluster, "--from-literal=uuid=" + uuid]
-        self._kubectl.call(["create", "configmap", CONFIG_MAP, namespace, *literals])
+        self._kubectl.call(["delete", "configmap", CONFIG_MAP, namespace, "--ignore-not-found"])
 
 
 def fetch(backend, record, want):
@@ -211,11 +239,25 @@ def fetch(backend, record, want):
     """
     backend.log_in(want["username"], want["password"])
     known = record.read()
-    if known.get("cluster") == want["cluster"]:
+    ours = known.get("cluster") == want["cluster"]
+    if ours and known.get("uuid"):
         values = backend.values(known["uuid"])
         if values is not None:
             return known["uuid"], values, False
+    begun = ours and not known.get("uuid")
+    if not begun:
+        record.write(want["cluster"], "")
     uuid = backend.create(want["cluster"])
+    if uuid is None and begun:
+        # An attempt of ours was cut off before its answer came.
+        uuid = backend.uuid_of(want["cluster"])
+    if uuid is None:
+        record.forget()
+        raise BackendError(
+            "the backend has a cluster %s already, which this site did not make: choose another "
+            "runai.cluster_name, or remove that one in the backend's web page" % want["cluster"],
+            final=True,
+        )
     record.write(want["cluster"], uuid)
     values = backend.values(uuid)
     if values is None:

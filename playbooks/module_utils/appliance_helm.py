@@ -19,10 +19,15 @@ CHART_ANNOTATION = "appliance.dev/chart-sha256"
 VALUES_ANNOTATION = "appliance.dev/values-sha256"
 # Of the site's own values alone, so that a plan can compare them without any secret.
 SITE_VALUES_ANNOTATION = "appliance.dev/site-values-sha256"
+# Of what else the site says, and of the certificate that went into it: for the same plan.
+ORIGIN_ANNOTATION = "appliance.dev/origin-sha256"
+CERTIFICATE_ANNOTATION = "appliance.dev/certificate-sha256"
 ANNOTATIONS = {
     "chart": CHART_ANNOTATION,
     "values": VALUES_ANNOTATION,
     "site values": SITE_VALUES_ANNOTATION,
+    "origin": ORIGIN_ANNOTATION,
+    "certificate": CERTIFICATE_ANNOTATION,
 }
 
 

@@ -31,7 +31,7 @@ def test_free_space_the_threshold_and_the_slowest_fsync_are_shown() -> None:
     found = _sentence({"cp1": {"export": seen}, "w2": {"proof": proof}}, nfs=NFS)
     assert found == (
         "storage: 198.51.100.4:/srv/runai, 60 GB free (asked before first use: 50), "
-        "fsync 7.2 ms at most"
+        "slowest fsync 7.2 ms (limit 25)"
     )
 
 

@@ -20,7 +20,8 @@ import yaml
 from appliance.adapters.lab_vendor_bundle import Ingredients, write_vendor_bundle
 from appliance.adapters.vendor_bundle_file import load_vendor_bundle
 from appliance.model.postconditions import Observed
-from appliance.model.role_vars_runai import TLS, runai_vars
+from appliance.model.role_vars_runai import runai_vars
+from appliance.model.runai_origin import TLS
 from tests import samples
 from tests.commands import succeed
 from tests.unit.modules.loading import load

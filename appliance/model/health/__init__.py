@@ -31,6 +31,7 @@ CHECKS: tuple[Check, ...] = (
     Check("gpu_operator", "NVIDIA's operator is one that Run:ai takes", nodes.gpu_operator, True),
     Check("gpu_nodes", "GPUs can be asked for", nodes.gpu_nodes),
     Check("storage_class", "volumes have somewhere to be", cluster.storage_class),
+    Check("shared_storage", "the shared storage can be written", cluster.shared_storage),
     Check("ingress_class", "nobody else answers on 443", cluster.ingress_class, True),
     Check("prometheus", "metrics have one collector", cluster.prometheus, True),
     Check("registry", "images can be pulled everywhere", nodes.registry, bare=True),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from appliance.model.health.facts import Facts, Skipped
+from appliance.model.postconditions_storage import storage
 from appliance.model.preflight.finding import Finding, Severity
 from appliance.model.runai_versions import (
     KUBERNETES,
@@ -14,6 +15,7 @@ from appliance.model.runai_versions import (
     minor_of,
     supported_on,
 )
+from appliance.model.shared_storage import export_of
 
 CLUSTER = "cluster"
 NO_CLUSTER = Skipped("no cluster answers")
@@ -132,6 +134,28 @@ def storage_class(facts: Facts) -> Iterator[Finding | Skipped | str]:
             "somewhere for 110 GB of volumes: nfs: in site.yml, or a default StorageClass",
             "add nfs: {server: ..., path: ...} to site.yml; then: appliance install",
         )
+
+
+def shared_storage(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """The export answers everywhere, user 1001 has written to it, and the volumes stand."""
+    export = export_of(facts.site)
+    if export is None:
+        yield Skipped("site.yml names no nfs:")
+        return
+    for node in facts.site.nodes:
+        if node.name not in facts.observed.photographs:
+            continue
+        if node.in_cluster or node == export.node:
+            for text in storage(node, facts.desired, facts.observed):
+                yield Finding(
+                    node.name,
+                    "shared_storage",
+                    "error",
+                    text,
+                    f"{export.source} to be had from every member, as step storage leaves it",
+                    "appliance install --only storage",
+                )
+    yield export.source
 
 
 def ingress_class(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal
 
-from appliance.model import groups
 from appliance.model.cluster import Cluster
 from appliance.model.postconditions_runai import vendor_bundle
 from appliance.model.preflight.finding import Finding
@@ -100,17 +99,13 @@ class Facts:
     @property
     def backend_addresses(self) -> tuple[str, ...]:
         """Where the backend answers: as the site says, else on its system nodes."""
-        if self.runai.address is not None:
-            return (str(self.runai.address),)
-        return tuple(node.ip for node in self.system_nodes)
+        known = self.runai.address is not None or self.system_nodes
+        return self.site.runai_addresses if known else ()
 
     @property
     def system_nodes(self) -> tuple[Node, ...]:
         """The nodes for Run:ai's own software, by the inventory."""
-        named = self.site.in_group(groups.SYSTEM_NODES)
-        if named or not self.runai.system_on_control_plane:
-            return named
-        return self.site.control_plane
+        return self.site.system_nodes
 
     def members(self) -> Iterator[tuple[Node, Photograph]]:
         """The nodes of the cluster that could be photographed."""

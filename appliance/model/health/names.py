@@ -112,6 +112,8 @@ def _judge(
         unanswered,
         f"no answer for {domain}{where}",
         right,
-        f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
+        "the services host answers for it: appliance install --only runai --again"
+        if facts.runai.own_dns
+        else f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
         "without DNS",
     )

@@ -108,6 +108,7 @@ CHECKS: tuple[Check, ...] = (
     gpu.gpu_fabric_manager,
     gpu.gpu_kernel_packages,
     vendor.vendor_bundle,
+    vendor.vendor_bundle_version,
     vendor.vendor_bundle_space,
     vendor.registry_login,
 )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from appliance.model.cluster import Cluster
 from appliance.model.preflight.finding import Finding, Subject
 from appliance.model.shared_storage import GB, WRITER, Export, export_of
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.postconditions import Observed
 
 NEARLY_FULL_PERCENT = 10
 
@@ -131,6 +135,16 @@ def nfs_root_squash(subject: Subject) -> Iterator[Finding]:
             "no_root_squash, for pods that change the owner of their folder as root",
             f"folders must be given to user {WRITER} by hand, as those of the appliance are",
         )
+
+
+def measured(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    """What only writing shows, and so nobody knows before step ``storage`` has run."""
+    for node in desired.site.cluster_members:
+        photo = observed.photographs.get(node.name)
+        if photo is not None:
+            subject = Subject(node, photo, desired, observed)
+            yield from nfs_fsync(subject)
+            yield from nfs_root_squash(subject)
 
 
 def _proved(subject: Subject) -> tuple[Export | None, dict[str, Any]]:

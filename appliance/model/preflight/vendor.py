@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from appliance.model.cluster import Cluster
 from appliance.model.postconditions_runai import vendor_bundle as bundle_of
 from appliance.model.preflight.finding import Finding, Subject
+from appliance.model.surroundings import BACKEND_RELEASE
 from appliance.model.vendor_bundle import GIGABYTE, Needs, short_of_space, supported_range
 
 _PURPOSES = {"unpack": "to unpack it", "docker": "for Docker", "registry": "for the registry"}
@@ -44,6 +46,25 @@ def vendor_bundle(subject: Subject) -> Iterator[Finding]:
             "docker-archives of the images, as in the bundles of Run:ai's air-gapped installs",
             f"after the install compare with the vendor's list: curl https://{registry}/v2/_catalog",
         )
+
+
+def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
+    """The backend that runs is of the same version: nothing here upgrades a Run:ai."""
+    found, cluster = subject.desired.vendor_bundle, subject.observed.cluster
+    if found is None or not _is_here(subject) or not isinstance(cluster, Cluster):
+        return
+    release = cluster.release(BACKEND_RELEASE, BACKEND_RELEASE)
+    running = (subject.photo.at("runai.bundle") or {}).get("version")
+    if release is None or release.status != "deployed" or running in (None, found.version):
+        return
+    yield subject.error(
+        "vendor_bundle_version",
+        f"{found.contents.file_name}, which is Run:ai {found.version}, "
+        f"where {running} is installed",
+        f"the bundle of Run:ai {running}: an upgrade of Run:ai has steps of its own between two "
+        "versions, and this release of the appliance has none of them",
+        f"name the bundle of {running} again as runai.vendor_bundle in site.yml",
+    )
 
 
 def vendor_bundle_space(subject: Subject) -> Iterator[Finding]:

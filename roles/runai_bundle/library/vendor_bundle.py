@@ -181,7 +181,8 @@ class Bundle:
             kept = json.loads(self._kept.read_text())
         except (OSError, ValueError):
             return False
-        return kept == self.document() and self.deploy.is_dir()
+        same = (kept.get("sha256"), kept.get("path")) == (self.sha256, str(self.path))
+        return same and self.deploy.is_dir()
 
     def document(self):
         """What the probe, and the next laptop, find here."""
@@ -198,9 +199,13 @@ class Bundle:
                 )
             script = ["/bin/sh", "-c", UNPACK, "unpack", self.sha256, str(self.tar), str(self.path)]
             self._job("runai-unpack", script, {}, "/")
-        write(self._kept, json.dumps(self.document(), sort_keys=True))
+        self.keep()
         if self.tar.exists():
             self.tar.unlink()
+
+    def keep(self):
+        """Write down what is here; a renamed file or a later version tells it otherwise."""
+        write(self._kept, json.dumps(self.document(), sort_keys=True))
 
     def is_prepared(self):
         """Return whether the script ran to its end for this registry."""
@@ -219,6 +224,7 @@ class Bundle:
 
     def prepare(self):
         """Carry out the vendor's script, then look for what it was to push."""
+        self.keep()
         kubectl = Kubectl.of(self._module)
         namespace = self._want["namespace"]
         if not kubectl.names("namespace", namespace):

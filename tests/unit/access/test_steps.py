@@ -105,8 +105,11 @@ def test_the_inventory_does_not_move_a_stateful_service() -> None:
     )
     rack.wish = replace(rack.wish, site=replace(rack.wish.site, nodes=nodes))
     bench = Bench(rack)
-    with pytest.raises(PreflightFailed, match="w2: stateful service: found StatefulSet runai/db"):
+    told = "w2: stateful service: found StatefulSet runai/db"
+    with pytest.raises(PreflightFailed, match=told) as caught:
         bench.run(only="node_roles")
+    # An install has no --allow-move; the command for roles has.
+    assert "role remove w2 --role system --allow-move, then this again" in str(caught.value.hint)
     assert rack.role_plans == []
     assert bench.journal.records == []
 

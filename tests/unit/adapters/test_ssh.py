@@ -11,7 +11,7 @@ from typing import cast
 import paramiko
 import pytest
 
-from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh import Answer, SshNodes
 from appliance.errors import NodeUnreachable
 from appliance.model.observation import Fault
 from appliance.model.photograph import Photograph
@@ -70,3 +70,53 @@ def test_a_connection_that_fails_lets_the_next_one_try() -> None:
         nodes._transport(node)
     nodes._connect = connect  # type: ignore[method-assign]
     assert nodes._transport(node)
+
+
+def no_connections(error: OSError) -> Exception:
+    return paramiko.ssh_exception.NoValidConnectionsError({("198.18.0.9", 22): error})
+
+
+KEY = paramiko.ECDSAKey.generate()
+
+
+@pytest.mark.parametrize(
+    ("error", "alive"),
+    [
+        (TimeoutError("timed out"), False),
+        (OSError(113, "No route to host"), False),
+        (no_connections(OSError(113, "No route to host")), False),
+        (no_connections(TimeoutError("timed out")), False),
+        (no_connections(ConnectionRefusedError(111, "Connection refused")), True),
+        (ConnectionResetError(104, "Connection reset by peer"), True),
+        (paramiko.SSHException("Error reading SSH protocol banner"), True),
+        (EOFError(), True),
+        (paramiko.AuthenticationException("no"), True),
+        (paramiko.BadHostKeyException("w1", KEY, KEY), True),
+        (paramiko.SSHException("Server 'w1' not found in known_hosts"), True),
+    ],
+    ids=repr,
+)
+def test_a_machine_that_says_no_is_alive(error: Exception, alive: bool) -> None:
+    class Fails(SshNodes):
+        def _connect(self, node: Node) -> paramiko.SSHClient:
+            raise self._translate(node, error)
+
+    node = SITE.nodes[0]
+    (fault,) = Fails(SITE).look([node]).faults
+    assert fault.answers is alive
+    assert bool(Fails(SITE).look([node]).alive(node.name)) is alive
+
+
+def test_behind_a_jump_host_only_an_answer_is_a_life_sign() -> None:
+    site = samples.site(ssh={"user": "appliance", "jump_host": "gate.rack.test"})
+    translated = SshNodes(site)._translate(site.nodes[0], EOFError())
+    assert not translated.answers
+    assert SshNodes(site)._translate(site.nodes[0], paramiko.AuthenticationException()).answers
+
+
+def test_a_node_whose_probe_fails_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Answer(1, "", "mktemp: failed to create file: No space left on device")
+    monkeypatch.setattr(SshNodes, "run", lambda *_words, **_more: answer)
+    (fault,) = SshNodes(SITE).look(SITE.nodes[:1]).faults
+    assert fault.answers
+    assert "No space left" in fault.reason

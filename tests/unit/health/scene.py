@@ -82,6 +82,7 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         found.pods,
         case.get("version", found.version),
         found.pod_network,
+        storage=found.storage,
         surroundings=_surroundings(case.get("surroundings", {})),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
     )

@@ -44,6 +44,23 @@ def test_the_step_comes_last_and_is_proved() -> None:
     assert bench.install().steps == ()
 
 
+def test_what_only_writing_shows_is_told_by_the_run_that_wrote() -> None:
+    slow = Bench(rack=FakeRack(wish({**THEIRS, "fsync_warning_ms": 1})))
+    slow.install()
+    told = fsync_warnings(slow)
+    assert [text.split(": ")[1] for text in told] == ["cp1", "w1", "w2"]
+    assert "2 ms for an fsync" in told[0]
+    assert "hint: look at the disks of nfs.rack.test" in told[0]
+    quick = Bench(rack=FakeRack(wish(THEIRS)))
+    quick.install()
+    assert fsync_warnings(quick) == []
+
+
+def fsync_warnings(bench: Bench) -> list[str]:
+    notes = [str(item[1]) for item in bench.observer.said if item[0] == "note"]
+    return [text for text in notes if "nfs_fsync" in text]
+
+
 def test_a_worker_alone_brings_the_leader_and_the_server_stays_out() -> None:
     bench = Bench(rack=FakeRack(wish(THEIRS)))
     bench.install()

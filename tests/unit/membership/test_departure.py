@@ -29,6 +29,7 @@ class Case:
     refusal: str = ""
     bmc: BmcReport | None = None
     hint: str = ""
+    alive: str = ""
 
     def witness(self) -> Witness:
         """As the workflow gathers it."""
@@ -46,6 +47,7 @@ class Case:
             "SN-w2",
             self.sworn,
             self.bmc,
+            self.alive,
         )
 
 
@@ -87,6 +89,13 @@ CASES = [
     Case("away", "blank", "other", bmc=NAMELESS, refusal="another machine", hint="serial unknown"),
     Case("away", "blank", "other", bmc=SILENT, refusal="another machine", hint="no route to host"),
     Case("away", "none", bmc=SILENT, proof="NotReady, and nothing answers by SSH"),
+    Case("away", "none", bmc=NAMELESS, proof="NotReady, and nothing answers by SSH"),
+    Case("away", "none", bmc=ON, refusal="a BMC that says that this machine is not off"),
+    Case("away", "none", bmc=ON, sworn=True, proof="the operator says"),
+    Case("away", "none", bmc=OFF, alive="wrong host key", proof="that it is powered off"),
+    Case("away", "none", alive="No space left", refusal="answers at its address (No space left)"),
+    Case("away", "none", alive="No space left", sworn=True, proof="the operator says"),
+    Case("ready", "none", alive="No space left", sworn=True, refusal="its Node is Ready"),
 ]
 
 

@@ -183,6 +183,17 @@ def test_the_bmc_of_a_machine_that_answers_is_not_asked() -> None:
     assert bench.bmcs.asked == []
 
 
+def test_a_machine_that_only_cannot_be_looked_at_is_not_dead() -> None:
+    bench = Bench()
+    full = "w2: the probe ended with code 1 and said: No space left on device"
+    bench.rack.faults["w2"] = Fault("w2", full, "", answers=True)
+    bench.member("w2", ready=False)
+    with pytest.raises(PreflightFailed, match="No space left") as caught:
+        bench.remove("w2")
+    assert "--i-know-it-is-dead" in str(caught.value.hint)
+    assert bench.steps == []
+
+
 def test_a_node_that_is_ready_and_does_not_answer_is_not_dead() -> None:
     bench = Bench()
     bench.rack.faults["w2"] = Fault("w2", "w2: no SSH", "ping")

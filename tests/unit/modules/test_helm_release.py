@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import io
 import json
 import tarfile
@@ -13,7 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.cluster import SITE_VALUES_ANNOTATION
+from appliance.model.cluster import (
+    CERTIFICATE_ANNOTATION,
+    ORIGIN_ANNOTATION,
+    SITE_VALUES_ANNOTATION,
+)
 from appliance.model.gpu import values_digest
 from tests.unit.modules.loading import load
 
@@ -132,7 +137,7 @@ class Bench:
         self.want: dict[str, Any] = {
             "name": "web", "namespace": "there", "chart": str(folder / "web.tgz"),
             "values": {"b": 1, "a": {"password": "s3cret"}}, "values_files": [],
-            "secret_values": {},
+            "secret_values": {}, "origin": {}, "certificate": None,
             "create_namespace": True, "wait": False, "timeout_seconds": 60,
             "helm": "/usr/local/bin/helm",
             "kubeconfig": "/etc/kubernetes/admin.conf",
@@ -247,7 +252,7 @@ def test_a_release_of_an_earlier_version_gets_its_note_without_helm(bench: Bench
     del notes(bench)[SITE_VALUES_ANNOTATION]
     assert bench.go(check_mode=True)[0]
     assert SITE_VALUES_ANNOTATION not in notes(bench)
-    assert bench.go()[0] == "which of its values are the site's was not noted"
+    assert bench.go()[0] == "what of the site it was made from was not noted"
     assert notes(bench)[SITE_VALUES_ANNOTATION] == values_digest(bench.want["values"])
     assert len(bench.job.commands) == 1
     assert bench.go() == ("", [])
@@ -269,7 +274,7 @@ def test_a_value_that_moves_to_the_vault_needs_no_helm(bench: Bench) -> None:
     bench.go()
     bench.want["values"] = {"b": 1}
     bench.want["secret_values"] = {"a": {"password": "s3cret"}}
-    assert bench.go()[0] == "which of its values are the site's was not noted"
+    assert bench.go()[0] == "what of the site it was made from was not noted"
     assert len(bench.job.commands) == 1
 
 
@@ -337,3 +342,22 @@ def test_another_chart_of_the_same_name_is_another_command(bench: Bench) -> None
     assert one != two
     assert "--create-namespace" in one
     assert "--wait" in helm_release.arguments({**bench.want, "wait": True}, "/v", "a" * 64)
+
+
+def test_what_a_plan_compares_is_noted_and_makes_no_other_release(
+    bench: Bench, tmp_path: Path
+) -> None:
+    body = base64.b64encode(b"a certificate").decode()
+    pem = tmp_path / "backend.crt"
+    frame = "-----{} CERTIFICATE-----\n"
+    pem.write_text(frame.format("BEGIN") + body + "\n" + frame.format("END"))
+    bench.go()
+    bench.want |= {"origin": {"bundle": "ab"}, "certificate": str(pem)}
+    assert bench.go()[0] == "what of the site it was made from was not noted"
+    assert notes(bench)[ORIGIN_ANNOTATION] == values_digest({"bundle": "ab"})
+    assert notes(bench)[CERTIFICATE_ANNOTATION] == hashlib.sha256(b"a certificate").hexdigest()
+    assert bench.go() == ("", [])
+    assert len(bench.job.commands) == 1
+    pem.write_text("nothing")
+    with pytest.raises(ValueError, match="holds no certificate"):
+        bench.go()

@@ -29,7 +29,8 @@ class Rack(http.server.BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length).decode()
         self.asked.append(f"{self.command} {self.path}")
-        code, document = self.answers[self.path.partition("?")[0]]
+        path = self.path.partition("?")[0]
+        code, document = self.answers.get(f"{self.command} {path}") or self.answers[path]
         if self.path == TOKEN and "password=right" not in body:
             code, document = 401, {}
         elif self.path != TOKEN and self.headers["Authorization"] != "Bearer t0":
@@ -58,6 +59,9 @@ class FakeRecord:
     def write(self, cluster: str, uuid: str) -> None:
         self.data = {"cluster": cluster, "uuid": uuid}
 
+    def forget(self) -> None:
+        self.data = {}
+
 
 Make = Callable[..., tuple[Any, list[str]]]
 
@@ -69,7 +73,8 @@ def make() -> Iterator[Make]:
     def start(**changed: tuple[int, Any]) -> tuple[Any, list[str]]:
         answers = {
             TOKEN: changed.get("token", (200, {"id_token": "t0"})),
-            "/v1/k8s/clusters": changed.get("create", (201, {"uuid": "u1"})),
+            "POST /v1/k8s/clusters": changed.get("create", (201, {"uuid": "u1"})),
+            "GET /v1/k8s/clusters": changed.get("list", (200, [{"name": "rack", "uuid": "u1"}])),
             "/v1/k8s/clusters/u1/installfile": changed.get("values", (200, "a: 1\n")),
         }
         asked: list[str] = []
@@ -104,6 +109,29 @@ def test_the_one_that_was_made_is_asked_for_again(make: Make) -> None:
     record = FakeRecord({"cluster": "rack", "uuid": "u1"})
     assert module.fetch(backend, record, WANT) == ("u1", b"a: 1\n", False)
     assert "POST /v1/k8s/clusters" not in asked
+
+
+def test_one_whose_answer_was_lost_is_known_for_ours(make: Make) -> None:
+    record = FakeRecord()
+    lost, _ = make(create=(504, {}))
+    with pytest.raises(module.BackendError, match="answers 504") as caught:
+        module.fetch(lost, record, WANT)
+    assert not caught.value.final
+    assert record.data == {"cluster": "rack", "uuid": ""}
+    there, asked = make(create=(409, {}))
+    assert module.fetch(there, record, WANT) == ("u1", b"a: 1\n", True)
+    assert record.data == {"cluster": "rack", "uuid": "u1"}
+    assert "GET /v1/k8s/clusters" in asked
+
+
+def test_one_that_somebody_else_made_is_never_taken_for_ours(make: Make) -> None:
+    record = FakeRecord()
+    for _ in range(2):
+        backend, asked = make(create=(409, {}))
+        with pytest.raises(module.BackendError, match="did not make"):
+            module.fetch(backend, record, WANT)
+        assert record.data == {}
+        assert "GET /v1/k8s/clusters" not in asked
 
 
 def test_another_name_is_another_cluster(make: Make) -> None:

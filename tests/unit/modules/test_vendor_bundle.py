@@ -146,6 +146,21 @@ def test_what_was_received_is_proven_unpacked_and_gone(
     assert ran == ["runai-unpack"]
 
 
+def test_the_same_bundle_under_another_name_is_unpacked_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack_at_once(monkeypatch)
+    module = Module(tmp_path)
+    bundle = vendor_bundle.Bundle(module)
+    bundle.deploy.mkdir(parents=True)
+    bundle.keep()
+    module.params["record"] |= {"file_name": "download.tar", "new": True}
+    renamed = vendor_bundle.Bundle(module)
+    assert renamed.is_unpacked()
+    module.params["record"]["sha256"] = "0" * 64
+    assert not vendor_bundle.Bundle(module).is_unpacked()
+
+
 def test_a_part_of_the_tar_says_how_much_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from appliance.probe import collect as collecting
+from appliance.probe import kubernetes
 from appliance.probe.collect import collect
 from appliance.probe.source import Machine, Request, Source
 from tests.unit.probe import recorded
@@ -99,3 +100,25 @@ def test_commands_that_hang_fail_or_are_absent_are_listed() -> None:
 def test_the_document_is_json(tmp_path: Path) -> None:
     document = collect(_source(tmp_path))
     assert json.loads(json.dumps(document)) == document
+
+
+@pytest.mark.parametrize("part", ["_pki", "_kubeconfigs"])
+def test_what_makes_a_member_is_told_as_a_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fails(_: Source) -> Any:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(kubernetes, part, fails)
+    document = collect(_source(tmp_path))
+    assert document["kubernetes"] is None
+    reasons = [entry["reason"] for entry in document["unreadable"]]
+    assert any(reason.endswith("no answer before the deadline") for reason in reasons)
+
+
+def test_one_certificate_that_is_late_is_not_absent(tmp_path: Path) -> None:
+    source = _source(tmp_path)
+    assert source.all_together([lambda: 1, lambda: 2]) == [1, 2]
+    source.machine.deadline = time.monotonic() + 0.1
+    with pytest.raises(TimeoutError, match="before the deadline"):
+        source.all_together([lambda: 1, lambda: time.sleep(1)])

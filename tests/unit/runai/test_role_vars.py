@@ -6,6 +6,7 @@ import dataclasses
 import json
 from typing import Any
 
+import pytest
 import yaml
 
 from appliance.adapters.content import find_content_root
@@ -42,7 +43,8 @@ def test_the_backend_is_told_where_everything_is() -> None:
 
 def test_secrets_are_references_to_the_vault() -> None:
     found = told("2.7.1", certificate="/etc/backend.crt")
-    assert found["runai_cluster_password"] == "{{ vault_runai_admin_password }}"  # noqa: S105 - a reference
+    reference = "{{ vault_runai_admin_password | default('', true) }}"
+    assert found["runai_cluster_password"] == reference
     assert found["runai_backend_certificate_key"] == "{{ vault_runai_tls_key }}"
     assert "/etc/backend.crt" in found["runai_backend_certificate"]
     assert "PRIVATE KEY" not in json.dumps(found)
@@ -55,9 +57,29 @@ def test_values_of_the_vault_are_references_too() -> None:
     assert part == "{{ vault_runai_cluster_values | default({}, true) }}"
 
 
-def test_a_password_may_be_absent_only_where_nobody_logs_in() -> None:
-    found = told("2.7.1", cluster_values_file="/media/runai.yaml")["runai_cluster_password"]
-    assert found == "{{ vault_runai_admin_password | default('') }}"
+@pytest.mark.parametrize(
+    ("status", "asks"),
+    [("deployed", False), ("failed", True), ("pending-install", True), (None, True)],
+)
+def test_the_backend_is_asked_again_until_the_release_is_deployed(
+    status: str | None, asks: bool
+) -> None:
+    wish = wished("2.7.1")
+    seen = samples.cluster(wish)
+    releases = tuple(
+        dataclasses.replace(release, status=status or "")
+        for release in seen.releases
+        if status or release.name != "runai-cluster"
+    )
+    told = runai_vars(wish, Observed({}, dataclasses.replace(seen, releases=releases)))
+    assert told["runai_cluster_is_new"] is asks
+
+
+def test_only_a_login_asks_for_the_password() -> None:
+    tasks = yaml.safe_load((CONTENT / "roles/runai_cluster/tasks/ask.yml").read_text())
+    refusal = tasks[0]["ansible.builtin.assert"]
+    assert refusal["that"] == "runai_cluster_password | length > 0"
+    assert "vault_runai_admin_password" in refusal["fail_msg"]
 
 
 def test_without_a_certificate_the_sites_authority_signs_one() -> None:
@@ -83,7 +105,11 @@ def test_the_login_believes_that_same_authority() -> None:
         for file in task.get("text_files", {}).get("files", ())
         if file["content"] == "{{ runai_cluster_ca_certificate }}"
     )
-    asked = yaml.safe_load((role / "tasks/ask.yml").read_text())[0]["block"]
+    (asked,) = (
+        task["block"]
+        for task in yaml.safe_load((role / "tasks/ask.yml").read_text())
+        if "block" in task
+    )
     login = next(task["runai_cluster_values"] for task in asked if "runai_cluster_values" in task)
     assert login["authority"] == entry["path"] == "{{ __runai_cluster_authority }}"
     assert names["__runai_cluster_authority"] == "/etc/appliance/runai/backend-ca.crt"

@@ -1,13 +1,16 @@
 """What a loaded site answers, and what the check leaves alone."""
 
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from appliance.adapters.site_files import check_site, load_site
 from appliance.errors import ConfigError
 from appliance.model.groups import GROUPS, OVERLAPS
+from tests import samples
 from tests.site_cases import EXAMPLE, KNOWN, copy_of_good
 
 
@@ -30,6 +33,29 @@ def test_the_example_is_the_guides_two_server_appliance() -> None:
     assert (site.runai_domain, site.runai_address) == ("runai.appliance.example", "198.51.100.21")
     with pytest.raises(KeyError):
         site.node("gpu9")
+
+
+@pytest.mark.parametrize(
+    ("runai", "system", "expected"),
+    [
+        ({"address": "198.18.7.99"}, ["w1", "w2"], ("198.18.7.99",)),
+        ({}, ["w1", "w2"], ("198.18.7.21", "198.18.7.22")),
+        ({}, [], ("198.18.7.11",)),
+        ({"system_on_control_plane": True}, [], ("198.18.7.11",)),
+        ({"system_on_control_plane": True}, ["w2"], ("198.18.7.22",)),
+    ],
+)
+def test_the_backend_answers_on_each_system_node(
+    runai: dict[str, Any], system: list[str], expected: tuple[str, ...]
+) -> None:
+    whole = samples.site(1, 2, runai=runai)
+    nodes = tuple(
+        replace(node, groups=node.groups | ({"system_nodes"} if node.name in system else set()))
+        for node in whole.nodes
+    )
+    site = replace(whole, nodes=nodes)
+    assert site.runai_addresses == expected
+    assert site.runai_address == expected[0]
 
 
 def test_a_directory_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
