@@ -25,6 +25,9 @@ description:
   - Which cluster is ours is kept in the ConfigMap C(appliance-cluster) of the backend's namespace,
     so that another run, and another control-plane node, ask for the same one again. That one is
     about to be made is written there first, so that one whose answer was lost is known for ours.
+  - With C(state=connected) it only asks what the backend says of that cluster, until it no longer
+    says that the cluster is away. A backend that tells no state, or one in words of its own, is
+    believed.
 options:
   domain: {description: The backend's name, type: str, required: true}
   authority: {description: The CA (PEM file) that vouches for it, type: path, required: true}
@@ -32,6 +35,11 @@ options:
   password_path: {description: A file that holds the password alone, type: path, required: true}
   cluster: {description: What the backend calls the cluster, type: str, required: true}
   path: {description: Where the values are written, type: path, required: true}
+  state:
+    description: Whether values are fetched, or the cluster's connection is asked for.
+    choices: [values, connected]
+    default: values
+    type: str
   timeout_seconds:
     description: How long the backend may take to answer as it should.
     type: int
@@ -44,7 +52,8 @@ options:
     default: 60
 notes:
   - "The calls are those of the guide's time: the realm's token endpoint with the password grant,
-    C(POST /v1/k8s/clusters) and C(GET /v1/k8s/clusters/UUID/installfile?cloud=op)."
+    C(POST /v1/k8s/clusters), C(GET /v1/k8s/clusters) (the vendor's page of the administrator's API)
+    and C(GET /v1/k8s/clusters/UUID/installfile?cloud=op)."
 author: [Hyperscalers]
 """
 
@@ -62,12 +71,14 @@ EXAMPLES = r"""
 RETURN = r"""
 uuid: {description: The backend's name of the cluster, type: str, returned: success}
 created: {description: Whether it was created now, type: bool, returned: success}
+connection: {description: What the backend says of it, type: str, returned: state is connected}
 """
 
 NAMESPACE = "runai-backend"
 CONFIG_MAP = "appliance-cluster"
 SECONDS = 20
 WORDS = 200
+AWAY = ("waiting", "disconnected", "not connected")
 
 
 class BackendError(Exception):
@@ -144,8 +155,8 @@ class Backend:
             raise BackendError("%s%s answers without a uuid" % (self._url, path))
         return uuid
 
-    def uuid_of(self, name):
-        """Return the uuid of the cluster of that name, or None.
+    def listed(self):
+        """Return the clusters that the backend knows.
 
         Raises:
             BackendError: the backend does not list its clusters.
@@ -159,8 +170,7 @@ class Backend:
             listed = None
         if not isinstance(listed, list):
             raise BackendError("%s%s answers without a list" % (self._url, path))
-        found = [one for one in listed if isinstance(one, dict) and one.get("name") == name]
-        return found[0].get("uuid") if found else None
+        return [one for one in listed if isinstance(one, dict)]
 
     def values(self, uuid):
         """Return the values file of a cluster, as bytes; None when the backend does not know it."""
@@ -250,7 +260,8 @@ def fetch(backend, record, want):
     uuid = backend.create(want["cluster"])
     if uuid is None and begun:
         # An attempt of ours was cut off before its answer came.
-        uuid = backend.uuid_of(want["cluster"])
+        same = [one for one in backend.listed() if one.get("name") == want["cluster"]]
+        uuid = same[0].get("uuid") if same else None
     if uuid is None:
         record.forget()
         raise BackendError(
@@ -263,6 +274,29 @@ def fetch(backend, record, want):
     if values is None:
         raise BackendError("the backend has no values for the cluster it has just made")
     return uuid, values, True
+
+
+def connection(backend, record, want):
+    """Return (uuid, what the backend says of it).
+
+    Raises:
+        BackendError: it says that the cluster is away, or knows none.
+    """
+    backend.log_in(want["username"], want["password"])
+    uuid = record.read().get("uuid")
+    ours = [one for one in backend.listed() if uuid and one.get("uuid") == uuid]
+    if not ours:
+        raise BackendError(
+            "the backend does not list the cluster %s, whose part runs here: look at its web page, "
+            "Clusters" % want["cluster"]
+        )
+    said = str(ours[0].get("status") or "")
+    if said.lower().replace("_", " ").startswith(AWAY):
+        raise BackendError(
+            "the pods of the cluster %s are ready, and the backend says of it: %s. See why: "
+            "kubectl -n runai logs deployment/runai-agent" % (want["cluster"], said)
+        )
+    return uuid, said
 
 
 def insist(attempt, seconds, clock=time):
@@ -301,24 +335,27 @@ def main():
             password_path={"type": "path", "required": True, "no_log": False},
             cluster={"type": "str", "required": True},
             path={"type": "path", "required": True},
+            state={"type": "str", "choices": ["values", "connected"], "default": "values"},
             timeout_seconds={"type": "int", "default": 120},
         ),
         supports_check_mode=True,
     )
     want = module.params
     if module.check_mode:
-        module.exit_json(changed=not Path(want["path"]).exists())
+        module.exit_json(changed=want["state"] == "values" and not Path(want["path"]).exists())
     try:
         # In a copy: what is in the module's own parameters is told to whoever logs events.
         password = Path(want["password_path"]).read_text().strip("\n")
         want = dict(want, password=password)
         context = ssl.create_default_context(cafile=want["authority"])
         backend, record = Backend(want["domain"], context), Record(Kubectl.of(module))
-        uuid, values, created = insist(
-            lambda: fetch(backend, record, want), want["timeout_seconds"]
-        )
+        ask = connection if want["state"] == "connected" else fetch
+        found = insist(lambda: ask(backend, record, want), want["timeout_seconds"])
     except (BackendError, KubectlError, OSError) as error:
         module.fail_json(msg=str(error))
+    if want["state"] == "connected":
+        module.exit_json(changed=False, uuid=found[0], connection=found[1])
+    uuid, values, created = found
     changed = write(Path(want["path"]), values)
     module.exit_json(changed=changed or created, uuid=uuid, created=created)
 

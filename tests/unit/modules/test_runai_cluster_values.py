@@ -134,6 +134,44 @@ def test_one_that_somebody_else_made_is_never_taken_for_ours(make: Make) -> None
         assert "GET /v1/k8s/clusters" not in asked
 
 
+OURS = FakeRecord({"cluster": "rack", "uuid": "u1"})
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ({"status": "connected"}, "connected"),
+        ({"status": "ServiceIssues"}, "ServiceIssues"),
+        ({}, ""),
+    ],
+)
+def test_the_backend_is_believed_unless_it_says_that_the_cluster_is_away(
+    make: Make, listed: dict[str, str], said: str
+) -> None:
+    backend, _ = make(list=(200, [{"uuid": "u0"}, {"uuid": "u1", **listed}]))
+    assert module.connection(backend, OURS, WANT) == ("u1", said)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ((200, [{"uuid": "u1", "status": "Disconnected"}]), "says of it: Disconnected"),
+        ((200, [{"uuid": "u1", "status": "waiting_to_connect"}]), "says of it: waiting"),
+        ((200, [{"uuid": "u0", "status": "connected"}]), "does not list the cluster rack"),
+        ((200, {}), "answers without a list"),
+        ((200, "<html>"), "answers without a list"),
+        ((503, {}), "answers 503"),
+    ],
+)
+def test_a_cluster_that_the_backend_does_not_see_is_waited_for(
+    make: Make, answer: tuple[int, Any], told: str
+) -> None:
+    backend, _ = make(list=answer)
+    with pytest.raises(module.BackendError, match=told) as caught:
+        module.connection(backend, OURS, WANT)
+    assert not caught.value.final
+
+
 def test_another_name_is_another_cluster(make: Make) -> None:
     backend, _ = make()
     record = FakeRecord({"cluster": "old", "uuid": "u0"})
