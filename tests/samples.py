@@ -196,6 +196,8 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
         found["artifacts"] |= {"present": True, "complete": True, "bundle_digest": BUNDLE_DIGEST}
         images = wish.manifest.images if wish.manifest else IMAGES
         found["registry"] |= {"configured": True, "images": dict(images)}
+        if wish.site.settings.runai and wish.site.settings.runai.own_dns:
+            found["services"]["dnsmasq"] = {"active": "active", "enabled": "enabled"}
     if wish.site.settings.gpu:
         samples_gpu.see_gpus(found, node)
     return found

@@ -6,11 +6,14 @@ not answer. No secret belongs in one.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import re
 import shlex
 import tarfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,28 +31,49 @@ FOLDER = "/var/lib/appliance/archive"
 SECONDS = 15
 _ABOVE = shlex.quote(str(Path(FOLDER).parent))
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
-# Written beside its name and moved there: nobody ever reads half of it.
+_LOOK = "see what is wrong: appliance status"
+# By this code a script says that there is no such document; others say that it could not look.
+_ABSENT = 44
+# Written beside its name, compared and moved there: nobody ever reads half of it, and half of it is
+# all that comes from a laptop that dies. Its time is the writer's, as nodes' clocks differ, and is
+# later than that of the copy it replaces: two puts that each reach a majority meet on a node, so
+# the later one is the newest even where its writer's clock is behind.
 # The folder above is other parts' too, and stays open to them.
 _PUT = """umask 022; mkdir -p {above}; umask 077; f={path}; mkdir -p "${{f%/*}}" \
-&& t=$(mktemp "${{f%/*}}/.XXXXXX") \
-&& cat > "$t" && sync "$t" && mv -f "$t" "$f" """
-_GET = """f={path}; [ -e "$f" ] || exit 44; stat -c %Y "$f" && cat "$f" """
-_EACH = """cd {path} 2>/dev/null || exit 0; find . -type f ! -path '*/.*' -printf '%P\\n' | sort | \
-while read -r f; do stat -c "%Y %s $f" "$f" && cat "$f"; done"""
+&& t=$(mktemp "${{f%/*}}/.XXXXXX") || exit 1
+trap 'rm -f "$t"' EXIT
+cat > "$t" || exit 1
+[ "$(sha256sum < "$t")" = "{digest}  -" ] || {{ echo "what arrived is not whole" >&2; exit 1; }}
+at={written}; w=$(stat -c %Y "$f" 2>/dev/null) && [ "$w" -ge "$at" ] && at=$((w + 1))
+touch -d "@$at" "$t" && sync "$t" && mv -f "$t" "$f" """
+_GET = """f={path}; [ -e "$f" ] || exit {absent}; {{ stat -c %Y - && cat; }} < "$f" """
+_NAMES = """[ -e {path} ] || exit 0; cd {path} && \
+find . -ignore_readdir_race -type f ! -path '*/.*' -printf '%P\\n'"""
+_EACH = """[ -e {path} ] || exit 0; cd {path} && \
+l=$(find . -ignore_readdir_race -type f ! -path '*/.*' -printf '%P\\n') || exit 1
+for f in $l; do {{ stat -c "%Y $f" - && base64 -w0 && echo; }} < "$f" || exit 1; done"""
 # Those that a node has already stay: they are as new as ours, or newer.
 _ADD = """umask 022; mkdir -p {above}; umask 077; mkdir -p {path} && t=$(mktemp -d {path}/.XXXXXX) \
-&& tar -xf - -C "$t" && cd "$t" && find . -type f -printf '%P\\n' | while read -r f; do \
+|| exit 1
+trap 'rm -rf "$t"' EXIT
+tar -xf - -C "$t" && cd "$t" && find . -type f -printf '%P\\n' | while read -r f; do \
 mkdir -p {path}/"${{f%/*}}" || exit 1; [ -e {path}/"$f" ] && continue; \
-sync "$f" && mv "$f" {path}/"$f" || exit 1; done && rm -rf "$t" """
-_NAMES = "cd {path} 2>/dev/null || exit 0; find . -type f ! -name '.*' -printf '%P\\n'"
+sync "$f" && mv "$f" {path}/"$f" || exit 1; done"""
 
 
 class ControlPlaneArchive:
-    """Puts and gets documents by name, e.g. ``passports/w1.json``."""
+    """Puts and gets documents by name, e.g. ``passports/w1.json``.
 
-    def __init__(self, site: Site, nodes: SshNodes) -> None:
+    Args:
+        site: whose control-plane nodes keep them.
+        nodes: SSH to them.
+        clock: the time of this machine, in UTC epoch seconds.
+    """
+
+    def __init__(self, site: Site, nodes: SshNodes, clock: Callable[[], float] = time.time) -> None:
         self._site = site
         self._nodes = nodes
+        self._clock = clock
 
     def put(self, name: str, text: str) -> tuple[str, ...]:
         """Write a document on every control-plane node, whole or not at all.
@@ -60,12 +84,19 @@ class ControlPlaneArchive:
         Raises:
             NodeUnreachable: it is on no majority of the control-plane nodes.
         """
-        answers = self._everywhere(_PUT.format(path=_path(name), above=_ABOVE), text.encode())
+        content = text.encode()
+        script = _PUT.format(
+            path=_path(name),
+            above=_ABOVE,
+            digest=hashlib.sha256(content).hexdigest(),
+            written=int(self._clock()),
+        )
+        answers = self._everywhere(script, content)
         missed = _failures(answers)
         if 2 * (len(answers) - len(missed)) <= len(answers):
             raise NodeUnreachable(
                 f"{name} is kept on no majority of the control-plane nodes: {missed[0]}",
-                hint="see what is wrong: appliance status",
+                hint=_LOOK,
                 details=missed[1:],
             )
         return missed
@@ -77,15 +108,14 @@ class ControlPlaneArchive:
             One sentence for each node that has them not.
 
         Raises:
-            NodeUnreachable: no control-plane node answers.
+            NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
-        found = self._newest(_EACH.format(path=FOLDER))
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            for name, text in found.items():
+            for name, (written, content) in self._newest(FOLDER).items():
                 entry = tarfile.TarInfo(name)
-                entry.size, entry.mode = len(text.encode()), 0o600
-                archive.addfile(entry, io.BytesIO(text.encode()))
+                entry.size, entry.mode, entry.mtime = len(content), 0o600, written
+                archive.addfile(entry, io.BytesIO(content))
         script = _ADD.format(path=FOLDER, above=_ABOVE)
         return _failures(self._everywhere(script, packed.getvalue()))
 
@@ -93,10 +123,10 @@ class ControlPlaneArchive:
         """The newest copy of a document; None when no node that answers has it.
 
         Raises:
-            NodeUnreachable: no control-plane node answers.
+            NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
         found = []
-        for said in self._answers(_GET.format(path=_path(name))):
+        for said in self._answers(_GET.format(path=_path(name), absent=_ABSENT)):
             written, _, text = said.output.partition("\n")
             if said.code == 0:
                 found.append((int(written), text))
@@ -106,7 +136,7 @@ class ControlPlaneArchive:
         """The names of all documents in a folder, on any node: ``<folder>/...``, sorted.
 
         Raises:
-            NodeUnreachable: no control-plane node answers.
+            NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
         said = self._answers(_NAMES.format(path=_path(folder)))
         return tuple(
@@ -117,59 +147,74 @@ class ControlPlaneArchive:
         """Every document in a folder, on any node, the newest copy of each: name -> its text.
 
         Raises:
-            NodeUnreachable: no control-plane node answers.
+            NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
-        newest = self._newest(_EACH.format(path=_path(folder)))
-        return {f"{folder}/{name}": text for name, text in newest.items()}
+        return {
+            f"{folder}/{name}": content.decode(errors="replace")
+            for name, (_, content) in self._newest(_path(folder)).items()
+        }
 
-    def _newest(self, script: str) -> dict[str, str]:
-        found: dict[str, tuple[int, str]] = {}
-        for said in self._answers(script):
-            for name, copy in _documents(said.output.encode()):
+    def _newest(self, path: str) -> dict[str, tuple[int, bytes]]:
+        """Each document below a path as a shell writes it: name -> when it was written, and what.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers, or can read what it keeps.
+        """
+        found: dict[str, tuple[int, bytes]] = {}
+        for said in self._answers(_EACH.format(path=path)):
+            for name, copy in _documents(said.output):
                 found[name] = max(copy, found.get(name, copy))
-        return {name: text for name, (_, text) in sorted(found.items())}
+        return dict(sorted(found.items()))
 
-    def _answers(self, script: str) -> Iterator[Answer]:
-        """What the nodes that can be reached say.
+    def _answers(self, script: str) -> list[Answer]:
+        """What the nodes say that can be reached, and can read what they keep.
 
         Raises:
             NodeUnreachable: none can.
         """
-        answers = self._everywhere(script)
-        if all(isinstance(said, str) for _, said in answers):
+        asked = self._everywhere(script)
+        told = [said for _, said in asked if not isinstance(said, NodeUnreachable)]
+        told = [said for said in told if said.code in (0, _ABSENT)]
+        if not told:
+            first, *others = _failures(asked)
+            said = asked[0][1]
+            hint = said.hint if isinstance(said, NodeUnreachable) else None
             raise NodeUnreachable(
-                f"no control-plane node answers: {answers[0][1]}",
-                hint="see what is wrong: appliance status",
+                f"no control-plane node answers: {first}", hint=hint or _LOOK, details=others
             )
-        return (said for _, said in answers if not isinstance(said, str))
+        return told
 
-    def _everywhere(self, script: str, stdin: bytes = b"") -> Sequence[tuple[Node, Answer | str]]:
-        def ask(node: Node) -> tuple[Node, Answer | str]:
+    def _everywhere(
+        self, script: str, stdin: bytes = b""
+    ) -> Sequence[tuple[Node, Answer | NodeUnreachable]]:
+        def ask(node: Node) -> tuple[Node, Answer | NodeUnreachable]:
             try:
                 return node, self._nodes.run_as_root(node, script, stdin=stdin, timeout=SECONDS)
             except NodeUnreachable as error:
-                return node, error.message
+                return node, error
 
         masters = self._site.control_plane
         with ThreadPoolExecutor(max_workers=len(masters)) as pool:
             return list(pool.map(ask, masters))
 
 
-def _failures(answers: Sequence[tuple[Node, Answer | str]]) -> tuple[str, ...]:
+def _failures(answers: Sequence[tuple[Node, Answer | NodeUnreachable]]) -> tuple[str, ...]:
+    """One sentence for each node that did not answer, or could not do what it was asked."""
     return tuple(
-        f"{node.name}: {said if isinstance(said, str) else said.errors.strip()}"
+        said.message
+        if isinstance(said, NodeUnreachable)
+        else f"{node.name}: {(said.errors.strip() or f'code {said.code}').splitlines()[-1]}"
         for node, said in answers
-        if isinstance(said, str) or said.code != 0
+        if isinstance(said, NodeUnreachable) or said.code not in (0, _ABSENT)
     )
 
 
-def _documents(said: bytes) -> Iterator[tuple[str, tuple[int, str]]]:
-    """Read ``<written> <bytes> <name>`` and then as many bytes, again and again."""
-    while said:
-        head, _, said = said.partition(b"\n")
-        written, size, name = head.decode().split(" ", 2)
-        yield name, (int(written), said[: int(size)].decode(errors="replace"))
-        said = said[int(size) :]
+def _documents(said: str) -> Iterator[tuple[str, tuple[int, bytes]]]:
+    """Read a line ``<written> <name>`` and one with the content, again and again."""
+    lines = said.split("\n")
+    for head, content in zip(lines[:-1:2], lines[1::2], strict=True):
+        written, name = head.split(" ", 1)
+        yield name, (int(written), base64.b64decode(content))
 
 
 def _path(name: str) -> str:

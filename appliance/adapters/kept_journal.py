@@ -92,12 +92,20 @@ class KeptJournal:
                 self._tell(error.message if isinstance(error, ApplianceError) else str(error))
 
     def _copy_missing(self) -> None:
+        """Copy what the nodes lack; what is no whole record here would be none there for ever.
+
+        Raises:
+            NodeUnreachable: too few control-plane nodes answer.
+        """
         if self._kept is None:
             self._kept = set(self._archive.names(ARCHIVE))
         for path in self._journal.paths():
             name = f"{ARCHIVE}/{path.name}"
-            if name not in self._kept:
-                self._archive.put(name, path.read_text(encoding="utf-8"))
+            if name in self._kept:
+                continue
+            text = self._journal.document(path.name)
+            if text is not None:
+                self._archive.put(name, text)
                 self._kept.add(name)
 
     def _tell(self, why: str) -> None:

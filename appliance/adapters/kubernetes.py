@@ -13,8 +13,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from appliance.adapters.kubernetes_client import (
+    NotReadable,
+    NotReady,
+    api_client,
+    ask_readiness,
+    ask_version,
+    call,
+    credentials_of,
+)
 from appliance.adapters.kubernetes_gpu import read_gpu_operators, read_gpu_stack
 from appliance.adapters.kubernetes_objects import node_of, pod_network_of, pod_of
 from appliance.adapters.kubernetes_releases import read_releases
@@ -42,7 +49,6 @@ if TYPE_CHECKING:
 API_PORT = 6443
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
 VENDOR_NAMESPACES = ("runai-backend", "runai")
-TIMEOUT = (3, 10)
 
 
 class KubernetesApi:
@@ -77,7 +83,7 @@ class KubernetesApi:
                     return self._with_parts(client, _read(client))
             except NodeUnreachable as error:
                 reasons.append(error.message)
-            except _NotReadable as error:
+            except NotReadable as error:
                 reasons.append(f"{node.name}: {error}")
         return Unreachable("; ".join(reasons), traces)
 
@@ -87,19 +93,19 @@ class KubernetesApi:
 
         settings = self._site.settings
         if settings.nfs is not None:
-            cluster = replace(cluster, storage=read_storage(client, _call))
+            cluster = replace(cluster, storage=read_storage(client, call))
         if settings.gpu is None and settings.runai is None:
             return cluster
-        releases, operators = read_releases(client, _call), read_gpu_operators(client, _call)
-        stack = read_gpu_stack(client, _call, pod_of, operators) if settings.gpu else None
+        releases, operators = read_releases(client, call), read_gpu_operators(client, call)
+        stack = read_gpu_stack(client, call, pod_of, operators) if settings.gpu else None
         return replace(
             cluster,
             releases=releases,
             gpu_stack=stack,
             gpu_operators=operators,
-            surroundings=read_surroundings(client, _call, releases) if settings.runai else None,
+            surroundings=read_surroundings(client, call, releases) if settings.runai else None,
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
-            roles=read_roles(client, _call) if settings.runai else None,
+            roles=read_roles(client, call) if settings.runai else None,
         )
 
     def prove_gpus(
@@ -154,8 +160,8 @@ class KubernetesApi:
 
         with self.any_client() as client:
             try:
-                return read_roles(client, _call)
-            except _NotReadable as error:
+                return read_roles(client, call)
+            except NotReadable as error:
                 raise ApplianceError(
                     f"the roles could not be read: {error}", hint="appliance status"
                 ) from error
@@ -170,8 +176,8 @@ class KubernetesApi:
 
         with self.any_client() as client:
             try:
-                write_roles(client, _call, plan)
-            except _NotReadable as error:
+                write_roles(client, call, plan)
+            except NotReadable as error:
                 raise ClusterError(
                     f"the roles could not be written: {error}",
                     hint="the same command goes on from here",
@@ -186,8 +192,8 @@ class KubernetesApi:
             core = CoreV1Api(client)
             for name in nodes:
                 try:
-                    _call(core.patch_node, name, {"metadata": {"annotations": {key: value}}})
-                except _NotReadable as error:
+                    call(core.patch_node, name, {"metadata": {"annotations": {key: value}}})
+                except NotReadable as error:
                     raise ClusterError(
                         f"{name}: the annotation {key} could not be written: {error}",
                         hint="the same command goes on from here",
@@ -198,10 +204,8 @@ class KubernetesApi:
         """An API client that talks to ``node``'s own API server.
 
         Raises:
-            _NotReadable: no credentials there, or nothing answers.
+            NotReadable: no whole credentials there.
         """
-        from kubernetes.config import new_client_from_config_dict
-
         answer = self._nodes.run(
             node,
             "if [ -r {0} ]; then cat {0}; else sudo -n cat {0}; fi".format(
@@ -210,46 +214,45 @@ class KubernetesApi:
             timeout=10,
         )
         if answer.code != 0:
-            raise _NotReadable("no /etc/kubernetes/admin.conf there")
-        config = yaml.safe_load(answer.output)
-        with self._nodes.tunnel(node, str(node.address.ip), API_PORT) as port:
-            for cluster in config["clusters"]:
-                cluster["cluster"]["server"] = f"https://127.0.0.1:{port}"
-                cluster["cluster"]["tls-server-name"] = "kubernetes"
-            client = new_client_from_config_dict(config)  # type: ignore[no-untyped-call]
-            client.configuration.retries = False
-            client.configuration.proxy = None
-            client.rest_client.pool_manager.connection_pool_kw["retries"] = False
-            try:
-                yield client
-            finally:
-                client.close()
+            raise NotReadable("no /etc/kubernetes/admin.conf there")
+        credentials = credentials_of(answer.output)
+        with (
+            self._nodes.tunnel(node, str(node.address.ip), API_PORT) as port,
+            api_client(credentials, port) as client,
+        ):
+            yield client
 
     @contextmanager
     def any_client(self) -> Iterator[Any]:
-        """A client to the first control-plane node whose API server answers.
+        """A client to the first control-plane node whose API server is ready.
+
+        Where none is, to the first that tells its version: a server that has just started works
+        before it calls itself ready.
 
         Raises:
-            NodeUnreachable: none does.
+            NodeUnreachable: none answers.
         """
-        from kubernetes.client import VersionApi
-
-        reasons = []
-        for node in self._site.control_plane:
-            with ExitStack() as stack:
-                try:
-                    client = stack.enter_context(self.client(node))
-                    _call(VersionApi(client).get_code)
-                except NodeUnreachable as error:
-                    reasons.append(error.message)
-                    continue
-                except _NotReadable as error:
-                    reasons.append(f"{node.name}: {error}")
-                    continue
-                yield client
-                return
+        reasons: dict[str, str] = {}
+        not_ready: list[Node] = []
+        # The second list is what the first pass puts there.
+        for nodes, ask in ((self._site.control_plane, ask_readiness), (not_ready, ask_version)):
+            for node in nodes:
+                with ExitStack() as stack:
+                    try:
+                        client = stack.enter_context(self.client(node))
+                        ask(client)
+                    except NodeUnreachable as error:
+                        reasons[node.name] = error.message
+                        continue
+                    except NotReadable as error:
+                        reasons[node.name] = f"{node.name}: {error}"
+                        if isinstance(error, NotReady):
+                            not_ready.append(node)
+                        continue
+                    yield client
+                    return
         raise NodeUnreachable(
-            f"no API server answers: {'; '.join(reasons)}",
+            f"no API server answers: {'; '.join(reasons.values())}",
             hint="see what is wrong: appliance status",
         )
 
@@ -257,35 +260,20 @@ class KubernetesApi:
 def load_library() -> None:
     """Import what :meth:`KubernetesApi.read` imports: half a second of this machine's time."""
     from kubernetes.client import (  # noqa: F401
+        ApiClient,
         ApisApi,
         AppsV1Api,
+        Configuration,
         CoreV1Api,
         CustomObjectsApi,
         NetworkingV1Api,
         StorageV1Api,
         VersionApi,
     )
-    from kubernetes.config import new_client_from_config_dict  # noqa: F401
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class _NotReadable(Exception):
-    """The API of one node could not be read; the text says why."""
-
-
-def _call(function: Callable[..., Any], *arguments: object) -> Any:
-    from kubernetes.client import ApiException
-    from urllib3.exceptions import HTTPError
-
-    try:
-        return function(*arguments, _request_timeout=TIMEOUT)
-    except ApiException as error:
-        raise _NotReadable(f"the API answered {error.status} {error.reason}") from error
-    except (HTTPError, OSError) as error:
-        raise _NotReadable(f"the API does not answer: {error.__class__.__name__}") from error
 
 
 def _read(client: Any) -> Cluster:
@@ -294,19 +282,19 @@ def _read(client: Any) -> Cluster:
     from appliance.adapters.kubernetes_roles import api_flags
 
     core, apps = CoreV1Api(client), AppsV1Api(client)
-    version = _call(VersionApi(client).get_code).git_version
-    nodes = _call(core.list_node).items
+    version = call(VersionApi(client).get_code).git_version
+    nodes = call(core.list_node).items
     pods = _listed(client, SYSTEM_NAMESPACES)
     maps = {
         (item.metadata.namespace, item.metadata.name): item.data or {}
         for namespace in SYSTEM_NAMESPACES
-        for item in _call(core.list_namespaced_config_map, namespace).items
+        for item in call(core.list_namespaced_config_map, namespace).items
     }
     # That they were asked for ends kubeadm's work; that their pods run is for the network to show.
     asked_for = {
         item.metadata.name
         for listed in (apps.list_namespaced_daemon_set, apps.list_namespaced_deployment)
-        for item in _call(listed, "kube-system").items
+        for item in call(listed, "kube-system").items
     }
     missing = [
         what
@@ -336,5 +324,5 @@ def _listed(client: Any, namespaces: Iterable[str]) -> list[Any]:
 
     core = CoreV1Api(client)
     return [
-        pod for namespace in namespaces for pod in _call(core.list_namespaced_pod, namespace).items
+        pod for namespace in namespaces for pod in call(core.list_namespaced_pod, namespace).items
     ]

@@ -2,28 +2,78 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from appliance.errors import NodeUnreachable
+from appliance.adapters.archive import FOLDER as ARCHIVE
+from appliance.errors import ApplianceError, NodeUnreachable, Refused
 from appliance.model.membership import FOLDER, MemberRecord, parse_record
 
 if TYPE_CHECKING:
-    from appliance.adapters.archive import ControlPlaneArchive as Archive
+    from collections.abc import Mapping
 
 
-def read_records(archive: Archive) -> dict[str, MemberRecord]:
-    """Node -> its record; none where no control-plane node answers: whoever looks next says that.
+class Archive(Protocol):
+    """Where the records are kept."""
 
-    A document that cannot be read counts as absent, as one that was never written.
+    def everything(self, folder: str) -> Mapping[str, str]:
+        """Every document in a folder: name -> its newest copy's text.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers, or can read what it keeps.
+        """
+
+
+class MemberRecords(dict[str, MemberRecord]):
+    """Node -> its record; of those that could not be read there is none.
+
+    Attributes:
+        unread: why not all could be read; None when all were.
     """
-    found = {}
+
+    unread: ApplianceError | None = None
+
+    def require(self) -> None:
+        """Make sure that all were read, before anything is changed by them.
+
+        Raises:
+            NodeUnreachable: no control-plane node answered, or could read what it keeps.
+            Refused: a document there is not readable.
+        """
+        if self.unread is not None:
+            raise self.unread
+
+
+def read_records(archive: Archive) -> MemberRecords:
+    """The records on the control-plane nodes; none where nothing was ever written.
+
+    What cannot be read raises nothing here, so that who only looks can go on:
+    :meth:`MemberRecords.require` is for who changes something.
+    """
+    found = MemberRecords()
     try:
-        for name in archive.names(FOLDER):
-            try:
-                record = parse_record(archive.get(name) or "")
-            except ValueError:
-                continue
-            found[record.node] = record
-    except NodeUnreachable:
-        return {}
+        documents = archive.everything(FOLDER)
+    except NodeUnreachable as error:
+        found.unread = NodeUnreachable(
+            f"nobody can tell which nodes were removed on purpose: {error.message}",
+            hint=error.hint,
+            details=error.details,
+        )
+        return found
+    for name, text in documents.items():
+        try:
+            record = parse_record(text)
+        except (ValueError, TypeError, AttributeError) as error:
+            found.unread = _refusal(name, error)
+            continue
+        found[record.node] = record
     return found
+
+
+def _refusal(name: str, error: Exception) -> Refused:
+    node = name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+    return Refused(
+        f"nobody can tell whether {node} was removed on purpose: {name} on the control-plane nodes "
+        f"is not readable: {error}",
+        hint=f"where it is not to come back, take it out of hosts.yml; then on each control-plane "
+        f"node: sudo rm {ARCHIVE}/{name}",
+    )

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from appliance.adapters.kept_journal import KeptJournal
     from appliance.adapters.kubernetes import KubernetesApi
     from appliance.adapters.kubernetes_drain import KubernetesDrain
+    from appliance.adapters.member_records import MemberRecords
     from appliance.adapters.power import SshPower
     from appliance.adapters.ssh import SshNodes
     from appliance.model.desired import Desired
-    from appliance.model.membership import MemberRecord
     from appliance.model.node_roles import RoleRequest, RolesPlan
     from appliance.model.observation import Look
     from appliance.model.passport import Passport
@@ -117,8 +117,8 @@ class Connected:
         return replace(self._inventory, site=self.site.without(gone), kept=kept)
 
     @cached_property
-    def records(self) -> Mapping[str, MemberRecord]:
-        """Node -> what is written down of it; nothing where no control-plane node answers."""
+    def records(self) -> MemberRecords:
+        """Node -> what is written down of it; who changes something has to require them."""
         from appliance.adapters.member_records import read_records
 
         return read_records(self.archive)
@@ -236,14 +236,14 @@ class Connected:
             yield Eviction(drain, SystemClock(), observer, "drain", run, REMOVAL_BUDGET_SECONDS)
 
     def passport(self, node: str) -> Passport | None:
-        """A node's passport; None without one, or where nobody can be asked."""
-        from appliance.errors import NodeUnreachable
+        """A node's passport; None without one.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
         from appliance.workflows.passports import read_passport
 
-        try:
-            return read_passport(self.archive, node)
-        except NodeUnreachable:
-            return None
+        return read_passport(self.archive, node)
 
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:
@@ -290,10 +290,11 @@ class Connected:
         return lambda *args, **kwargs: self.vault_is_open and confirm(*args, **kwargs)
 
     def _opened_for_plays(self, confirm: Callable[[Plan], bool]) -> Callable[[Plan], bool]:
-        """The same of a plan; steps that the API alone carries out need no vault."""
+        """The same of a plan, made by records that were read; steps by the API need no vault."""
         from appliance.model.steps import BY_NAME
 
         def asked(plan: Plan) -> bool:
+            self.records.require()
             played = any(not BY_NAME[step.name].by_port for step in plan.steps)
             return (not played or self.vault_is_open) and confirm(plan)
 

@@ -124,6 +124,7 @@ def _remove(
             observer=display,
             confirm=confirm,
         )
+        connected.records.require()
         record = connected.records.get(wish.node)
         # Of the others, those that were removed before are not asked.
         present = connected.wish_with(frozenset({wish.node})).site
@@ -249,6 +250,7 @@ def _join(
         desired = connected.wish_with(frozenset({node}))
         run = connected.run(command, desired.bundle_digest)
         with connected.changing(run):
+            connected.records.require()
             request = JoinRequest(
                 desired,
                 node,

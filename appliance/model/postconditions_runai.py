@@ -25,11 +25,24 @@ RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
 
 
 def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
-    """The vendor's bundle is in its place, its two releases are deployed, every pod is ready."""
+    """The name is served, the bundle in its place, both releases deployed, every pod ready."""
+    yield from own_dns(node, desired, observed.photographs[node.name])
     yield from bundle(node, desired, observed)
     if node.name == desired.site.vendor_node.name:
         yield from certificate(desired, observed.photographs[node.name])
         yield from releases(desired, observed)
+
+
+def own_dns(node: Node, desired: Desired, photo: Photograph) -> Iterator[str]:
+    """Where the site has no DNS, the services host answers for the backend's name."""
+    runai = desired.site.settings.runai
+    if runai is None or not runai.own_dns or node.name != desired.site.services_node.name:
+        return
+    unit = photo.unit("dnsmasq")
+    if unit.get("active") != "active":
+        yield "dnsmasq does not run, which answers for the backend's name"
+    elif unit.get("enabled") != "enabled":
+        yield "dnsmasq, which answers for the backend's name, would not start at boot"
 
 
 def certificate(desired: Desired, photo: Photograph) -> Iterator[str]:

@@ -59,7 +59,12 @@ def _gpu(site: Site) -> tuple[Node, ...]:
 
 def _runai(site: Site) -> tuple[Node, ...]:
     wanted = site.settings.runai
-    return (site.vendor_node,) if wanted and wanted.vendor_bundle else ()
+    if wanted is None or wanted.vendor_bundle is None:
+        return ()
+    # The services host answers for the backend's name, whether or not it is in the cluster.
+    serves = {site.services_node.name} if wanted.own_dns else set()
+    named = {site.vendor_node.name} | serves
+    return tuple(node for node in site.nodes if node.name in named)
 
 
 def _with_roles(site: Site) -> tuple[Node, ...]:

@@ -12,7 +12,7 @@ UNITS = (
     "docker.service", "docker.socket", "containerd.service", "kubelet.service",
     "chrony.service", "chronyd.service", "systemd-timesyncd.service", "ntp.service",
     "nginx.service", "docker-registry.service", "haproxy.service", "keepalived.service",
-    "nfs-server.service", "nfs-ganesha.service",
+    "nfs-server.service", "nfs-ganesha.service", "dnsmasq.service",
     "ufw.service", "firewalld.service", "nftables.service", "systemd-resolved.service",
     "apt-daily.timer", "apt-daily-upgrade.timer", "apt-daily.service",
     "apt-daily-upgrade.service", "unattended-upgrades.service", "nvidia-fabricmanager.service",

@@ -195,10 +195,9 @@ def _before(request: ReturnRequest, ports: ReturnPorts, mark: Maintenance) -> Ph
     if mark.photograph is None:
         ports.observer.note(f"{name} was lost: there is no photograph of the day before to compare")
         return None
-    text = ports.archive.get(mark.photograph)
-    if text is not None:
-        kept = json.loads(text)
-        return Photograph(kept["document"], kept["received_at"])
+    before = _kept(ports.archive.get(mark.photograph))
+    if before is not None:
+        return before
     # Killed before it was kept: then nothing was done to the machine either.
     if mark.phase == "cordon" or "photograph" in request.acknowledged:
         return None
@@ -208,6 +207,16 @@ def _before(request: ReturnRequest, ports: ReturnPorts, mark: Maintenance) -> Ph
         hint=f"look at the machine yourself, then: appliance node return {name} "
         "--acknowledge photograph",
     )
+
+
+def _kept(text: str | None) -> Photograph | None:
+    """A photograph as the archive has it; None when it has none, or not the whole of it."""
+    try:
+        kept = json.loads(text or "")
+        document, received_at = kept["document"], kept["received_at"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return Photograph(document, received_at) if isinstance(document, dict) else None
 
 
 def _refuse_losses(

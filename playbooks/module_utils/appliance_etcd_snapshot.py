@@ -8,6 +8,8 @@ self-contained: this file is what runs. What must not be here: when a snapshot i
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import hashlib
 import http.client
 import json
@@ -19,7 +21,9 @@ from pathlib import Path
 
 PKI = Path("/etc/kubernetes/pki")
 SNAPSHOTS = Path("/var/lib/appliance/etcd-snapshots")
+DATABASE = Path("/var/lib/etcd/member/snap/db")
 KEPT = 5
+MB = 1000 * 1000
 
 
 class SnapshotError(Exception):
@@ -31,49 +35,98 @@ def snapshot(why):
 
     Through etcd's own gateway, so it needs no program and no container runtime.
     """
-    SNAPSHOTS.mkdir(mode=0o700, parents=True, exist_ok=True)
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    path = SNAPSHOTS / ("%s-%s.db" % (stamp, why))
-    new = path.with_name(path.name + ".new")
-    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    digest, tail, size = hashlib.sha256(), b"", 0
-    with os.fdopen(handle, "wb") as stream:
-        for blob in _blobs():
-            stream.write(blob)
-            size += len(blob)
-            tail += blob
-            digest.update(tail[:-32])
-            tail = tail[-32:]
-        stream.flush()
-        os.fsync(stream.fileno())
-    if size % 512 != 32 or digest.digest() != tail:
-        new.unlink()
-        raise SnapshotError("the snapshot of etcd is not whole (%d bytes)" % size)
-    new.replace(path)
-    for old in sorted(SNAPSHOTS.glob("*-%s.db" % why))[:-KEPT]:
-        old.unlink()
+    try:
+        SNAPSHOTS.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _held():
+            _need_room()
+            stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+            path = SNAPSHOTS / ("%s-%s.db" % (stamp, why))
+            _save(path)
+            # By name, and never this one: the clock may have been set back.
+            for old in sorted(set(SNAPSHOTS.glob("*-%s.db" % why)) - {path})[: 1 - KEPT]:
+                old.unlink(missing_ok=True)
+    except OSError as error:
+        raise SnapshotError(
+            "the snapshot of etcd was not saved: %s; see that %s can be written and its disk has "
+            "room, then run again" % (error, SNAPSHOTS)
+        ) from error
     return str(path)
 
 
+@contextlib.contextmanager
+def _held():
+    """Hold the folder; what is half written goes first, when nobody else holds it."""
+    handle = os.open(str(SNAPSHOTS), os.O_RDONLY)
+    try:
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in SNAPSHOTS.glob("*.db.new"):
+                left.unlink()
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _need_room():
+    """Refuse when the disk has no room for what etcd's database holds now, where that is known."""
+    try:
+        needed = DATABASE.stat().st_size * 11 // 10
+    except OSError:
+        return
+    disk = os.statvfs(str(SNAPSHOTS))
+    free = disk.f_bavail * disk.f_frsize
+    if free < needed:
+        raise SnapshotError(
+            "there is no room for a snapshot of etcd: %s has %d MB free and %d MB are needed "
+            "(etcd's database and 10 percent); move older snapshots off this node, or free its "
+            "disk otherwise, then run again" % (SNAPSHOTS, free // MB, -(-needed // MB))
+        )
+
+
+def _save(path):
+    """Write a whole snapshot, or nothing."""
+    new = path.with_name(path.name + ".new")
+    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    digest, tail, size = hashlib.sha256(), b"", 0
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            for blob in _blobs():
+                stream.write(blob)
+                size += len(blob)
+                tail += blob
+                digest.update(tail[:-32])
+                tail = tail[-32:]
+            stream.flush()
+            os.fsync(stream.fileno())
+        if size % 512 != 32 or digest.digest() != tail:
+            raise SnapshotError("the snapshot of etcd is not whole (%d bytes)" % size)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def _blobs():
+    try:
+        with contextlib.closing(_connection()) as connection:
+            connection.request("POST", "/v3/maintenance/snapshot", body=b"{}")
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise SnapshotError("etcd gives no snapshot: it answers %d" % answer.status)
+            for line in answer:
+                message = json.loads(line)
+                if "result" not in message:
+                    raise SnapshotError("etcd gives no snapshot: %s" % message)
+                yield base64.b64decode(message["result"].get("blob", ""))
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise SnapshotError("etcd gives no snapshot: %s" % error) from error
+
+
+def _connection():
     context = ssl.create_default_context(cafile=str(PKI / "etcd/ca.crt"))
     client = PKI / "apiserver-etcd-client"
     context.load_cert_chain(str(client) + ".crt", str(client) + ".key")
-    connection = http.client.HTTPSConnection("127.0.0.1", 2379, context=context, timeout=60)
-    try:
-        connection.request("POST", "/v3/maintenance/snapshot", body=b"{}")
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise SnapshotError("etcd gives no snapshot: it answers %d" % answer.status)
-        for line in answer:
-            message = json.loads(line)
-            if "result" not in message:
-                raise SnapshotError("etcd gives no snapshot: %s" % message)
-            yield base64.b64decode(message["result"].get("blob", ""))
-    except (OSError, http.client.HTTPException) as error:
-        raise SnapshotError("etcd gives no snapshot: %s" % error) from error
-    finally:
-        connection.close()
+    return http.client.HTTPSConnection("127.0.0.1", 2379, context=context, timeout=60)
 
 
 def main():

@@ -5,7 +5,8 @@ the command nor lets a second copy race it. A caller that comes back attaches to
 
 What a job leaves under the jobs folder (root only):
 
-- ``<job>.spec.json``   what was asked for last (argv, environment, digest, run id)
+- ``<job>.spec.json``   what runs, or ran last (argv, environment, digest, run id)
+- ``<job>.<run id>.spec.json``   what was asked for and has not begun: the run itself renames it
 - ``<job>.out/.err``    the whole output
 - ``<job>.json``        the result: rc, started, ended, output tails, command, digest, run id
 
@@ -25,6 +26,7 @@ from pathlib import Path
 JOBS_DIR = "/var/lib/appliance/jobs"
 UNIT_PREFIX = "appliance-"
 TAIL_CHARACTERS = 16000
+SILENCE_SECONDS = 30
 _NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,60}$")
 
 # Runs inside the unit. It ends only after its command, whatever signal comes, so a result is
@@ -49,7 +51,8 @@ def boot_id():
 
 with open(sys.argv[1]) as stream:
     spec = json.load(stream)
-base = sys.argv[1][: -len(".spec.json")]
+base = os.path.join(os.path.dirname(sys.argv[1]), spec["job"])
+os.replace(sys.argv[1], base + ".spec.json")
 started = time.time()
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -128,23 +131,35 @@ class NodeJob:
         self._run = run
         self._python = python
         self._dir = Path(jobs_dir)
+        self._silence = ""
 
     def _file(self, suffix):
         return self._dir / (self.name + suffix)
 
     def spec(self):
-        """Return what was asked for last, or None."""
+        """Return what runs, or ran last, or None."""
         return _read_json(self._file(".spec.json"))
 
     def result(self):
         """Return the last result, or None."""
         return _read_json(self._file(".json"))
 
-    def is_running(self):
-        """Return whether the unit is on its way to a result."""
-        _, out, _ = self._run(["systemctl", "show", "-p", "ActiveState", self.unit])
-        state = out.strip().partition("=")[2]
-        return state in ("active", "activating", "deactivating", "reloading")
+    def is_running(self, until=None):
+        """Return whether the unit is on its way to a result, or may be.
+
+        A systemd that does not tell is asked again until then, or for a while. A unit that it does
+        not know is inactive, so what it does not tell may run.
+        """
+        until = self.clock() + SILENCE_SECONDS if until is None else until
+        while True:
+            rc, out, err = self._run(["systemctl", "show", "-p", "ActiveState", self.unit])
+            state = out.strip().partition("=")[2]
+            self._silence = "" if rc == 0 and state else (err or out).strip() or "no answer"
+            if not self._silence:
+                return state in ("active", "activating", "deactivating", "reloading")
+            if self.clock() >= until:
+                return True
+            self.sleep(1)
 
     def run(self, command, environment=None, directory="/", deadline_seconds=600):
         """Run the command, or attach to the unit that already runs it; wait for the result.
@@ -155,7 +170,7 @@ class NodeJob:
         environment = dict({"HOME": "/root", "LC_ALL": "C.UTF-8"}, **(environment or {}))
         wanted = command_digest(command, environment, directory)
         until = self.clock() + deadline_seconds
-        if self.is_running():
+        if self.is_running(until):
             running = self.spec() or {}
             over = self._finished(running.get("run_id"))
             if running.get("command_digest") == wanted and not over:
@@ -186,7 +201,10 @@ class NodeJob:
             "environment": environment,
             "directory": directory,
         }
-        _write(self._file(".spec.json"), json.dumps(spec, sort_keys=True))
+        # Not in the place of another's, which may run by the time that systemd refuses this one.
+        asked = self._file(".%s.spec.json" % run_id)
+        text = json.dumps(spec, sort_keys=True)
+        _write(asked, text)
         self._run(["systemctl", "reset-failed", self.unit])
         rc, out, err = self._run(
             [
@@ -199,12 +217,18 @@ class NodeJob:
                 self._python,
                 "-I",
                 str(runner),
-                str(self._file(".spec.json")),
+                str(asked),
             ]
         )
-        if rc != 0:
-            raise JobError("%s could not be started: %s" % (self.unit, (err or out).strip()))
-        return run_id
+        if rc == 0:
+            if asked.exists():  # Who comes now must know it, even while the runner is being loaded.
+                _write(self._file(".spec.json"), text)
+            return run_id
+        try:
+            asked.unlink()
+        except FileNotFoundError:
+            return run_id  # It has begun: only systemd's answer was lost.
+        raise JobError("%s could not be started: %s" % (self.unit, (err or out).strip()))
 
     def _finished(self, run_id):
         result = self.result()
@@ -220,7 +244,7 @@ class NodeJob:
             now = self.clock()
             if now >= ask_at:
                 ask_at = now + 2
-                if not self.is_running():
+                if not self.is_running(now):
                     return self._lost(run_id)
             if now >= until:
                 raise JobError(self._late(seconds))
@@ -239,12 +263,18 @@ class NodeJob:
         )
 
     def _wait_until_gone(self, until, seconds):
-        while self.is_running():
+        while self.is_running(until):
             if self.clock() >= until:
                 raise JobError(self._late(seconds))
             self.sleep(0.05)
 
     def _late(self, seconds):
+        if self._silence:
+            return (
+                "%s may still run: systemd did not tell for %d s (%s); nothing was stopped: see "
+                "systemctl status %s on this node, and run again when it answers"
+                % (self.unit, seconds, self._silence, self.unit)
+            )
         running = (self.spec() or {}).get("command", [])
         return "%s still runs %r after %d s; it was left running: wait for it and run again" % (
             self.unit,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters import known_hosts, ssh
+from appliance.adapters import host_keys, known_hosts
 from appliance.cli import node_host_key
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.cluster import Cluster, Unreachable
@@ -20,7 +20,7 @@ from tests import samples
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Addresses whose key was forgotten; the machine shows a key that is not known."""
     found: list[str] = []
-    monkeypatch.setattr(ssh, "host_keys", lambda _site, names: dict.fromkeys(names, object()))
+    monkeypatch.setattr(host_keys, "host_keys", lambda _site, names: dict.fromkeys(names, object()))
     monkeypatch.setattr(known_hosts, "holds", lambda *_: False)
     monkeypatch.setattr(known_hosts, "forget", lambda _file, ip, _port: found.append(ip))
     monkeypatch.setattr(node_host_key, "accept", lambda *_, **__: None)

@@ -86,6 +86,7 @@ def test_storage_that_will_not_do_is_refused_and_nothing_is_changed(
         assert_still(before, scene(lab))
 
 
+@pytest.mark.slow
 def test_a_run_killed_while_pods_prove_the_storage_is_taken_up_by_the_next(
     installed_lab: LabSite,
 ) -> None:

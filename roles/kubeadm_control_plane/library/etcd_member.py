@@ -16,7 +16,7 @@ short_description: Remove an etcd member whose data are gone
 description:
   - A member that lost its data may not come back under its old identity, and one that was announced
     and never started stands in the way of the next.
-  - Refuses to remove a member that answers.
+  - Refuses to remove a member that answers, or of which etcdctl does not say that it is dead.
   - Saves a snapshot of etcd on this node before it removes one.
 options:
   address: {description: Address of the member's node, type: str, required: true}
@@ -38,6 +38,16 @@ removed: {description: Identity of the member that was removed, type: str, retur
 """
 
 PKI = "/etc/kubernetes/pki/etcd/"
+ENDPOINT = "https://%s:2379"
+OWN = ENDPOINT % "127.0.0.1"
+
+
+def healths(report):
+    """Return endpoint -> whether it is well, as etcdctl reports; empty when it is no report."""
+    try:
+        return {entry["endpoint"]: entry["health"] for entry in json.loads(report)}
+    except (ValueError, TypeError, KeyError):
+        return {}
 
 
 class Etcd:
@@ -79,11 +89,11 @@ class Etcd:
                 return pod["metadata"]["name"]
         return None
 
-    def _etcdctl(self, arguments, address="127.0.0.1", success_codes=(0,)):
+    def _etcdctl(self, arguments, endpoints=(OWN,), success_codes=(0,)):
         self._pod = self._pod or self._living()
         head = ["exec", "--namespace=kube-system", self._pod, "--container=etcd", "--", "etcdctl"]
         options = [
-            "--endpoints=https://%s:2379" % address,
+            "--endpoints=" + ",".join(endpoints),
             "--cacert=" + PKI + "ca.crt",
             "--cert=" + PKI + "server.crt",
             "--key=" + PKI + "server.key",
@@ -101,8 +111,29 @@ class Etcd:
         return None
 
     def answers(self):
-        """Return whether the member of the address lives."""
-        return self._etcdctl(["endpoint", "health"], self._address, (0, 1))[0] == 0
+        """Return whether the member of the address lives; what is not sure is asked again.
+
+        kubectl ends with 1 for its own faults too, and no shell is sure to be in the image that
+        could tell them apart. So etcdctl's report counts alone, and its no beside the yes of the
+        member that it runs with: what ails all of them does not make one dead.
+        """
+        wanted, until = ENDPOINT % self._address, self.clock() + self._patience
+        ask = ["endpoint", "health", "--write-out=json"]
+        while True:
+            _, report = self._etcdctl(ask, (OWN, wanted), (0, 1))
+            well = healths(report)
+            if well.get(wanted):
+                return True
+            if well.get(OWN) and wanted in well:
+                return False
+            if self.clock() >= until:
+                raise KubectlError(
+                    "whether the etcd member on %s lives could not be learnt in %s (%s); nothing "
+                    "was removed: see that etcd and the API server are well there, then run again"
+                    % (self._address, self._pod, report.strip() or "kubectl exec gave no report")
+                )
+            self._pod = None
+            self.sleep(1)
 
     def remove(self, member):
         """Remove a member."""

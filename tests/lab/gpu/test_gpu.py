@@ -186,6 +186,7 @@ def test_without_the_operator_in_the_bundle_nothing_is_begun(changed_site: LabSi
     assert "gpu_bundle: found a bundle without the chart" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
     gpu_lab: LabSite, changed_site: LabSite
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
     assert allocatable(gpu_lab) == GPUS
 
 
+@pytest.mark.slow
 def test_gpus_are_cut_into_slices_when_the_site_says_so(
     gpu_lab: LabSite, changed_site: LabSite
 ) -> None:
@@ -212,6 +214,7 @@ def test_gpus_are_cut_into_slices_when_the_site_says_so(
     wait_for("the slices", lambda: allocatable(gpu_lab, shared) == 4 * GPUS, 90)
 
 
+@pytest.mark.slow
 def test_two_halves_share_one_gpu_and_a_third_is_refused(gpu_lab: LabSite) -> None:
     rollout = "rollout status deployment/gpu-fraction-standin --timeout=90s"
     kubectl(gpu_lab, f"-n {NAMESPACE} {rollout}")

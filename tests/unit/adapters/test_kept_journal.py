@@ -74,6 +74,33 @@ def test_a_record_is_copied_and_what_was_missed_comes_with_the_next(
     assert journal.read() == [_record(n) for n in (1, 2, 3, 4)]
 
 
+def test_what_is_no_record_is_not_copied_and_holds_up_no_other(
+    tmp_path: Path, archive: ControlPlaneArchive
+) -> None:
+    said: list[str] = []
+    folder = tmp_path / "journal"
+    journal = KeptJournal(FileJournal(folder), archive, said.append)
+    folder.mkdir()
+    whole = json.dumps(_record(2).as_json())
+    broken = {
+        "run-a-001.json": b"",
+        "run-a-002.json": whole.encode()[:60],
+        "run-a-003.json": b"\xff\xfe",
+        "run-a-002 (copy).json": whole.encode(),
+    }
+    for name, content in broken.items():
+        (folder / name).write_bytes(content)
+    journal.append(_record(4))
+    journal.settle(20)
+    assert archive.names("journal") == ("journal/run-a-004.json",)
+    (folder / "run-a-002.json").write_text(whole)
+    journal.append(_record(5))
+    journal.settle(20)
+    assert archive.names("journal") == tuple(f"journal/run-a-00{n}.json" for n in (2, 4, 5))
+    assert said == []
+    assert journal.durations() == {"host": 1.0}
+
+
 def test_another_laptop_gets_all_and_keeps_its_own(
     tmp_path: Path, nodes: ShellNodes, archive: ControlPlaneArchive
 ) -> None:

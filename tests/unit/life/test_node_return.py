@@ -102,3 +102,19 @@ def test_a_lost_photograph_must_be_acknowledged() -> None:
         bench.bring_back()
     bench.bring_back("photograph")
     assert bench.state == IN_SERVICE
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", '{"document": {"mem', "[]", "3", '{"document": {}}', '{"document": [], "received_at": 1}'],
+)
+def test_a_photograph_that_is_not_whole_counts_as_lost(text: str) -> None:
+    bench = Bench()
+    bench.maintain()
+    bench.archive.documents = dict.fromkeys(bench.archive.documents, text)
+    with pytest.raises(PreflightFailed, match="found no photograph") as refused:
+        bench.bring_back()
+    assert "--acknowledge photograph" in (refused.value.hint or "")
+    assert bench.state == OUT
+    bench.bring_back("photograph")
+    assert bench.state == IN_SERVICE

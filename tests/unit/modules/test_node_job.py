@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -22,6 +23,8 @@ class FakeSystemd:
         self.units: dict[str, subprocess.Popen[bytes]] = {}
         self.started: list[str] = []
         self.refuse: str | None = None
+        self.loses_answers = False
+        self.silence: tuple[int, str, str] | None = None
 
     def run(self, argv: list[str]) -> tuple[int, str, str]:
         if argv[0] == "systemd-run":
@@ -31,7 +34,12 @@ class FakeSystemd:
             command = argv[argv.index("--quiet") + 1 :]
             self.units[unit] = subprocess.Popen(command)
             self.started.append(unit)
+            if self.loses_answers:
+                self.units[unit].wait()
+                return 1, "", "Failed to start transient service unit: Connection timed out"
             return 0, "", ""
+        if argv[1] == "show" and self.silence:
+            return self.silence
         if argv[1] == "show":
             process = self.units.get(argv[-1])
             running = process is not None and process.poll() is None
@@ -176,3 +184,116 @@ def test_a_job_name_cannot_leave_the_folder(name: str, systemd: FakeSystemd) -> 
 def test_the_failure_sentence_carries_the_last_lines() -> None:
     said = engine.explain({"job": "x", "rc": 1, "stderr": "a\nb\nc\nd\ne\n", "stdout": ""})
     assert "appliance-x ended with 1: b | c | d | e" in said
+
+
+SILENT = [
+    pytest.param((1, "", "Failed to get properties: Connection timed out"), id="D-Bus is slow"),
+    pytest.param((0, "ActiveState=\n", ""), id="no state"),
+    pytest.param((0, "", ""), id="no answer"),
+]
+
+
+def patient(systemd: FakeSystemd, directory: Path) -> Any:
+    """A job whose clock is not the world's: a second goes by with each look at it."""
+    job, seconds = make(systemd, directory), itertools.count()
+    job.clock = lambda: next(seconds)
+    job.sleep = lambda _: None
+    return job
+
+
+@pytest.mark.parametrize("silence", SILENT)
+def test_a_unit_that_systemd_says_nothing_of_may_still_run(
+    systemd: FakeSystemd, tmp_path: Path, silence: tuple[int, str, str]
+) -> None:
+    job = patient(systemd, tmp_path)
+    systemd.silence = silence
+    assert job.is_running()
+    with pytest.raises(engine.JobError, match=r"may still run.*systemctl status.*run again"):
+        job.wait_until_idle(5)
+
+
+def test_a_systemd_that_was_silent_is_asked_again(systemd: FakeSystemd, tmp_path: Path) -> None:
+    job = patient(systemd, tmp_path)
+    systemd.silence = (1, "", "")
+    asked: list[int] = []
+
+    def sleep(_: float) -> None:
+        asked.append(1)
+        systemd.silence = None if len(asked) > 2 else systemd.silence
+
+    job.sleep = sleep
+    assert not job.is_running()
+    systemd.silence = (1, "", "")
+    asked.clear()
+    job.wait_until_idle(20)
+    assert len(asked) == 3
+
+
+def test_a_run_is_not_lost_while_systemd_is_silent(systemd: FakeSystemd, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        asked.append(argv[1])
+        if argv[0] == "systemd-run":
+            systemd.silence = (1, "", "Connection timed out")
+            asked.clear()
+        return systemd.run(argv)
+
+    job = engine.NodeJob("work", run, python=sys.executable, jobs_dir=str(tmp_path))
+    seconds = itertools.count()
+    job.clock = lambda: next(seconds)
+    command = [sys.executable, "-c", "import time; time.sleep(0.4); print('done')"]
+    result, _ = job.run(command, deadline_seconds=10000)
+    assert result["stdout"] == "done\n"
+    assert "show" in asked
+
+
+def test_nothing_is_started_nor_noted_while_systemd_is_silent(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    make(systemd, tmp_path).run([sys.executable, "-c", "print(1)"])
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    systemd.silence = (1, "", "Failed to get properties: Connection timed out")
+    with pytest.raises(engine.JobError, match="Connection timed out"):
+        patient(systemd, tmp_path).run([sys.executable, "-c", "print(2)"], deadline_seconds=9)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    assert len(systemd.started) == 1
+
+
+def test_a_run_that_was_refused_leaves_the_note_of_the_one_before(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    make(systemd, tmp_path).run([sys.executable, "-c", "print(1)"])
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    systemd.refuse = "Unit appliance-work.service already exists."
+    with pytest.raises(engine.JobError, match="already exists"):
+        make(systemd, tmp_path).run([sys.executable, "-c", "print(2)"])
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
+def test_a_run_whose_start_was_not_confirmed_is_waited_for(
+    systemd: FakeSystemd, tmp_path: Path
+) -> None:
+    systemd.loses_answers = True
+    result, attached = make(systemd, tmp_path).run([sys.executable, "-c", "print(1)"])
+    assert (result["stdout"], attached) == ("1\n", False)
+    assert len(systemd.started) == 1
+
+
+def test_what_was_started_is_known_before_it_has_begun(tmp_path: Path) -> None:
+    def loading(_argv: list[str]) -> tuple[int, str, str]:
+        return 0, "ActiveState=inactive\n", ""
+
+    job, seconds = engine.NodeJob("work", loading, jobs_dir=str(tmp_path)), itertools.count()
+    job.clock = lambda: next(seconds)
+    with pytest.raises(engine.JobError, match="without leaving a result"):
+        job.run(["true"])
+    assert job.spec()["command"] == ["true"]
+
+
+def test_what_runs_is_noted_and_nothing_else_stays(systemd: FakeSystemd, tmp_path: Path) -> None:
+    job = make(systemd, tmp_path)
+    result, _ = job.run([sys.executable, "-c", "print(1)"])
+    assert job.spec()["run_id"] == result["run_id"]
+    names = {"runner.py", "work.spec.json", "work.json", "work.out", "work.err"}
+    assert {path.name for path in tmp_path.iterdir()} == names

@@ -15,6 +15,7 @@ from appliance.model.gpu import values_digest
 from appliance.model.postconditions import Observed
 from appliance.model.postconditions_runai import site_values
 from appliance.model.role_vars_runai import dns_vars, runai_vars
+from appliance.model.steps import BY_NAME
 from tests import samples
 from tests.vendor_bundles import judged
 
@@ -160,3 +161,22 @@ def test_a_site_without_runai_tells_the_roles_nothing_but_that_there_is_no_dns_s
     assert wish.manifest is not None
     told = dns_vars(wish, wish.manifest)
     assert (told["site_dns_enabled"], told["site_dns_packages"]) == (False, {})
+
+
+def test_a_services_host_outside_the_cluster_answers_for_the_name_too() -> None:
+    whole = samples.site(1, 2, runai={"vendor_bundle": "runai.tar", "own_dns": True})
+    groups = {"cp1": {"control_plane"}, "w2": {"services"}}
+    nodes = tuple(
+        dataclasses.replace(node, groups=frozenset(groups.get(node.name, node.groups)))
+        for node in whole.nodes
+    )
+    site = dataclasses.replace(whole, nodes=nodes)
+    step = BY_NAME["runai"]
+    assert {node.name for node in step.nodes(site)} == {"cp1", "w2"}
+    asked = dataclasses.replace(samples.desired(site), vendor_bundle=judged(version="2.7.1"))
+    seen = {node.name: samples.bare(node) for node in site.nodes}
+    observed = Observed(samples.photographs(seen), samples.cluster(asked))
+    assert step.unmet is not None
+    assert list(step.unmet(site.node("w2"), asked, observed)) == [
+        "dnsmasq does not run, which answers for the backend's name"
+    ]

@@ -1,0 +1,183 @@
+"""A client of one API server, made of an admin.conf whose key never lies on this machine's disk.
+
+The client reads its certificates from paths, each time that it connects. The kubernetes library
+would write them to temporary files, which stay when a signal ends the command: here they are
+files in memory, which end with the process. Of an admin.conf only the certificates are taken: a
+program or a proxy that it names is for ``kubectl`` on the node, and is not run here.
+
+What must not be here: which server is asked (:mod:`appliance.adapters.kubernetes`).
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+
+TIMEOUT = (3, 10)
+OPEN_FILES = Path("/proc/self/fd")
+
+
+class NotReadable(Exception):
+    """The API of one node could not be read; the text says why."""
+
+
+class NotReady(NotReadable):
+    """An API server answers, and says that it is not ready."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What an admin.conf says of the cluster and of its user, as PEM."""
+
+    authority: bytes
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def credentials_of(kubeconfig: str) -> Credentials:
+    """Those of the current context.
+
+    Raises:
+        NotReadable: the text is cut, empty, or no kubeconfig with an embedded key.
+    """
+    try:
+        config = yaml.safe_load(kubeconfig)
+        context = _named(config["contexts"], config["current-context"])["context"]
+        cluster = _named(config["clusters"], context["cluster"])["cluster"]
+        user = _named(config["users"], context["user"])["user"]
+        return Credentials(
+            b64decode(cluster["certificate-authority-data"]),
+            b64decode(user["client-certificate-data"]),
+            b64decode(user["client-key-data"]),
+        )
+    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+        # Not chained: YAML's errors quote the text, and with it the key.
+        raise _not_whole() from None
+
+
+@contextmanager
+def api_client(credentials: Credentials, port: int) -> Iterator[Any]:
+    """A client of the API server to which a port of this machine's loopback leads.
+
+    Raises:
+        NotReadable: the certificates or the key are no such thing, or no pair.
+    """
+    from kubernetes.client import ApiClient, Configuration
+
+    texts = (credentials.authority, credentials.certificate, credentials.key)
+    with _files(texts) as (authority, certificate, key):
+        try:
+            ssl.create_default_context(cafile=authority).load_cert_chain(certificate, key)
+        except ssl.SSLError as error:
+            raise _not_whole() from error
+        configuration = Configuration()
+        configuration.host = f"https://127.0.0.1:{port}"
+        configuration.tls_server_name = "kubernetes"
+        configuration.ssl_ca_cert = authority
+        configuration.cert_file = certificate
+        configuration.key_file = key
+        configuration.retries = False
+        # After the host, with which the environment's proxy is looked up.
+        configuration.proxy = None
+        client = ApiClient(configuration)
+        try:
+            yield client
+        finally:
+            client.close()  # type: ignore[no-untyped-call]
+
+
+def call(function: Callable[..., Any], *arguments: object) -> Any:
+    """Make one request.
+
+    Raises:
+        NotReadable: the API refused it, or did not answer in time.
+    """
+    from kubernetes.client import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        return function(*arguments, _request_timeout=TIMEOUT)
+    except ApiException as error:
+        raise NotReadable(f"the API answered {error.status} {error.reason}") from error
+    except (HTTPError, OSError) as error:
+        raise NotReadable(f"the API does not answer: {error.__class__.__name__}") from error
+
+
+def ask_readiness(client: Any) -> None:
+    """Ask whether the server can serve: one whose etcd is away still tells its version.
+
+    Raises:
+        NotReady: it says that it cannot.
+        NotReadable: it does not answer.
+    """
+    from urllib3 import Timeout
+
+    def ready(_request_timeout: tuple[int, int]) -> Any:
+        connect, read = _request_timeout
+        # The generated client knows no such path.
+        return client.rest_client.pool_manager.request(
+            "GET",
+            f"{client.configuration.host}/readyz",
+            timeout=Timeout(connect=connect, read=read),
+            retries=False,
+        )
+
+    answer = call(ready)
+    if answer.status != 200:
+        raise NotReady(f"the API server is not ready: {answer.status} {answer.reason}")
+
+
+def ask_version(client: Any) -> None:
+    """Ask what every server can tell that accepts these credentials.
+
+    Raises:
+        NotReadable: it does not.
+    """
+    from kubernetes.client import VersionApi
+
+    call(VersionApi(client).get_code)
+
+
+def _not_whole() -> NotReadable:
+    return NotReadable("its admin.conf is not whole")
+
+
+def _named(items: Sequence[Any], name: str) -> Any:
+    return {item["name"]: item for item in items}[name]
+
+
+@contextmanager
+def _files(texts: Sequence[bytes]) -> Iterator[list[str]]:
+    """Paths to the texts, for as long as the block lasts; each may be opened again and again."""
+    with ExitStack() as stack:
+        # Not on macOS: there the end of the block removes a folder that nobody else may enter.
+        if hasattr(os, "memfd_create") and OPEN_FILES.is_dir():
+            paths = [OPEN_FILES / str(stack.enter_context(_memory(text))) for text in texts]
+        else:
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="appliance-")))
+            paths = [_private(folder / str(number), text) for number, text in enumerate(texts)]
+        yield [str(path) for path in paths]
+
+
+@contextmanager
+def _memory(text: bytes) -> Iterator[int]:
+    """A file in memory, by its number; programs that this process starts do not inherit it."""
+    with os.fdopen(os.memfd_create("appliance"), "wb") as file:
+        file.write(text)
+        file.flush()
+        yield file.fileno()
+
+
+def _private(path: Path, text: bytes) -> Path:
+    path.touch(0o600)
+    path.write_bytes(text)
+    return path
