@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance import __version__
+from appliance.model.pages import OPERATIONS
 
 if TYPE_CHECKING:
     from appliance.adapters.journal import FileJournal
@@ -134,6 +135,7 @@ def _vendor_bundle(site: Site) -> VendorBundle | None:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "APPLIANCE"},
+    epilog=f"\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")
 @click.pass_context

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from appliance.model.site import Node
 
 APISERVER_CERTIFICATE: Final = "/etc/kubernetes/pki/apiserver.crt"
+API_PORT: Final = 6443
 KUBELET_KUBECONFIG: Final = "/etc/kubernetes/kubelet.conf"
 
 
@@ -63,7 +64,10 @@ def other_names(node: Node, desired: Desired, observed: Observed) -> tuple[str, 
 
 
 def other_endpoint(node: Node, desired: Desired, observed: Observed) -> str | None:
-    """The host by which a living member's kubelet knows the API, if the site knows it no more."""
+    """By which host (and port) a living member's kubelet knows the API, if not by the site's.
+
+    Port 6443 is the API server's own, so it answers whatever the balancer's is.
+    """
     cluster, photo = observed.cluster, observed.photographs.get(node.name)
     if photo is None or not isinstance(cluster, Cluster) or node.name not in cluster.nodes:
         return None
@@ -71,7 +75,28 @@ def other_endpoint(node: Node, desired: Desired, observed: Observed) -> str | No
     known = {endpoint.name.lower(), str(endpoint.virtual_address)}
     known |= {member.ip for member in desired.site.control_plane}
     for config in photo.items("kubernetes.kubeconfigs"):
-        host = urlsplit(str(config.get("server") or "")).hostname
-        if config.get("path") == KUBELET_KUBECONFIG and host and host not in known:
-            return host
+        if config.get("path") != KUBELET_KUBECONFIG:
+            continue
+        server = urlsplit(str(config.get("server") or ""))
+        if server.hostname and server.hostname not in known:
+            return server.hostname
+        if server.port not in (None, API_PORT, endpoint.port):
+            return server.netloc
     return None
+
+
+def other_virtual_address(node: Node, desired: Desired, observed: Observed) -> str | None:
+    """The address that a living member has for the endpoint's name, if keepalived's is another.
+
+    A control plane's own address is none: such a cluster had no balancer until now.
+    """
+    cluster, photo = observed.cluster, observed.photographs.get(node.name)
+    endpoint = desired.site.settings.control_plane_endpoint
+    if photo is None or not isinstance(cluster, Cluster) or node.name not in cluster.nodes:
+        return None
+    if endpoint.balancer != "keepalived":
+        return None
+    mine = {str(endpoint.virtual_address), *(one.ip for one in desired.site.control_plane)}
+    hosts = photo.at("resolver.hosts") or {}
+    known = [address for address, names in hosts.items() if endpoint.name in names]
+    return next((address for address in known if address not in mine), None)

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.pages import page
 from appliance.model.site_certificate import days_left
 from appliance.model.ssh_command import ssh_command
 
@@ -24,7 +25,7 @@ KUBELETS = frozenset(
     {"/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/kubelet.conf"}
 )
 KUBELET_DAYS = 7
-PAGE = "appliance/docs/operations/renew-kubernetes-certificates.md"
+PAGE = page("renew-kubernetes-certificates")
 # dockershim names a container k8s_<container>_<pod>_...; the kubelet starts what was stopped again.
 RESTART = (
     "'for c in etcd kube-apiserver kube-controller-manager kube-scheduler; do "

@@ -11,6 +11,7 @@ from appliance.model.departure import Witness, same_machine
 from appliance.model.desired import Desired
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.maintenance import away
+from appliance.model.pages import page
 from appliance.model.plan import (
     Choice,
     ControlPlaneAction,
@@ -301,7 +302,7 @@ def _orphans(desired: Desired, observed: Observed) -> tuple[Refusal, ...]:
             "cluster",
             "a member of a cluster of which no control-plane node has anything left",
             "a control plane that somebody has restored, or workers that belong to nobody",
-            "no command restores one: appliance/docs/operations/back-up-the-control-plane.md; "
+            f"no command restores one: {page('back-up-the-control-plane')}; "
             "if that cluster is given up: "
             + ssh_command(desired.site, node, "sudo kubeadm reset -f"),
         )

@@ -35,8 +35,9 @@ def version(facts: Facts) -> Iterator[Finding | Skipped | str]:
             f"{facts.desired.kubernetes_version}, the release's",
             "choose the release of that version in site.yml: appliance_release",
         )
+    named = running if facts.cluster else f"{running}, the release's: no cluster answers"
     if facts.bundle_name is None:
-        yield f"{running}; site.yml names no vendor bundle"
+        yield f"{named}; site.yml names no vendor bundle"
         return
     kubernetes, vendor = minor_of(running) or (0, 0), facts.vendor_version
     fitting = f"{supported_on(kubernetes)}, which run on Kubernetes {dotted(kubernetes)}"
@@ -61,7 +62,7 @@ def version(facts: Facts) -> Iterator[Finding | Skipped | str]:
             "ask the vendor for a bundle of one of these versions",
         )
     else:
-        yield f"{running}; Run:ai {dotted(vendor)} takes {dotted(low)} to {dotted(high)}"
+        yield f"{named}; Run:ai {dotted(vendor)} takes {dotted(low)} to {dotted(high)}"
 
 
 def _unfit(facts: Facts) -> bool:

@@ -107,6 +107,14 @@ class Facts:
         """The nodes for Run:ai's own software, by the inventory."""
         return self.site.system_nodes
 
+    @property
+    def seen_members(self) -> str:
+        """Of how many members this speaks; empty when none was seen."""
+        seen, all_of = sum(1 for _ in self.members()), len(self.site.cluster_members)
+        if not seen:
+            return ""
+        return f"{seen} nodes" if seen == all_of else f"{seen} of {all_of} nodes"
+
     def members(self) -> Iterator[tuple[Node, Photograph]]:
         """The nodes of the cluster that could be photographed."""
         for node in self.site.cluster_members:

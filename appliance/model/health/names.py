@@ -112,8 +112,20 @@ def _judge(
         unanswered,
         f"no answer for {domain}{where}",
         right,
-        "the services host answers for it: appliance install --only runai --again"
-        if facts.runai.own_dns
-        else f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
-        "without DNS",
+        _way_to_a_name(facts, check),
     )
+
+
+def _way_to_a_name(facts: Facts, check: str) -> str:
+    domain, server = facts.site.runai_domain, facts.site.services_node.ip
+    if not facts.runai.own_dns:
+        return (
+            f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
+            "without DNS"
+        )
+    if check == "dns_control_host":
+        return (
+            f"let machines with a browser ask {server} for names, or put into their /etc/hosts: "
+            f"{facts.site.runai_address} {domain}"
+        )
+    return f"{server} is to answer for it: appliance install --only runai --again"

@@ -19,6 +19,8 @@ SPREAD_WARNING_SECONDS = 1.0
 CERTIFICATES_WARNING_DAYS = 60
 CERTIFICATES_ERROR_DAYS = 30
 
+NOBODY = Skipped("no node was seen")
+
 
 def system_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """None is no place at all, one is a place that takes the database with it when it fails."""
@@ -149,6 +151,9 @@ def gpu_nodes(facts: Facts) -> Iterator[Finding | Skipped | str]:
 
 def registry(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """It answers, holds what it must, and every member trusts it."""
+    if not facts.seen_members:
+        yield NOBODY
+        return
     for node, _photo in facts.members():
         for text in postconditions.registry(node, facts.desired, facts.observed):
             yield Finding(
@@ -159,12 +164,15 @@ def registry(facts: Facts) -> Iterator[Finding | Skipped | str]:
                 f"{facts.site.settings.registry} to answer, and to hold every image",
                 "appliance install --only registry",
             )
-    yield facts.site.settings.registry
+    yield f"{facts.site.settings.registry}, by {facts.seen_members}"
 
 
 def ca_trust(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """One CA, known to every node's system and to its Docker."""
     found = {node.name: photo.at("trust.site_ca_sha256") for node, photo in facts.members()}
+    if not found:
+        yield NOBODY
+        return
     for node, photo in facts.members():
         own = found[node.name]
         docker = (photo.at("trust.docker") or {}).get(facts.site.settings.registry)
@@ -194,7 +202,7 @@ def ca_trust(facts: Facts) -> Iterator[Finding | Skipped | str]:
             "one and the same",
             "appliance install --until registry",
         )
-    yield f"{len(found)} nodes"
+    yield facts.seen_members
 
 
 def kubernetes_certificates(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -53,6 +53,7 @@ CHECKS: tuple[Check, ...] = (
     final_settings.pod_range,
     final_settings.endpoint_name,
     final_settings.endpoint_in_use,
+    final_settings.virtual_address,
     network.address,
     network.address_in_use,
     network.virtual_address_in_use,

@@ -13,8 +13,10 @@ from appliance.model.final_settings import (
     other_names,
     other_pod_range,
     other_service_range,
+    other_virtual_address,
 )
 from appliance.model.maintenance import away
+from appliance.model.pages import page
 from appliance.model.preflight.finding import Finding, Subject
 
 FOR_GOOD = "a cluster keeps the range it was made with; another range is another cluster"
@@ -56,7 +58,7 @@ def endpoint_name(subject: Subject) -> Iterator[Finding]:
             f"{name} among them, the site's control_plane_endpoint.name",
             f"set control_plane_endpoint.name in site.yml to {old or 'the old name'} again; or add "
             "the new one by hand on each control plane (kubeadm init phase certs apiserver "
-            "--config FILE; the whole way: operations/change-a-site.md)",
+            f"--config FILE; the whole way: {page('change-a-site')})",
         )
 
 
@@ -82,5 +84,19 @@ def endpoint_in_use(subject: Subject) -> Iterator[Finding]:
         f"a kubelet that knows the API by {found}{more}",
         f"{name}, the site's control_plane_endpoint.name",
         f"set control_plane_endpoint.name in site.yml to {found} again; or change the kubeconfigs "
-        "of each node by hand first (operations/change-a-site.md)",
+        f"of each node by hand first ({page('change-a-site')})",
     )
+
+
+def virtual_address(subject: Subject) -> Iterator[Finding]:
+    """Keepalived holds the old address until its step runs, and names would mean the new one."""
+    found = other_virtual_address(subject.node, subject.desired, subject.observed)
+    speakers = [node.name for node in subject.site.control_plane]
+    if found and subject.node.name == next(iter(speakers), None):
+        endpoint = subject.site.settings.control_plane_endpoint
+        yield subject.error(
+            "virtual_address",
+            f"a cluster that knows {endpoint.name} as {found}",
+            f"{endpoint.virtual_address}, the site's control_plane_endpoint.virtual_address",
+            f"set it to {found} again; no step moves the address of a living cluster",
+        )

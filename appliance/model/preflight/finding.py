@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from appliance.model.cluster import Cluster
 from appliance.model.groups import CONTROL_PLANE
@@ -101,13 +102,10 @@ class Subject:
         cluster = self.observed.cluster
         if isinstance(cluster, Cluster) and self.node.name in cluster.nodes:
             return True
-        own = {self.endpoint_url, *self._own_addresses()}
-        return any(server in own for server in self.servers)
-
-    def _own_addresses(self) -> Iterator[str]:
-        """How kubeadm names this node's own API server in controller kubeconfigs."""
-        for node in self.site.control_plane:
-            yield f"https://{node.ip}:6443"
+        # By host alone: with another port in site.yml it is the same cluster still.
+        own = {self.site.settings.control_plane_endpoint.name.lower()}
+        own |= {node.ip for node in self.site.control_plane}
+        return any(urlsplit(server).hostname in own for server in self.servers)
 
     @property
     def macs(self) -> frozenset[str]:
