@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
+from appliance.model.pages import VAULT_EDIT
+
 DAY = 86_400.0
 KEY_NAME = "vault_runai_tls_key"
 KeyState = Literal["matches", "other", "unreadable", "absent", "vault closed"]
@@ -188,7 +190,7 @@ def _key(certificate: BackendCertificate) -> Iterator[CertificateFault]:
             severity,
             seen,
             f"the private key of {certificate.path}",
-            "put it there: ansible-vault edit group_vars/all/vault.yml"
+            f"put it there: {VAULT_EDIT}"
             if severity == "error"
             else "set ANSIBLE_VAULT_PASSWORD_FILE and look again",
         )

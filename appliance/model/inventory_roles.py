@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from appliance.model import groups
 from appliance.model.cluster import Cluster
 from appliance.model.node_roles import GROUP_ROLES, TO_MOVE, Role, plan_inventory
+from appliance.model.surroundings import CLUSTER_RELEASE
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -49,10 +50,19 @@ def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
                 if change.present
                 else f"has the label {change.key}, and is in no such group"
             )
+    if _comes_anew(desired, cluster) and node.name == desired.site.control_plane[0].name:
+        yield "Run:ai's part of the cluster is to come, without what the roles mean"
     if plan.patch and node.name == desired.site.control_plane[0].name:
         wanted = plan.patch["spec"]["global"]["nodeAffinity"]
         for key, value in wanted.items():
             yield f"the RunaiConfig's {key} is not {str(value).lower()}"
+
+
+def _comes_anew(desired: Desired, cluster: Cluster) -> bool:
+    """Whether step ``runai`` is about to make a RunaiConfig that knows nothing of the roles."""
+    runai = desired.site.settings.runai
+    wanted = runai is not None and runai.vendor_bundle is not None
+    return wanted and cluster.release("runai", CLUSTER_RELEASE) is None
 
 
 def forbids(desired: Desired, observed: Observed) -> Iterator[Refusal]:

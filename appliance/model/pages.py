@@ -1,9 +1,13 @@
-"""Where the operators' pages lie: they are a part of the installed package, readable offline."""
+"""What many hints name: the operators' pages of the package, and how a vault is edited."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+# In the site's directory; the file is there where the password was made for the site.
+VAULT_EDIT = (
+    "ansible-vault edit --vault-password-file .appliance/vault-password group_vars/all/vault.yml"
+)
 OPERATIONS = Path(__file__).resolve().parents[1] / "docs" / "operations"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from appliance.model.health.facts import Facts, Skipped
+from appliance.model.pages import VAULT_EDIT
 from appliance.model.preflight.finding import Finding
 from appliance.model.surroundings import CLUSTER_RELEASE
 
@@ -37,7 +38,7 @@ def login(facts: Facts) -> Iterator[Finding | Skipped | str]:
             "error",
             f"no {PASSWORD_NAME} in the vault",
             f"the password of {user}: the cluster is made in the backend with it",
-            "put it there: ansible-vault edit group_vars/all/vault.yml",
+            f"put it there: {VAULT_EDIT}",
         )
     else:
         yield f"{user}, with the password of the vault"
