@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from appliance.errors import ConfigError
 
 if TYPE_CHECKING:
     import paramiko
@@ -15,11 +18,48 @@ def entry_name(address: str, port: int) -> str:
     return address if port == 22 else f"[{address}]:{port}"
 
 
+def load(path: Path, into: paramiko.HostKeys) -> paramiko.HostKeys:
+    """Add the keys of the file, if there is one.
+
+    Raises:
+        ConfigError: the file is there and cannot be read.
+    """
+    import paramiko
+
+    try:
+        into.load(str(path))
+    except FileNotFoundError:
+        return into
+    except (OSError, ValueError, paramiko.hostkeys.InvalidHostKey) as error:
+        raise _unreadable(path, error) from error
+    return into
+
+
+def put(known: paramiko.HostKeys, address: str, port: int, key: paramiko.PKey) -> None:
+    """Let a key take the place of all that are known of a host; in memory alone."""
+    name = entry_name(address, port)
+    while known.lookup(name) is not None:
+        del known[name]
+    known.add(name, key.get_name(), key)
+
+
+def _unreadable(path: Path, error: Exception) -> ConfigError:
+    name = shlex.quote(str(path))
+    hint = f"see what it is: file {name}; without it: appliance install --accept-host-keys"
+    if isinstance(error, PermissionError):
+        hint = f"who may read it? ls -l {name}; then: sudo chown $USER {name} && chmod 600 {name}"
+    if isinstance(error, OSError):
+        return ConfigError(f"{path} cannot be read: {error.strerror or error}", hint=hint)
+    if isinstance(error, UnicodeDecodeError):
+        return ConfigError(f"{path} cannot be read: it is not UTF-8 text", hint=hint)
+    return ConfigError(f"{path} holds a line that is no host key: {error}", hint=hint)
+
+
 def missing(path: Path, addresses: Sequence[str], port: int) -> set[str]:
     """The addresses for which the file holds no key."""
     import paramiko
 
-    known = paramiko.HostKeys(str(path)) if path.exists() else paramiko.HostKeys()
+    known = load(path, paramiko.HostKeys())
     return {address for address in addresses if known.lookup(entry_name(address, port)) is None}
 
 
@@ -42,7 +82,7 @@ def holds(path: Path, address: str, port: int, key: paramiko.PKey) -> bool:
     """Whether the file has no other key for a node than this one."""
     import paramiko
 
-    known = paramiko.HostKeys(str(path)) if path.exists() else paramiko.HostKeys()
+    known = load(path, paramiko.HostKeys())
     found = known.lookup(entry_name(address, port))
     return found is None or any(one == key for one in found.values())
 

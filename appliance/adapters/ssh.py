@@ -13,15 +13,16 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from appliance.adapters.known_hosts import entry_name
+from appliance.adapters.known_hosts import entry_name, load, put
 from appliance.adapters.probe_archive import probe_archive
+from appliance.adapters.ssh_keys import check_private_key, local_fault
 from appliance.errors import NodeUnreachable
 from appliance.model.jump import jump_command
 from appliance.model.observation import Fault, Look
@@ -78,12 +79,22 @@ class SshNodes:
         self._known_hosts = site.known_hosts
         self._arguments = tuple(probe_arguments)
         self._meanwhile = meanwhile
+        self._trusted: dict[tuple[str, int], paramiko.PKey] = {}
+        self._key_checked = False
         self._clients: dict[str, paramiko.SSHClient] = {}
         self._lock = threading.Lock()
         self._connecting: dict[str, threading.Lock] = {}
 
+    def trust(self, keys: Mapping[tuple[str, int], paramiko.PKey]) -> None:
+        """Believe host keys of (address, port) for the life of this object; writes nothing."""
+        self._trusted.update(keys)
+
     def look(self, nodes: Sequence[Node]) -> Look:
-        """Photograph every node at the same time; a node that fails becomes a Fault."""
+        """Photograph every node at the same time; a node that fails becomes a Fault.
+
+        Raises:
+            ConfigError: this machine's own key or ``known_hosts`` is at fault, and no node.
+        """
         # Now, and not by the threads: two imports at once can meet half a module.
         import paramiko  # noqa: F401
 
@@ -107,6 +118,7 @@ class SshNodes:
 
         Raises:
             NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
+            ConfigError: this machine's own key or ``known_hosts`` is at fault.
         """
         import paramiko
 
@@ -244,11 +256,13 @@ class SshNodes:
     def _connect(self, node: Node) -> paramiko.SSHClient:
         import paramiko
 
+        self._check_key_once()
         address = str(node.address.ip)
         client = paramiko.SSHClient()
         client.set_missing_host_key_policy(paramiko.RejectPolicy())
-        if self._known_hosts.exists():
-            client.load_host_keys(str(self._known_hosts))
+        load(self._known_hosts, client.get_host_keys())
+        if trusted := self._trusted.get((address, self._connection.port)):
+            put(client.get_host_keys(), address, self._connection.port, trusted)
         key = self._connection.private_key
         try:
             client.connect(
@@ -263,12 +277,18 @@ class SshNodes:
             )
         except (OSError, EOFError, paramiko.SSHException) as error:
             client.close()
-            raise self._translate(node, error) from error
+            raise local_fault(error) or self._translate(node, error) from error
         transport = client.get_transport()
         if transport is not None:
             transport.set_keepalive(15)
             _without_delay(transport.sock)
         return client
+
+    def _check_key_once(self) -> None:
+        with self._lock:
+            if not self._key_checked:
+                check_private_key(self._connection.private_key)
+                self._key_checked = True
 
     def _translate(self, node: Node, error: Exception) -> NodeUnreachable:
         import paramiko

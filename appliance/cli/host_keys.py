@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,13 +13,22 @@ from appliance.errors import NodeUnreachable, Refused
 if TYPE_CHECKING:
     from appliance.model.site import Site
 
+# Takes the keys of (address, port) for one run.
+Trust = Callable[[Mapping[tuple[str, int], Any]], None]
 
-def accept(site: Site, *, assume_yes: bool) -> None:
+
+def accept(site: Site, *, assume_yes: bool, trust: Trust | None = None) -> None:
     """Ask each node without a known key for it, show the fingerprints, keep them when confirmed.
+
+    Args:
+        site: whose nodes are asked.
+        assume_yes: nobody is asked.
+        trust: of a rehearsal: takes the keys for this run, and known_hosts stays as it is.
 
     Raises:
         NodeUnreachable: a node does not answer.
-        Refused: nobody confirmed.
+        Refused: nobody confirmed, or a rehearsal needs a jump host whose key is not kept.
+        ConfigError: known_hosts cannot be read.
     """
     from appliance.adapters.host_keys import host_keys, jump_host_key
     from appliance.adapters.known_hosts import missing
@@ -27,25 +36,58 @@ def accept(site: Site, *, assume_yes: bool) -> None:
 
     jump = jump_address(site)
     if jump and missing(site.known_hosts, [jump[0]], jump[1]):
-        _keep(site, {"jump host": jump}, {"jump host": jump_host_key(jump)}, assume_yes=assume_yes)
+        addresses, keys = {"jump host": jump}, {"jump host": jump_host_key(jump)}
+        if trust is not None:
+            _show(addresses, keys)
+            raise Refused(
+                f"the key of the jump host {jump[0]} is not in {site.known_hosts}, and --dry-run "
+                "keeps none: no node can be reached",
+                hint="compare it, and keep it by the same command without --dry-run",
+            )
+        keep(site, addresses, keys, assume_yes=assume_yes)
     port = site.settings.ssh.port
-    unknown = {
-        node.name: (node.ip, port)
-        for node in site.nodes
-        if node.ip in missing(site.known_hosts, [n.ip for n in site.nodes], port)
-    }
+    absent = missing(site.known_hosts, [node.ip for node in site.nodes], port)
+    unknown = {node.name: (node.ip, port) for node in site.nodes if node.ip in absent}
     if unknown:
-        _keep(site, unknown, host_keys(site, unknown), assume_yes=assume_yes)
+        keep(site, unknown, host_keys(site, unknown), assume_yes=assume_yes, trust=trust)
 
 
-def _keep(
+def keep(
     site: Site,
     addresses: Mapping[str, tuple[str, int]],
     keys: Mapping[str, Any],
     *,
     assume_yes: bool,
+    trust: Trust | None = None,
 ) -> None:
-    from appliance.adapters.known_hosts import append, fingerprint
+    """Show keys, have them confirmed, and keep them; of a rehearsal only trust them.
+
+    Raises:
+        NodeUnreachable: one of the keys is a sentence that says why there is none.
+        Refused: nobody confirmed.
+    """
+    from appliance.adapters.known_hosts import append
+
+    _show(addresses, keys)
+    if not assume_yes:
+        if not sys.stdin.isatty():
+            raise Refused("nobody is there to confirm the host keys", hint="compare, pass --yes")
+        if not click.confirm("Are these the keys the nodes' consoles show?", err=True):
+            raise Refused("the host keys were not confirmed: nothing was changed")
+    confirmed = {addresses[name]: key for name, key in keys.items()}
+    if trust is None:
+        append(site.known_hosts, confirmed)
+        return
+    trust(confirmed)
+    click.echo(
+        "note: these host keys are trusted for this run alone and were not kept; "
+        "to keep them: the same command without --dry-run",
+        err=True,
+    )
+
+
+def _show(addresses: Mapping[str, tuple[str, int]], keys: Mapping[str, Any]) -> None:
+    from appliance.adapters.known_hosts import fingerprint
 
     silent = [f"{name}: {key}" for name, key in keys.items() if isinstance(key, str)]
     if silent:
@@ -53,14 +95,4 @@ def _keep(
             silent[0], hint="is it powered on, cabled and on this network?", details=silent[1:]
         )
     for name, key in keys.items():
-        if not isinstance(key, str):
-            click.echo(f"{name} ({addresses[name][0]}): {fingerprint(key)}", err=True)
-    if not assume_yes:
-        if not sys.stdin.isatty():
-            raise Refused("nobody is there to confirm the host keys", hint="compare, pass --yes")
-        if not click.confirm("Are these the keys the nodes' consoles show?", err=True):
-            raise Refused("the host keys were not confirmed: nothing was changed")
-    append(
-        site.known_hosts,
-        {addresses[name]: key for name, key in keys.items() if not isinstance(key, str)},
-    )
+        click.echo(f"{name} ({addresses[name][0]}): {fingerprint(key)}", err=True)

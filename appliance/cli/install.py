@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 @click.option(
     "--accept-host-keys",
     is_flag=True,
-    help="Show the host keys of nodes that are not in known_hosts yet, and keep them.",
+    help="Show the host keys of nodes that are not in known_hosts yet, and keep them; "
+    "with --dry-run they are trusted for that run alone.",
 )
 @dry_run_option
 @yes_option
@@ -74,7 +75,8 @@ def install(
     connected = app.connect(site, bundle)
     scope = scope_of(connected.site, nodes, only, until, again=again)
     if accept_host_keys:
-        accept(connected.site, assume_yes=yes)
+        trust = connected.nodes.trust if dry_run else None
+        accept(connected.site, assume_yes=yes, trust=trust)
     with progress(plain=output == "json") as display:
         done = connected.install(scope, display, lambda plan: _confirm(plan, yes), dry_run=dry_run)
     if output == "json":

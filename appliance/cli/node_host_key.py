@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appliance.cli.host_keys import accept
+from appliance.cli.host_keys import accept, keep
 from appliance.errors import NodeUnreachable, Refused
 
 if TYPE_CHECKING:
     from appliance.cli.connected import Connected
 
 
-def renew_host_key(connected: Connected, name: str, *, yes: bool, sworn: bool) -> None:
+def renew_host_key(
+    connected: Connected, name: str, *, yes: bool, sworn: bool, dry_run: bool = False
+) -> None:
     """Take a stale key of one node out of known_hosts, show the new one, keep it once confirmed.
+
+    A rehearsal writes nothing: the new key is trusted for this run alone.
 
     Raises:
         Refused: the Node is Ready, so two machines may be at work under one name; or nobody
@@ -28,6 +32,7 @@ def renew_host_key(connected: Connected, name: str, *, yes: bool, sworn: bool) -
     if node is None:
         return
     port = site.settings.ssh.port
+    trust = connected.nodes.trust if dry_run else None
     key = host_keys(site, {name})[name]
     if not isinstance(key, str) and not holds(site.known_hosts, node.ip, port, key):
         look = connected.nodes.look(site.control_plane)
@@ -46,5 +51,9 @@ def renew_host_key(connected: Connected, name: str, *, yes: bool, sworn: bool) -
                 hint="if it was reinstalled just now, wait a minute until the API notices; else "
                 f"find the other one: kubectl get node {name} -o wide",
             )
+        if trust is not None:
+            address = {name: (node.ip, port)}
+            keep(site, address, {name: key}, assume_yes=yes, trust=trust)
+            return
         forget(site.known_hosts, node.ip, port)
-    accept(site.without({one.name for one in site.nodes} - {name}), assume_yes=yes)
+    accept(site.without({one.name for one in site.nodes} - {name}), assume_yes=yes, trust=trust)

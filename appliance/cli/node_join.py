@@ -243,8 +243,8 @@ def _join(
 
     connected = app.connect(site, bundle)
     node_of(connected.site, node)
-    if accept_host_keys and not dry_run and connected.vault_is_open:
-        renew_host_key(connected, node, yes=yes, sworn=sworn)
+    if accept_host_keys and connected.vault_is_open:
+        renew_host_key(connected, node, yes=yes, sworn=sworn, dry_run=dry_run)
     with progress(plain=output == "json") as display:
         workflow, command, ports = _join_ports(connected, display, yes=yes, add=add)
         desired = connected.wish_with(frozenset({node}))

@@ -7,11 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import paramiko
 import pytest
 
+from appliance.adapters import host_keys
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.host_keys import accept
+from appliance.errors import Refused
 from appliance.model.api_flags import ApiFlags
 from appliance.model.desired import Desired
 from appliance.model.postconditions import Observed
@@ -67,6 +71,16 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
 
     monkeypatch.setattr(Application, "connect", connect)
     return found  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch, rack: FakeRack) -> dict[tuple[str, int], Any]:
+    """Every machine shows a key; what the rack is told to trust."""
+    key, trusted = paramiko.ECDSAKey.generate(), {}  # type: ignore[var-annotated]
+    monkeypatch.setattr(host_keys, "host_keys", lambda _site, names: dict.fromkeys(names, key))
+    monkeypatch.setattr(host_keys, "jump_host_key", lambda _address: key)
+    monkeypatch.setattr(rack, "trust", trusted.update, raising=False)
+    return trusted
 
 
 def play(rack: FakeRack, *words: str) -> int:
@@ -200,3 +214,38 @@ def test_what_can_not_be_meant_is_a_usage_error(
     assert play(rack, command, *words) == 2
     assert sentence in capsys.readouterr().err
     assert rack.plays == []
+
+
+def test_a_rehearsal_trusts_host_keys_and_writes_none(
+    rack: FakeRack, shown: dict[tuple[str, int], Any], capsys: Capture
+) -> None:
+    site = rack.wish.site
+    assert play(rack, "install", "--accept-host-keys", "--dry-run", "--yes") == 0
+    said = capsys.readouterr().err
+    assert "w1 (" in said
+    assert "were not kept" in said
+    assert set(shown) == {(node.ip, 22) for node in site.nodes}
+    assert not site.known_hosts.exists()
+
+
+def test_without_a_rehearsal_host_keys_are_kept(
+    rack: FakeRack, shown: dict[tuple[str, int], Any], capsys: Capture
+) -> None:
+    assert play(rack, "install", "--accept-host-keys", "--yes") == 0
+    assert len(rack.wish.site.known_hosts.read_text().splitlines()) == len(rack.wish.site.nodes)
+    assert shown == {}
+    assert "not kept" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_rehearsal_ends_at_a_jump_host_whose_key_is_not_kept(
+    rack: FakeRack, capsys: Capture
+) -> None:
+    site = rack.wish.site
+    through = samples.site(ssh={"user": "appliance", "jump_host": "gate.rack.test"}).settings
+    rack.wish = replace(rack.wish, site=replace(site, settings=through))
+    with pytest.raises(Refused, match="jump host") as refused:
+        accept(rack.wish.site, assume_yes=True, trust=rack.trust)  # type: ignore[attr-defined]
+    assert "without --dry-run" in (refused.value.hint or "")
+    assert "jump host (gate.rack.test)" in capsys.readouterr().err
+    assert not site.known_hosts.exists()

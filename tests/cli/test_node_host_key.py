@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import paramiko
 import pytest
 
 from appliance.adapters import host_keys, known_hosts
@@ -28,7 +29,8 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def connected(state: Any) -> Any:
-    nodes = SimpleNamespace(look=lambda _nodes: Look({}))
+    trusted: dict[tuple[str, int], Any] = {}
+    nodes = SimpleNamespace(look=lambda _nodes: Look({}), trust=trusted.update, trusted=trusted)
     cluster = SimpleNamespace(read=lambda _photographs: state)
     return SimpleNamespace(site=samples.site(), nodes=nodes, cluster=cluster)
 
@@ -55,3 +57,23 @@ def test_a_node_that_is_ready_keeps_its_key(forgotten: list[str]) -> None:
 def test_a_node_that_is_not_ready_gives_it_up(forgotten: list[str]) -> None:
     node_host_key.renew_host_key(connected(cluster(ready=False)), "w2", yes=True, sworn=False)
     assert forgotten == [samples.site().node("w2").ip]
+
+
+def test_a_rehearsal_trusts_the_new_key_and_forgets_none(
+    forgotten: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = paramiko.ECDSAKey.generate()
+    monkeypatch.setattr(host_keys, "host_keys", lambda _site, names: dict.fromkeys(names, key))
+    found = connected(cluster(ready=False))
+    node_host_key.renew_host_key(found, "w2", yes=True, sworn=False, dry_run=True)
+    assert found.nodes.trusted == {(found.site.node("w2").ip, 22): key}
+    assert forgotten == []
+    assert "were not kept" in capsys.readouterr().err
+
+
+def test_a_rehearsal_does_not_trust_a_second_machine_of_one_name(forgotten: list[str]) -> None:
+    found = connected(cluster(ready=True))
+    with pytest.raises(Refused, match="its Node is Ready"):
+        node_host_key.renew_host_key(found, "w2", yes=True, sworn=False, dry_run=True)
+    assert found.nodes.trusted == {}
+    assert forgotten == []

@@ -7,7 +7,7 @@ import pytest
 
 from appliance.adapters.site_files import check_site, load_site
 from appliance.adapters.site_vault import IDENTITIES, require_open, with_vault
-from appliance.adapters.vault import ENVIRONMENT, KEPT, AnsibleVault, new_password
+from appliance.adapters.vault import ENVIRONMENT, HINT, KEPT, AnsibleVault, new_password
 from appliance.errors import ConfigError, Refused
 from appliance.model.site import Site
 from tests.site_cases import KNOWN, copy_of_good
@@ -59,12 +59,19 @@ def test_another_password_is_refused_and_found_by_the_check(site: Site) -> None:
     found = with_vault(check_site(site.directory, known=KNOWN))
     assert found.site is None
     assert [fault.problem for fault in found.faults] == [
-        f"{site.vault_file} does not open with the password in {kept}"
+        f"{site.vault_file} does not open with the password in {kept} ([ERROR]: Decryption failed "
+        f"(no vault secrets were found that could decrypt). for {site.vault_file})"
     ]
 
 
-def test_a_check_without_a_password_leaves_the_vault_closed(site: Site) -> None:
-    assert with_vault(check_site(site.directory, known=KNOWN)).faults == ()
+def test_a_check_without_a_password_leaves_the_vault_closed_and_says_so(site: Site) -> None:
+    found = with_vault(check_site(site.directory, known=KNOWN))
+    assert found.site is not None
+    assert found.faults == ()
+    (warning,) = found.warnings
+    assert warning.file == str(site.vault_file)
+    assert warning.problem == "the vault was not opened: no password at hand"
+    assert warning.remedy == HINT
 
 
 def test_a_site_without_a_vault_has_nothing_to_open(site: Site, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The vault opens with its password, from wherever it comes, and leaves no plain text behind."""
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from appliance.adapters.vault import (
     find_password_file,
     new_password,
     password_source,
+    read_as_a_play,
 )
 from appliance.errors import ConfigError, Refused
 from tests.site_cases import EXAMPLE
@@ -47,6 +49,56 @@ def test_what_is_sealed_can_be_read_with_the_same_password_alone(tmp_path: Path)
     with pytest.raises(ConfigError, match="holds no mapping") as refused:
         vault.read(file)
     assert "canary" not in f"{refused.value} {refused.value.details} {refused.value.__cause__}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LANG", "de_DE.UTF-8"),
+        ("LC_TIME", "de_DE.UTF-8"),
+        ("LANGUAGE", "de"),
+        ("LC_ALL", "C"),
+        ("LC_ALL", "POSIX"),
+    ],
+)
+def test_a_locale_that_this_machine_lacks_is_no_hindrance(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for other in ("LANG", "LC_ALL"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, value)
+    password = new_password(tmp_path)
+    file = tmp_path / "vault.yml"
+    file.write_text(AnsibleVault(password).encrypt("vault_one: grün\n"), encoding="utf-8")
+    assert AnsibleVault(password).read(file) == {"vault_one": "grün"}
+    assert read_as_a_play(file, password) == {"vault_one": "grün"}
+
+
+def test_only_ansibles_words_for_a_wrong_password_blame_the_password(tmp_path: Path) -> None:
+    file = tmp_path / "vault.yml"
+    file.write_text(AnsibleVault(new_password(tmp_path)).encrypt("vault_one: x\n"))
+    empty = tmp_path / "empty"
+    empty.touch()
+    for reading in (AnsibleVault(empty).read, lambda path: read_as_a_play(path, empty)):
+        with pytest.raises(ConfigError) as refused:
+            reading(file)
+        assert refused.value.message == (
+            f"{file} cannot be opened: Invalid vault password was provided from file ({empty})"
+        )
+        assert refused.value.hint == (
+            f"see what Ansible says of it: ansible-vault view --vault-password-file {empty} {file}"
+        )
+
+
+def test_a_password_file_that_may_not_be_read_is_named_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = new_password(tmp_path / "rack7")
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != kept)
+    with pytest.raises(Refused, match=f"you may not read the vault password file {kept}") as told:
+        find_password_file(tmp_path / "rack7")
+    assert "sudo chown" in (told.value.hint or "")
+    assert str(kept) in (told.value.hint or "")
 
 
 def test_a_mapping_of_secrets_can_be_read_back(tmp_path: Path) -> None:
