@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from appliance.model.observation import Play
 
 MARK = "APPLIANCE_PLAY_OF"
+# Ansible refuses to start under a locale that this machine lacks, as SSH clients forward them, and
+# under one without UTF-8. Empty is unset.
+LOCALE: Mapping[str, str] = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 OnTask = Callable[[str, str, bool | None], None]
 _FAILURES = ("runner_on_failed", "runner_on_unreachable", "runner_item_on_failed")
 
@@ -94,6 +97,7 @@ class AnsiblePlaybooks:
         """The plain command that repeats a play."""
         inventory = self._directory(play).parent / "inventory.json"
         words = [
+            f"LC_ALL={LOCALE['LC_ALL']}",
             f"ANSIBLE_CONFIG={shlex.quote(str(self._playbooks / 'ansible.cfg'))}",
             f"ANSIBLE_SSH_CONTROL_PATH_DIR={shlex.quote(self._connections())}",
             shlex.quote(_program("ansible-playbook")),
@@ -131,6 +135,7 @@ class AnsiblePlaybooks:
 
     def _environment(self, log: Path) -> dict[str, str]:
         return {
+            **LOCALE,
             "ANSIBLE_CONFIG": str(self._playbooks / "ansible.cfg"),
             # ansible-runner turns it off where it is not said: any host would do then.
             "ANSIBLE_HOST_KEY_CHECKING": "True",

@@ -18,6 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from appliance.adapters.site_state import JOURNAL, require_state
 from appliance.errors import NotHealthy
 from appliance.model.journal import Record
 
@@ -202,8 +203,13 @@ class FileJournal:
 
 
 def journal_of(site_directory: Path) -> FileJournal:
-    """The journal of a site; it can be read even when the site's files are broken."""
-    return FileJournal(site_directory / ".appliance" / "journal")
+    """The journal of a site; it can be read even when the site's files are broken.
+
+    Raises:
+        Refused: another user keeps it from us.
+    """
+    require_state(site_directory)
+    return FileJournal(site_directory / JOURNAL)
 
 
 def _name(record: Record) -> str:

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import appliance
-from appliance.adapters.ansible import MARK, end_leftovers
+from appliance.adapters.ansible import LOCALE, MARK, end_leftovers
 from appliance.adapters.content import find_content_root
 from appliance.errors import LabError
 
@@ -70,6 +70,7 @@ def _environment(playbooks: Path) -> dict[str, str]:
     package_parent = str(Path(appliance.__file__).parents[1])
     beside = str(Path(sys.executable).parent)
     return {
+        **LOCALE,
         "ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"),
         "PYTHONPATH": os.pathsep.join(
             filter(None, (package_parent, os.environ.get("PYTHONPATH", "")))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from appliance.adapters.site_content import known_content
+from appliance.adapters.site_state import no_site
 from appliance.adapters.yaml_lines import read_yaml
 from appliance.errors import ConfigError
 from appliance.model.site import NodeSettings, Site, SiteSettings
@@ -38,6 +39,13 @@ _PLAIN: Final = {"known_hosts", "known_hosts.old", "allowed_signers"}
 _KNOWN: Final = {HOSTS, "group_vars", "host_vars", *_PLAIN}
 # Letters of any language; no space, and nothing that ssh, rsync, Ansible or a shell reads as more.
 _PATH_FOR_SSH: Final = re.compile(r"[\w./+@=-]+")
+_RESTORE_VAULT: Final = (
+    "restore it, in the site's directory, from version control "
+    f"(git log -- {VAULT}; git checkout COMMIT -- {VAULT}) or from a backup; only if "
+    "nothing was installed yet, make a new site beside this one (appliance site init NEW) and copy "
+    "its vault.yml and its vault password: a new vault has a new CA, which the nodes of a living "
+    "cluster do not trust"
+)
 _VAULT_HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
 
 
@@ -97,10 +105,7 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
         ConfigError: there is no such directory.
     """
     if not directory.is_dir():
-        raise ConfigError(
-            f"there is no site at {directory}",
-            hint=f"make one with: appliance site init {directory}",
-        )
+        raise no_site(directory)
     home = directory.resolve()
     require_plain_path(home)
     known = known or known_content()
@@ -238,12 +243,12 @@ def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
             VAULT,
             1,
             "the file is missing, and with it the site's CA",
-            "make it with: appliance site init, or take it from a backup",
+            _RESTORE_VAULT,
         )
         return
     lines = content.split(b"\n")
     if not content.strip():
-        yield SiteFault(VAULT, 1, "the file is empty", "encrypt it with: ansible-vault edit")
+        yield SiteFault(VAULT, 1, "the file is empty", _RESTORE_VAULT)
     elif not _VAULT_HEADER.fullmatch(lines[0].rstrip(b"\r")):
         yield SiteFault(
             VAULT,

@@ -46,14 +46,17 @@ def require_open(site: Site) -> None:
 
 
 def with_vault(found: SiteCheck) -> SiteCheck:
-    """The same check, and whether the vault opens with the password that is at hand, if one is."""
+    """The same check, and whether the vault opens; a warning where no password is at hand."""
     if found.site is None:
         return found
+    file = str(found.site.directory / VAULT)
     try:
         if is_password_at_hand(found.site):
             require_open(found.site)
+            return found
     except Refused as error:
-        file = str(found.site.directory / VAULT)
-        fault = SiteFault(file, 1, error.message, error.hint or HINT)
+        more = f" ({'; '.join(error.details)})" if error.details else ""
+        fault = SiteFault(file, 1, f"{error.message}{more}", error.hint or HINT)
         return replace(found, site=None, faults=(fault,))
-    return found
+    closed = SiteFault(file, 1, "the vault was not opened: no password at hand", HINT)
+    return replace(found, warnings=(*found.warnings, closed))

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import secrets
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,8 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
+from appliance.adapters.ansible import LOCALE
 from appliance.adapters.content import find_content_root
 from appliance.adapters.processes import run
+from appliance.adapters.site_state import require_state
 from appliance.errors import CommandFailed, ConfigError, Refused
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ KEPT: Final = Path(".appliance", "vault-password")
 HINT: Final = (
     f"set {ENVIRONMENT} to the file that holds it, or put it into {KEPT} of the site (0600)"
 )
+# Ansible's own words when no password at hand is the vault's; all else it says is another fault.
+_NOT_THE_VAULTS: Final = "Decryption failed"
 _HINT_OF_INIT: Final = f"give --vault-password-file FILE or --new-vault-password, or {HINT}"
 
 
@@ -44,16 +49,39 @@ def find_password_file(directory: Path, given: Path | None = None) -> Path | Non
     """Find the password file of a site by its directory.
 
     Raises:
-        Refused: the file that was named does not exist.
+        Refused: the file that was named does not exist, or the one there is may not be read.
     """
     named = given or (Path(os.environ[ENVIRONMENT]) if os.environ.get(ENVIRONMENT) else None)
     if named is not None:
         named = named.expanduser()
-        if not named.is_file():
+        if not _is_readable(named):
             raise Refused(f"there is no vault password file {named}", hint=HINT)
         return named.resolve()
+    require_state(directory)
     kept = kept_password(directory)
-    return kept.resolve() if kept.is_file() else None
+    return kept.resolve() if _is_readable(kept) else None
+
+
+def _is_readable(path: Path) -> bool:
+    """Whether there is such a file.
+
+    Raises:
+        Refused: there is, and we may not read it.
+    """
+    try:
+        if not path.is_file():
+            return False
+        allowed = os.access(path, os.R_OK)
+    except PermissionError:
+        allowed = False
+    if not allowed:
+        quoted = shlex.quote(str(path))
+        raise Refused(
+            f"you may not read the vault password file {path}",
+            hint=f'make it yours: sudo chown "$USER" {quoted} && chmod 600 {quoted}; '
+            f"or set {ENVIRONMENT} to a copy that you may read",
+        )
+    return True
 
 
 @contextlib.contextmanager
@@ -123,7 +151,7 @@ class AnsibleVault:
         try:
             text = self._run("view", str(file))
         except CommandFailed as error:
-            raise _closed(file, f"with the password in {self._password}", error) from error
+            raise _closed(file, self._password, error) from error
         return _mapping(file, text)
 
     def _run(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
@@ -148,8 +176,7 @@ def read_as_a_play(file: Path, password: Path | None) -> Mapping[str, str]:
         # Elsewhere, as a play is: a relative path in a variable must not work here alone.
         text = _ansible_vault(["view", *given, str(file.resolve())], cwd=Path("/"))
     except CommandFailed as error:
-        by = f"with the password in {password}" if password else "with what Ansible's settings name"
-        raise _closed(file, by, error) from error
+        raise _closed(file, password, error) from error
     return _mapping(file, text)
 
 
@@ -164,12 +191,23 @@ def _ansible_vault(
     beside = Path(sys.executable).parent / "ansible-vault"
     program = str(beside) if beside.exists() else "ansible-vault"
     config = str(find_content_root() / "playbooks" / "ansible.cfg")
-    environment = {"ANSIBLE_CONFIG": config, **(env or {})}
+    environment = {**LOCALE, "ANSIBLE_CONFIG": config, **(env or {})}
     return run([program, *words], stdin=stdin, env=environment, cwd=cwd, timeout=60).stdout
 
 
-def _closed(file: Path, by: str, error: CommandFailed) -> ConfigError:
-    return ConfigError(f"{file} does not open {by}", hint=HINT, details=error.details[1:])
+def _closed(file: Path, password: Path | None, error: CommandFailed) -> ConfigError:
+    said = error.details[1:]
+    if any(_NOT_THE_VAULTS in line for line in said):
+        by = f"with the password in {password}" if password else "with what Ansible's settings name"
+        return ConfigError(f"{file} does not open {by}", hint=HINT, details=said)
+    *before, last = said or (error.message,)
+    words = ["ansible-vault", "view"]
+    words += ["--vault-password-file", str(password)] if password else []
+    return ConfigError(
+        f"{file} cannot be opened: {last.removeprefix('[ERROR]: ').removeprefix('ERROR: ')}",
+        hint=f"see what Ansible says of it: {shlex.join([*words, str(file)])}",
+        details=before,
+    )
 
 
 def _mapping(file: Path, text: str) -> Mapping[str, str]:

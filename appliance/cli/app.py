@@ -60,10 +60,18 @@ class Application:
         return is_enabled(load_site(directory))
 
     def journal(self, directory: Path) -> FileJournal:
-        """The journal of a site; it can be read even when the site's files are broken."""
-        from appliance.adapters.journal import journal_of
+        """The journal of a site; it can be read even when the site's files are broken.
 
-        return journal_of(directory)
+        Raises:
+            ConfigError: there is neither a site nor a journal.
+            Refused: another user keeps it from us.
+        """
+        from appliance.adapters.journal import journal_of
+        from appliance.adapters.site_state import require_some_site
+
+        journal = journal_of(directory)
+        require_some_site(directory)
+        return journal
 
     def connect(
         self,

@@ -36,7 +36,8 @@ def check(site: Path, output: str) -> None:
     """Check a site's files; every fault at once, with file and line.
 
     \b
-    - no node is reached; the vault is opened if its password is at hand, and not shown
+    - no node is reached; the vault is opened, and not shown
+    - a warning when the vault's password is not at hand
     - the schema that site.yml names for editors is written when it is absent or old
     - exit 3 when there is a fault
 
@@ -56,8 +57,13 @@ def check(site: Path, output: str) -> None:
     if renewed := renew_schema(site):
         click.echo(f"note: wrote {renewed}, for editors", err=True)
     if output != "json":
-        nodes = len(found.site.nodes)
-        click.echo(f"{found.site.name}: {nodes} nodes, no fault, {len(found.warnings)} warnings")
+        nodes = _counted(len(found.site.nodes), "node")
+        warnings = _counted(len(found.warnings), "warning")
+        click.echo(f"{found.site.name}: {nodes}, no fault, {warnings}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _check_as_json(found: SiteCheck) -> dict[str, Any]:

@@ -61,7 +61,8 @@ def site_init(
     faults = files.faults({**texts, VAULT: _SEALED})
     if faults:
         raise ConfigError(
-            f"the site {request.directory} would have {len(faults)} faults; nothing was written",
+            f"the site {request.directory} would have {len(faults)} "
+            f"fault{'s' if len(faults) != 1 else ''}; nothing was written",
             details=faults,
             hint="correct what was asked for (nodes: --control-plane, --worker): "
             "appliance site init --help",
