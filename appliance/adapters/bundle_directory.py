@@ -5,16 +5,36 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 
 from appliance.adapters.bundle_signature import read_signature
 from appliance.errors import BundleRefused
-from appliance.model.bundle import MANIFEST, SIGNATURE, BundledFile, BundleManifest
+from appliance.model.bundle import (
+    DAMAGED,
+    MANIFEST,
+    SIGNATURE,
+    BundledFile,
+    BundleManifest,
+)
 from appliance.model.signature import Signature
 
 _CHUNK = 1 << 20
+
+
+def _no_manifest(directory: Path) -> BundleRefused:
+    if not directory.exists():
+        return BundleRefused(
+            f"there is no directory {directory}",
+            hint="is the medium in its place and mounted (findmnt), and the path right?",
+        )
+    return BundleRefused(
+        f"{directory} is not a bundle: it has no {MANIFEST}",
+        hint=f"name the directory that holds {MANIFEST}; a build that was interrupted goes on: "
+        f"appliance bundle build --release RELEASE --os OS {shlex.quote(str(directory))}",
+    )
 
 
 class BundleDirectory:
@@ -31,15 +51,14 @@ class BundleDirectory:
             self._raw = path.read_bytes()
             self.manifest = BundleManifest.parse(json.loads(self._raw))
         except FileNotFoundError:
+            raise _no_manifest(self._path) from None
+        except PermissionError as error:
             raise BundleRefused(
-                f"{self._path} is not a bundle: it has no {MANIFEST}",
-                hint="a build that was interrupted goes on: appliance bundle build "
-                f"--release RELEASE --os OS {self._path}",
-            ) from None
-        except (OSError, ValueError) as error:
-            raise BundleRefused(
-                f"{path} is not readable: {error}", hint="build the bundle again"
+                f"{path} may not be read by this user",
+                hint=f"who may? ls -l {shlex.quote(str(path))}; then the same command as that user",
             ) from error
+        except (OSError, ValueError) as error:
+            raise BundleRefused(f"{path} is not readable: {error}", hint=DAMAGED) from error
 
     @property
     def directory(self) -> str:

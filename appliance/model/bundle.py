@@ -11,6 +11,10 @@ from appliance.errors import BundleRefused
 SCHEMA = 1
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
+DAMAGED = (
+    "the medium may be damaged: take another copy from whoever handed it over, or build it again "
+    "where there is internet; then: appliance bundle verify"
+)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class BundleManifest:
         except (KeyError, TypeError, AttributeError) as error:
             raise BundleRefused(
                 f"the bundle's manifest is not complete: {error!r}",
-                hint="build the bundle again: it takes what is there from its cache",
+                hint=DAMAGED,
             ) from error
 
     def as_json(self) -> dict[str, Any]:

@@ -59,6 +59,33 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path, capsys: Capture) -> None:
         assert "is not a bundle: it has no manifest.json" in capsys.readouterr().err
 
 
+def test_a_medium_that_is_not_there_or_is_damaged_is_told_as_that(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    assert run(["bundle", "verify", str(tmp_path / "usb")]) == 3
+    said = capsys.readouterr().err
+    assert f"there is no directory {tmp_path / 'usb'}" in said
+    assert "mounted" in said
+    assert "bundle build" not in said
+    for content in ("{", '{"schema": 1}', "{}"):
+        (tmp_path / "manifest.json").write_text(content)
+        assert run(["bundle", "show", str(tmp_path)]) == 3
+        assert "take another copy from whoever handed it over" in capsys.readouterr().err
+
+
+def test_a_manifest_of_another_user_is_told_as_that(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", closed)
+    assert run(["bundle", "show", str(tmp_path)]) == 3
+    said = capsys.readouterr().err
+    assert "may not be read by this user" in said
+    assert f"ls -l {tmp_path / 'manifest.json'}" in said
+
+
 def test_an_unknown_release_or_system_is_refused(tmp_path: Path, capsys: Capture) -> None:
     arguments = ["bundle", "build", str(tmp_path / "b"), "--release"]
     assert run([*arguments, "k8s-9", "--os", "debian-12"]) == 3
