@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import shlex
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
+from typing import TextIO
 
 import click
 
 from appliance.errors import ApplianceError
+
+_OF_A_SITE = re.compile(r"\bappliance (plan|install|status|health|history|node|runai|site) ?")
+_FULL = "make room on the disk that holds it (df -h)"
+_CLOSED = "see who may (ls -l), and be that user or make it yours (chown)"
+_LOCAL = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _CLOSED,
+    errno.EPERM: _CLOSED,
+    errno.EROFS: "it is mounted read-only: name another place, or mount it writable",
+    errno.EIO: "the disk or medium fails: see dmesg, and use another one",
+    errno.EMFILE: "too many open files: ulimit -n 4096",
+}
 
 
 def main() -> None:
@@ -25,27 +44,32 @@ def run(arguments: list[str]) -> int:
     try:
         code = cli.main(arguments, prog_name="appliance", standalone_mode=False)
     except ApplianceError as error:
-        show(error)
-        return error.exit_code
+        try:
+            show(error, site=_typed_site(arguments))
+        except BrokenPipeError:
+            _silence(sys.stderr)
+        code = error.exit_code
     except click.ClickException as error:
         error.show()
-        return error.exit_code
+        code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("error: interrupted", err=True)
         return 130
     except BrokenPipeError:
-        _silence_stdout()
+        _silence(sys.stdout)
         return 0
+    except OSError as error:
+        return _local_fault(error)
     except Exception as error:  # the edge: whatever else happens is a fault of ours
-        click.echo(f"error: a fault in this tool: {error.__class__.__name__}: {error}", err=True)
-        click.echo("hint: send the log to the makers; nothing hides behind it", err=True)
-        click.echo(f"log: {_keep_traceback()}", err=True)
-        return 1
+        return _own_fault(error)
     return code if isinstance(code, int) else 0
 
 
-def show(error: ApplianceError) -> None:
-    """Print an error: the sentence, further faults, the task, what to do, the log."""
+def show(error: ApplianceError, *, site: str | None = None) -> None:
+    """Print an error: the sentence, further faults, the task, what to do, the log.
+
+    ``site`` is what was typed as ``--site``: a hint's commands need it as well.
+    """
     click.echo(f"error: {error.message}", err=True)
     for detail in error.details:
         click.echo(f"  - {detail}", err=True)
@@ -53,8 +77,39 @@ def show(error: ApplianceError) -> None:
         click.echo(f"task: {error.task}", err=True)
     if error.hint:
         click.echo(f"hint: {error.hint}", err=True)
+        if site and site not in error.hint and _OF_A_SITE.search(error.hint):
+            click.echo(f"      (type it with --site {shlex.quote(site)}, as before)", err=True)
     if error.log_path:
         click.echo(f"log: {error.log_path}", err=True)
+
+
+def _own_fault(error: Exception) -> int:
+    click.echo(f"error: a fault in this tool: {error.__class__.__name__}: {error}", err=True)
+    click.echo("hint: send the log to the makers; nothing hides behind it", err=True)
+    click.echo(f"log: {_keep_traceback()}", err=True)
+    return 1
+
+
+def _local_fault(error: OSError) -> int:
+    """What this machine refused: its disk, a right, a file; whatever else is a fault of ours."""
+    hint = _LOCAL.get(error.errno or 0)
+    if hint is None:
+        return _own_fault(error)
+    what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    with suppress(OSError):
+        click.echo(f"error: this machine: {what}", err=True)
+        click.echo(f"hint: {hint}; then the same command goes on", err=True)
+    return 1
+
+
+def _typed_site(arguments: list[str]) -> str | None:
+    """The value of ``--site`` or ``-s`` among the words, if it is there."""
+    for word, value in pairwise([*arguments, ""]):
+        if word in ("--site", "-s"):
+            return value or None
+        if word.startswith("--site="):
+            return word.partition("=")[2]
+    return None
 
 
 def _keep_traceback() -> Path:
@@ -64,6 +119,6 @@ def _keep_traceback() -> Path:
     return Path(name)
 
 
-def _silence_stdout() -> None:
+def _silence(stream: TextIO) -> None:
     """The reader of our output went away (``| head``): say nothing more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

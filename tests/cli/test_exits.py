@@ -97,6 +97,73 @@ def test_a_fault_of_ours_leaves_its_traceback_in_a_log_only(
     log.unlink()
 
 
+@pytest.mark.parametrize(
+    ("failure", "told", "hint"),
+    [
+        (OSError(28, "No space left on device", "/s/x"), "/s/x: No space left", "make room"),
+        (OSError(28, "No space left on device"), "No space left on device", "make room"),
+        (PermissionError(13, "Permission denied", "/s/y"), "/s/y: Permission denied", "ls -l"),
+        (OSError(30, "Read-only file system", "/s/z"), "/s/z: Read-only", "read-only"),
+    ],
+    ids=repr,
+)
+def test_what_this_machine_refuses_is_no_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    failure: OSError,
+    told: str,
+    hint: str,
+) -> None:
+    assert _run(monkeypatch, failure) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"error: this machine: {told}")
+    assert hint in second
+
+
+def test_another_os_error_is_a_fault_of_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, IsADirectoryError(21, "Is a directory", "/s")) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("error: a fault in this tool: IsADirectoryError")
+    Path(said[2].removeprefix("log: ")).unlink()
+
+
+@pytest.mark.parametrize(
+    ("words", "hint", "more"),
+    [
+        (["--site", "S 1"], "see: appliance status", "--site 'S 1'"),
+        (["--site=S"], "appliance node rejoin w1", "--site S"),
+        (["-s", "S"], "appliance install --only gpu", "--site S"),
+        (["--site", "S"], "appliance site show --site S", ""),
+        (["--site", "/r"], "make one with: appliance site init /r", ""),
+        (["--site", "S"], "ping 198.18.0.1", ""),
+        (["--site", "S"], "appliance lab up", ""),
+        ([], "see: appliance status", ""),
+    ],
+)
+def test_a_hints_command_is_told_with_the_site_that_was_typed(
+    capsys: pytest.CaptureFixture[str], words: list[str], hint: str, more: str
+) -> None:
+    site = exits._typed_site(["plan", *words, "--nodes", "w1"])
+    exits.show(errors.Refused("no", hint=hint), site=site)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1] == f"hint: {hint}"
+    assert (len(lines) == 3) == bool(more)
+    assert more in lines[-1]
+
+
+def test_a_reader_that_goes_away_before_an_error_is_told_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(exits, "show", gone)
+    monkeypatch.setattr(exits, "_silence", lambda _stream: None)
+    assert _run(monkeypatch, errors.Refused("no")) == errors.Refused.exit_code
+
+
 @pytest.mark.parametrize("words", [["no-such-command"], ["install", "--no-such-option"]])
 def test_typing_errors_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exits.run(words) == 2
