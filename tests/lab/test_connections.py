@@ -103,8 +103,13 @@ def test_through_a_jump_host_the_keys_are_shown_kept_and_strict(
 ) -> None:
     unknown = appliance("status", "--site", str(behind))
     assert "see what its way says by itself" in unknown.stdout + unknown.stderr
-    words = ("--site", str(behind), "--bundle", str(lab.bundle), "--yes", "--dry-run")
-    done = succeed("install", *words, "--accept-host-keys")
+    words = ("--site", str(behind), "--bundle", str(lab.bundle), "--yes", "--accept-host-keys")
+    # A rehearsal keeps nothing, and ssh finds its way by what is kept alone.
+    rehearsed = appliance("install", *words, "--dry-run")
+    assert rehearsed.returncode == 3, rehearsed.stderr
+    assert "by the same command without --dry-run" in rehearsed.stderr
+    assert known(behind) == {}
+    done = succeed("install", *words, "--only", "preflight")
     assert f"jump host ({lab.address('cp1')}): " in done.stderr
     assert known(behind).keys() == {lab.address(short) for short in ("cp1", "w1", "w2")}
     shown = json.loads(succeed("status", "--site", str(behind), "--output", "json").stdout)

@@ -143,6 +143,9 @@ def shared_storage(facts: Facts) -> Iterator[Finding | Skipped | str]:
     if export is None:
         yield Skipped("site.yml names no nfs:")
         return
+    if facts.cluster is None or not facts.cluster.storage.is_class:
+        yield Skipped("not there yet: step storage of an install brings it, and proves it")
+        return
     for node in facts.site.nodes:
         if node.name not in facts.observed.photographs:
             continue

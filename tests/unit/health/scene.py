@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from appliance.model.backend_certificate import BackendCertificate, Link
-from appliance.model.cluster import Cluster, ClusterState, GpuOperator, NoCluster
+from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, GpuOperator, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.health.facts import Facts
 from appliance.model.observation import PodView
@@ -82,7 +82,7 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         found.pods,
         case.get("version", found.version),
         found.pod_network,
-        storage=found.storage,
+        storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
         surroundings=_surroundings(case.get("surroundings", {})),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
     )
