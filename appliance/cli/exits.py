@@ -18,7 +18,10 @@ import click
 
 from appliance.errors import ApplianceError
 
-_OF_A_SITE = re.compile(r"\bappliance (plan|install|status|health|history|node|runai|site) ?")
+_OF_A_SITE = re.compile(
+    r"\bappliance (plan|install|status|health|history|node|runai (csr|access|cli)"
+    r"|site (check|show|adopt))\b"
+)
 _FULL = "make room on the disk that holds it (df -h)"
 _CLOSED = "see who may (ls -l), and be that user or make it yours (chown)"
 _LOCAL = {
@@ -76,9 +79,9 @@ def show(error: ApplianceError, *, site: str | None = None) -> None:
     if error.task:
         click.echo(f"task: {error.task}", err=True)
     if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
-        if site and site not in error.hint and _OF_A_SITE.search(error.hint):
-            click.echo(f"      (type it with --site {shlex.quote(site)}, as before)", err=True)
+        needs = site and site not in error.hint and _OF_A_SITE.search(error.hint)
+        more = f"  (with --site {shlex.quote(site)})" if site and needs else ""
+        click.echo(f"hint: {error.hint}{more}", err=True)
     if error.log_path:
         click.echo(f"log: {error.log_path}", err=True)
 
