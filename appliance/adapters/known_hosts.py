@@ -43,11 +43,17 @@ def put(known: paramiko.HostKeys, address: str, port: int, key: paramiko.PKey) -
     known.add(name, key.get_name(), key)
 
 
+def who_may_read(path: Path) -> str:
+    """What to do about a file that is closed to this user."""
+    name = shlex.quote(str(path))
+    return f"who may read it? ls -l {name}; then: sudo chown $USER {name} && chmod 600 {name}"
+
+
 def _unreadable(path: Path, error: Exception) -> ConfigError:
     name = shlex.quote(str(path))
     hint = f"see what it is: file {name}; without it: appliance install --accept-host-keys"
     if isinstance(error, PermissionError):
-        hint = f"who may read it? ls -l {name}; then: sudo chown $USER {name} && chmod 600 {name}"
+        hint = who_may_read(path)
     if isinstance(error, OSError):
         return ConfigError(f"{path} cannot be read: {error.strerror or error}", hint=hint)
     if isinstance(error, UnicodeDecodeError):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import ssl
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +112,26 @@ def call(function: Callable[..., Any], *arguments: object) -> Any:
         raise NotReadable(f"the API does not answer: {error.__class__.__name__}") from error
 
 
+def get_untyped(
+    client: Any,
+    path: str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    _request_timeout: tuple[int, int],
+) -> Any:
+    """The answer of a path that the typed API does not know, whatever its status; for ``call``."""
+    from urllib3 import Timeout
+
+    connect, read = _request_timeout
+    return client.rest_client.pool_manager.request(
+        "GET",
+        f"{client.configuration.host}{path}",
+        headers=headers,
+        timeout=Timeout(connect=connect, read=read),
+        retries=False,
+    )
+
+
 def ask_readiness(client: Any) -> None:
     """Ask whether the server can serve: one whose etcd is away still tells its version.
 
@@ -119,19 +139,7 @@ def ask_readiness(client: Any) -> None:
         NotReady: it says that it cannot.
         NotReadable: it does not answer.
     """
-    from urllib3 import Timeout
-
-    def ready(_request_timeout: tuple[int, int]) -> Any:
-        connect, read = _request_timeout
-        # The generated client knows no such path.
-        return client.rest_client.pool_manager.request(
-            "GET",
-            f"{client.configuration.host}/readyz",
-            timeout=Timeout(connect=connect, read=read),
-            retries=False,
-        )
-
-    answer = call(ready)
+    answer = call(get_untyped, client, "/readyz")
     if answer.status != 200:
         raise NotReady(f"the API server is not ready: {answer.status} {answer.reason}")
 

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from appliance.adapters.kubernetes_client import get_untyped
 from appliance.model.cluster import (
     CERTIFICATE_ANNOTATION,
     CHART_ANNOTATION,
@@ -37,15 +38,12 @@ class _Secrets:
 
     def __call__(self, *, _request_timeout: tuple[int, int]) -> Any:
         from kubernetes.client import ApiException
-        from urllib3 import Timeout
 
-        connect, read = _request_timeout
-        answer = self._client.rest_client.pool_manager.request(
-            "GET",
-            f"{self._client.configuration.host}/api/v1/secrets?labelSelector=owner%3Dhelm",
-            headers={"Accept": METADATA_ONLY},
-            timeout=Timeout(connect=connect, read=read),
-            retries=False,
+        answer = get_untyped(
+            self._client,
+            "/api/v1/secrets?labelSelector=owner%3Dhelm",
+            {"Accept": METADATA_ONLY},
+            _request_timeout=_request_timeout,
         )
         if answer.status != 200:
             raise ApiException(status=answer.status, reason=answer.reason)

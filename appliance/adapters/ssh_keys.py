@@ -10,6 +10,7 @@ import errno
 import shlex
 from pathlib import Path
 
+from appliance.adapters.known_hosts import who_may_read
 from appliance.errors import ConfigError
 
 # Where paramiko looks by itself when neither the site nor the agent has a key.
@@ -65,10 +66,9 @@ def local_fault(error: Exception) -> ConfigError | None:
 
 def _unreadable(path: Path, error: Exception) -> ConfigError:
     reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
-    name = shlex.quote(str(path))
     hint = "correct ssh.private_key in site.yml, or put the key there"
     if isinstance(error, PermissionError):
-        hint = f"who may read it? ls -l {name}; then: sudo chown $USER {name} && chmod 600 {name}"
+        hint = who_may_read(path)
     return ConfigError(f"the SSH key {path} cannot be read: {reason}", hint=hint)
 
 

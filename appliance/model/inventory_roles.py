@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from appliance.model import groups
 from appliance.model.cluster import Cluster
 from appliance.model.node_roles import GROUP_ROLES, TO_MOVE, Role, plan_inventory
 from appliance.model.surroundings import CLUSTER_RELEASE
@@ -20,14 +19,11 @@ if TYPE_CHECKING:
 
 def inventory_roles(site: Site) -> dict[str, frozenset[Role]]:
     """Member -> the roles that the inventory's groups give it."""
-    runai = site.settings.runai
-    # A site without system nodes that allows it has none but its control plane for that.
-    allowed = bool(runai and runai.system_on_control_plane)
-    on_masters = allowed and not site.in_group(groups.SYSTEM_NODES)
+    system = {node.name for node in site.system_nodes}
     found: dict[str, frozenset[Role]] = {}
     for node in site.cluster_members:
         roles = {role for group, role in GROUP_ROLES.items() if group in node.groups}
-        if on_masters and groups.CONTROL_PLANE in node.groups:
+        if node.name in system:
             roles.add("system")
         found[node.name] = frozenset(roles)
     return found
