@@ -14,8 +14,8 @@ from appliance.adapters.bundle_signature import read_signature
 from appliance.errors import BundleRefused
 from appliance.model.bundle import (
     DAMAGED,
+    FOLDERS,
     MANIFEST,
-    SIGNATURE,
     BundledFile,
     BundleManifest,
 )
@@ -81,11 +81,13 @@ class BundleDirectory:
     def faults(self) -> tuple[str, ...]:
         """One sentence per file that is missing, extra, or not what the manifest says."""
         wanted = {item.path: item for item in self.manifest.files}
+        # What lies beside a bundle's folders on its medium is neither sent nor served.
         there = {
             str(path.relative_to(self._path))
-            for path in self._path.rglob("*")
+            for folder in FOLDERS
+            for path in (self._path / folder).rglob("*")
             if path.is_file() or path.is_symlink()
-        } - {MANIFEST, SIGNATURE}
+        }
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
             wrong = [fault for fault in pool.map(self._fault, wanted.values()) if fault]
         extra = [f"{path}: is not in the manifest" for path in sorted(there - set(wanted))]

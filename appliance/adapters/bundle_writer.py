@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,10 +17,16 @@ from appliance.adapters.artifacts.oci_layout import LAYOUT, Blob, layout_index
 from appliance.adapters.bundle_directory import BundleDirectory
 from appliance.adapters.cache import Cache, digest_of
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
-from appliance.model.bundle import MANIFEST, SIGNATURE, BundledFile, BundleManifest, Sealed
+from appliance.model.bundle import FOLDERS, MANIFEST, SIGNATURE, BundledFile, BundleManifest, Sealed
 from appliance.model.taken import TakenFile
 
+# Says that a build is under way, and which files are the bundle's: those alone may be removed.
 _MARKER = ".building"
+# Files that nobody else calls so, where nobody else puts them.
+_BY_NAME = re.compile(
+    r"images/blobs/sha256/\.?[0-9a-f]{64}(\.partial)?|apt/pool/[^/]+\.deb(\.partial)?"
+    r"|wheels/[^/]+\.whl(\.partial)?"
+)
 _INDEXES = {
     "apt/Packages",
     "apt/Packages.gz",
@@ -28,6 +34,7 @@ _INDEXES = {
     "images/oci-layout",
     "images/index.json",
 }
+ELSEWHERE = "nothing was changed there; name an empty or new directory"
 # Part of the signed manifest by its sha256; a fixed date keeps the same packages the same bytes.
 _RELEASE_DATE = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -43,25 +50,44 @@ class BundleWriter:
         self._before: BundleManifest | None = None
         self._digest_before: str | None = None
         self._os_name = ""
+        self._owned: set[str] = set()
 
     def prepare(self, release: str, os_name: str) -> None:
         """Refuse a directory that is neither empty nor a bundle of the same release and system."""
         self._os_name = os_name
         there = list(self._directory.iterdir()) if self._directory.is_dir() else []
-        if (self._directory / MANIFEST).is_file():
-            with contextlib.suppress(BundleRefused):
+        begun = _files_of_marker(self._directory / _MARKER)
+        try:
+            if (self._directory / MANIFEST).is_file():
                 found = BundleDirectory(self._directory)
                 self._before, self._digest_before = found.manifest, found.digest
+        except BundleRefused as error:
+            # A manifest.json is a common thing: what does not read as ours is somebody else's.
+            if begun is None:
+                raise Refused(
+                    f"{self._directory} holds a {MANIFEST} that is not a bundle's: {error.message}",
+                    hint=ELSEWHERE,
+                ) from error
+        if self._before is not None:
             self._refuse_other(release, os_name)
-        elif there and not (self._directory / _MARKER).is_file():
-            raise Refused(
-                f"{self._directory} is not empty and not a bundle",
-                hint="name an empty or new directory",
-            )
+        elif there and begun is None:
+            raise Refused(f"{self._directory} is not empty and not a bundle", hint=ELSEWHERE)
+        self._refuse_links()
+        before = self._before.files if self._before else ()
+        self._owned = {file.path for file in before} | (begun or set())
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Refused(f"{self._directory} can not be made: {error.strerror}") from error
+
+    def _refuse_links(self) -> None:
+        """Refuse folders that lie elsewhere: files there are not the bundle's to replace."""
+        for name in (*FOLDERS, "apt/pool", "images/blobs", "images/blobs/sha256"):
+            if (self._directory / name).is_symlink():
+                raise Refused(
+                    f"{self._directory / name} is a link, expected a folder of the bundle",
+                    hint=ELSEWHERE,
+                )
 
     def _refuse_other(self, release: str, os_name: str) -> None:
         before = self._before
@@ -85,7 +111,8 @@ class BundleWriter:
             ) from error
 
     def _write(self, files: Sequence[TakenFile], images: Mapping[str, tuple[str, str]]) -> None:
-        (self._directory / _MARKER).write_text("", encoding="utf-8")
+        self._owned |= {file.path for file in files} | _INDEXES
+        _write_marker(self._directory / _MARKER, self._owned)
         if not self._says_the_same(files):
             # From here on it is no bundle any more until it is sealed.
             (self._directory / MANIFEST).unlink(missing_ok=True)
@@ -116,7 +143,7 @@ class BundleWriter:
         pool = self._directory / "apt/pool"
         digests = {Path(file.path).name: file.sha256 for file in files if "/pool/" in file.path}
         for path in pool.iterdir():
-            if path.name not in digests:
+            if path.name not in digests and self._is_ours(path):
                 path.unlink()
         write_flat_repository(
             self._directory / "apt",
@@ -127,12 +154,11 @@ class BundleWriter:
         )
 
     def seal(self, manifest: BundleManifest) -> Sealed:
-        """Remove what is left of an earlier bundle, list every file, write the manifest."""
-        (self._directory / _MARKER).unlink(missing_ok=True)
-        for path in sorted(self._directory.rglob("*")):
-            name = str(path.relative_to(self._directory))
-            if not path.is_dir() and name not in _INDEXES | set(self._known) | {SIGNATURE}:
-                path.unlink()
+        """Remove what is left of an earlier bundle, list every file, write the manifest.
+
+        What no bundle of ours put there stays, and is named.
+        """
+        strangers = self._clear()
         for name in _INDEXES:
             self._known[name] = BundledFile(name, *digest_of(self._directory / name))
         sealed = replace(manifest, files=tuple(sorted(self._known.values(), key=lambda f: f.path)))
@@ -145,13 +171,56 @@ class BundleWriter:
         partial = self._directory / f".{MANIFEST}.partial"
         partial.write_bytes(content)
         partial.replace(self._directory / MANIFEST)
-        return Sealed(digest, sealed, signature_removed=stale)
+        (self._directory / _MARKER).unlink(missing_ok=True)
+        return Sealed(digest, sealed, signature_removed=stale, strangers=strangers)
+
+    def _clear(self) -> tuple[str, ...]:
+        """Remove files of earlier builds; the paths of what is none of ours."""
+        keep = {*_INDEXES, *self._known, SIGNATURE, MANIFEST, f".{MANIFEST}.partial", _MARKER}
+        strangers = []
+        for path in sorted(self._directory.rglob("*")):
+            name = str(path.relative_to(self._directory))
+            if (path.is_dir() and not path.is_symlink()) or name in keep:
+                continue
+            if self._is_ours(path):
+                path.unlink()
+            else:
+                strangers.append(name)
+        return tuple(strangers)
+
+    def _is_ours(self, path: Path) -> bool:
+        """Whether a build of ours put a file there: it is listed, or its name is content's."""
+        name = path.relative_to(self._directory)
+        whole = name.with_name(name.name.removeprefix(".").removesuffix(".partial"))
+        listed = str(name) in self._owned or str(whole) in self._owned
+        own_folder = name.parts[0] in FOLDERS
+        return own_folder and (listed or _BY_NAME.fullmatch(str(name)) is not None)
 
     def _remove_signature(self) -> bool:
         path = self._directory / SIGNATURE
         there = path.exists() or path.is_symlink()
         path.unlink(missing_ok=True)
         return there
+
+
+def _files_of_marker(path: Path) -> set[str] | None:
+    """The files that an unfinished build lists as the bundle's; None where there was no build."""
+    if path.is_symlink() or not path.is_file():
+        return None
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not text:  # as earlier versions wrote it
+        return set()
+    try:
+        found = json.loads(text)["files of this bundle"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else None
+
+
+def _write_marker(path: Path, files: Collection[str]) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(json.dumps({"files of this bundle": sorted(files)}), encoding="utf-8")
+    partial.replace(path)
 
 
 class Locks:

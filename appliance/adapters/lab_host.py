@@ -77,10 +77,15 @@ class LabMachine:
         """Sysctls that differ from what they were before the first lab."""
         if not self._record.exists():
             return ()
-        changes = []
-        for name, before in json.loads(self._record.read_text()).items():
-            path = self._sysctls / name.replace(".", "/")
-            now = path.read_text().strip() if path.exists() else before
-            if now != before:
-                changes.append(SysctlChange(name, before, now))
-        return tuple(changes)
+        recorded = json.loads(self._record.read_text())
+        now = self.sysctls(recorded)
+        return tuple(
+            SysctlChange(name, before, now[name])
+            for name, before in recorded.items()
+            if name in now and now[name] != before
+        )
+
+    def sysctls(self, names: Collection[str]) -> dict[str, str]:
+        """Those of these sysctls that this kernel has, and their values now."""
+        paths = {name: self._sysctls / name.replace(".", "/") for name in names}
+        return {name: path.read_text().strip() for name, path in paths.items() if path.exists()}

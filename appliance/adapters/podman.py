@@ -19,11 +19,14 @@ class Podman:
 
     def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
         """The nodes of one lab, or of all, by name."""
-        chosen = f"label={LABEL}={lab}" if lab else f"label={LABEL}"
+        chosen = f"label={LABEL}={lab}" if lab is not None else f"label={LABEL}"
         found = self._json("ps", "--all", "--filter", chosen, "--format", "json")
         names = [entry["Names"][0] for entry in found]
         details = self._json("container", "inspect", *names) if names else []
-        return tuple(sorted((_container(entry) for entry in details), key=lambda node: node.name))
+        nodes = (_container(entry) for entry in details)
+        # podman takes an empty value for any, so it is compared here as well.
+        mine = (node for node in nodes if lab is None or node.lab == lab)
+        return tuple(sorted(mine, key=lambda node: node.name))
 
     def subnets(self) -> dict[str, IPv4Network]:
         """The network of each lab that has one."""

@@ -12,6 +12,7 @@ import click
 from appliance.cli.options import dry_run_option, output_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.errors import Refused
+from appliance.model.lab import require_lab_name
 from appliance.model.lab_gpus import MOST
 from appliance.model.lab_host import packages_for
 from appliance.model.lab_site import LabExtras
@@ -25,8 +26,21 @@ if TYPE_CHECKING:
 
 GPUS_OF_RUNAI = 2
 
+
+def _lab_name(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    if value is not None:
+        require_lab_name(value)
+    return value
+
+
 name_option = click.option(
-    "--name", default="lab", show_default=True, help="The lab; its nodes' names begin with it."
+    "--name",
+    default="lab",
+    show_default=True,
+    callback=_lab_name,
+    help="The lab; its nodes' names begin with it.",
 )
 
 
@@ -146,7 +160,12 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
 
 
 @lab.command()
-@click.option("--name", default=None, help="Only this lab. Default: all labs of this machine.")
+@click.option(
+    "--name",
+    default=None,
+    callback=_lab_name,
+    help="Only this lab. Default: all labs of this machine.",
+)
 @output_option
 def status(name: str | None, output: str) -> None:
     """List the nodes of the labs on this machine, and what a lab cannot prove."""

@@ -11,6 +11,8 @@ from appliance.errors import BundleRefused
 SCHEMA = 1
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
+# Everything else of a bundle lies in these.
+FOLDERS = ("apt", "bin", "charts", "cni", "images", "wheels")
 DAMAGED = (
     "the medium may be damaged: take another copy from whoever handed it over, or build it again "
     "where there is internet; then: appliance bundle verify"
@@ -154,11 +156,13 @@ class Sealed:
     Attributes:
         digest: sha256 of the file, hex: the bundle digest.
         signature_removed: whether there was a signature, of other bytes than these.
+        strangers: paths in the directory that no bundle of ours put there; they were left.
     """
 
     digest: str
     manifest: BundleManifest
     signature_removed: bool = False
+    strangers: tuple[str, ...] = ()
 
 
 def _artifact(data: Mapping[str, Any]) -> BundledArtifact:

@@ -186,11 +186,25 @@ class RunningNode:
     image: str
 
 
+def require_lab_name(name: str) -> None:
+    """Refuse a name that no lab can have: podman takes an empty one for every lab.
+
+    Raises:
+        ConfigError: says what a name may be.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"no lab can have the name {name!r}", details=[_name_rule(name)])
+
+
+def _name_rule(name: str) -> str:
+    return f"--name {name!r}: use 1 to 20 of a-z, 0-9 and '-', starting with a letter"
+
+
 def plan_lab(name: str, subnet: IPv4Network, *, control_planes: int, workers: int) -> Lab:
     """Lay out a lab, or refuse with every fault of the request."""
     faults = []
     if not _NAME.fullmatch(name):
-        faults.append(f"--name {name!r}: use 1 to 20 of a-z, 0-9 and '-', starting with a letter")
+        faults.append(_name_rule(name))
     if control_planes not in (1, 3):
         faults.append(f"--control-planes {control_planes}: 1 or 3 (etcd needs an odd number)")
     if not 0 <= workers <= 20:

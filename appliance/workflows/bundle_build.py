@@ -27,6 +27,7 @@ from appliance.workflows.bundle_ports import (
 
 PACKAGES = "packages"
 WHEELS = "wheels"
+NAMED = 10
 _STOP_AGAIN_SECONDS = 0.2
 
 
@@ -96,10 +97,18 @@ def build_bundle(request: BuildRequest, ports: BuildPorts) -> Built:
         ports.observer.note(
             "the manifest is another one now: removed the signature of the earlier one"
         )
+    if sealed.strangers:
+        ports.observer.note(_left_alone(sealed.strangers))
     if ports.signer:
         ports.observer.note(f"signing: {ports.signer.path}")
         ports.signer.sign()
     return Built(sealed.digest, sealed.manifest, learned)
+
+
+def _left_alone(strangers: tuple[str, ...]) -> str:
+    named = ", ".join(strangers[:NAMED])
+    more = f" and {len(strangers) - NAMED} more" if len(strangers) > NAMED else ""
+    return f"left alone in the directory, because no build put it there: {named}{more}"
 
 
 @dataclass(frozen=True)

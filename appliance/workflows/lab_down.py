@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from appliance.errors import LabError, Refused
-from appliance.model.lab import RunningNode
+from appliance.model.lab import RunningNode, SysctlChange, require_lab_name
 from appliance.workflows.lab_ports import LabContainers, LabHost, LabPlays
 
 
@@ -33,9 +33,11 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
     """Take a lab down; returns the nodes it had. A lab that is not there is down already.
 
     Raises:
+        ConfigError: no lab can have this name.
         Refused: not root, or not confirmed.
         LabError: something of the lab is left.
     """
+    require_lab_name(name)
     if not ports.host.is_root():
         raise Refused(
             "the lab's containers belong to root", hint=f"sudo appliance lab down --name {name}"
@@ -56,7 +58,19 @@ def lab_down(name: str, ports: LabDownPorts, *, dry_run: bool = False) -> tuple[
             f"lab {name} is not gone: {', '.join(left) or 'its network'} is left",
             hint="podman ps --all; podman network ls; then run the same command again",
         )
-    left_changed = set(ports.host.changed_sysctls())
-    for change in (change for change in before if change not in left_changed):
-        ports.note(f"put back: this machine's sysctl {change.undone()}")
+    _tell_sysctls(ports, before)
     return nodes
+
+
+def _tell_sysctls(ports: LabDownPorts, before: tuple[SysctlChange, ...]) -> None:
+    """Say which sysctls are back; after the last lab also which are not, being somebody's own."""
+    now = ports.host.sysctls([change.name for change in before])
+    another = bool(ports.containers.nodes())
+    for change in before:
+        if now.get(change.name) == change.before:
+            ports.note(f"put back: this machine's sysctl {change.undone()}")
+        elif not another:
+            ports.note(
+                f"left as it is: this machine's sysctl {change.name} = {now.get(change.name)} "
+                f"(before the first lab: {change.before}): something else set or needs it"
+            )

@@ -33,6 +33,9 @@ class LabHost(Protocol):
     def changed_sysctls(self) -> tuple[SysctlChange, ...]:
         """Sysctls that differ from what they were before the first lab, one sentence each."""
 
+    def sysctls(self, names: Collection[str]) -> dict[str, str]:
+        """Those of these sysctls that this machine has, and their values now."""
+
 
 class LabContainers(Protocol):
     """podman, for reading."""

@@ -13,7 +13,7 @@ from appliance.adapters.podman import Podman
 from appliance.cli.app import cli
 from appliance.cli.lab import lab
 from appliance.cli.lab_parts import default_bundle, default_site
-from appliance.errors import Refused
+from appliance.errors import ConfigError, Refused
 from appliance.model.lab import STAND_INS, RunningNode
 
 NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
@@ -97,6 +97,15 @@ def test_a_name_that_no_host_could_have_is_refused_with_the_rule(
         cli, ["lab", "up", "--name", "No_Good", "--release", "r"], env=dict(os.environ)
     )
     assert isinstance(result.exception, Refused)
+    assert "a-z, 0-9" in " ".join(result.exception.details)
+
+
+@pytest.mark.usefixtures("one_lab")
+@pytest.mark.parametrize("verb", ["up", "down", "status"])
+@pytest.mark.parametrize("name", ["", "No_Good"])
+def test_every_command_refuses_a_name_that_no_lab_can_have(verb: str, name: str) -> None:
+    result = CliRunner().invoke(cli, ["lab", verb, "--name", name])
+    assert isinstance(result.exception, ConfigError)
     assert "a-z, 0-9" in " ".join(result.exception.details)
 
 

@@ -12,13 +12,15 @@ from ansible.module_utils.lab_commands import (
     LABEL,
     STATE_DIR,
     CommandFailed,
+    containers_of,
+    is_name,
     lines,
     locked,
     podman,
     remove_container,
     succeeds,
 )
-from ansible.module_utils.lab_container import LabNode, network_name, node_volumes
+from ansible.module_utils.lab_container import LabNode, network_name, networks_of, node_volumes
 
 DOCUMENTATION = r"""
 module: lab_nodes
@@ -159,28 +161,24 @@ def present(module):
 def absent(module):
     """Leave nothing of this lab behind; images and the cache stay."""
     params = module.params
-    mine = "label={0}={1}".format(LABEL, params["lab"])
     chosen = set(params["only"])
-    containers = lines(
-        "ps", "--all", "--no-trunc", "--filter", mine, "--format", "{{.ID}} {{.Names}}"
-    )
-    containers = [line.split() for line in containers]
+    containers = containers_of(params["lab"])
     containers = [pair for pair in containers if not chosen or pair[1] in chosen]
     volumes = node_volumes(params["lab"], chosen)
-    name = network_name(params["lab"])
-    network = [] if chosen or not succeeds("network", "exists", name) else [name]
+    network = [] if chosen else networks_of(params["lab"])
     actions = ["container {0} removed".format(pair[1]) for pair in containers]
     actions += ["volume {0} removed".format(volume) for volume in volumes]
     actions += ["network {0} removed".format(one) for one in network]
     if module.check_mode:
         module.exit_json(changed=bool(actions), actions=actions, sysctls=[])
     in_parallel(lambda pair: remove_container(pair[0]), containers)
+    # Neither is forced: podman would remove other containers that use them, whoever made those.
     if volumes:
-        podman("volume", "rm", "--force", *volumes)
+        podman("volume", "rm", *volumes)
     lab_machine.remove_control_groups([pair[0] for pair in containers])
     with locked(STATE_DIR / "lock"):
         for one in network:
-            podman("network", "rm", "--force", one)
+            podman("network", "rm", one)
         sysctls = [] if chosen else lab_machine.restore(params["lab"])
     module.exit_json(changed=bool(actions or sysctls), actions=actions, sysctls=sysctls)
 
@@ -204,6 +202,8 @@ def main():
         required_if=[("state", "present", ["image", "subnet", "public_key"])],
         supports_check_mode=True,
     )
+    if not is_name(module.params["lab"]):
+        module.fail_json(msg="No lab can have the name {0!r}".format(module.params["lab"]))
     try:
         (present if module.params["state"] == "present" else absent)(module)
     except (CommandFailed, OSError) as problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -11,6 +12,8 @@ from pathlib import Path
 LABEL = "appliance-lab"
 STATE_DIR = Path("/run/appliance-lab")
 REMOVALS = 4
+# A host name's label. Labs that people name are shorter (model/lab.py); tests make longer ones.
+NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class CommandFailed(Exception):
@@ -56,6 +59,29 @@ def succeeds(*argv):
 def lines(*argv):
     """Return the non-empty lines that a podman query prints."""
     return [line.strip() for line in podman(*argv).splitlines() if line.strip()]
+
+
+def is_name(lab):
+    """Say whether a lab can have this name; podman takes an empty one for every lab."""
+    return NAME.fullmatch(lab) is not None
+
+
+def labelled(lab, *query):
+    """Return [label, ...] of each thing that a podman query lists, where the label is this lab.
+
+    A filter by label alone is not trusted with what is removed: an empty value means any.
+    """
+    if not is_name(lab):
+        raise ValueError("no lab can have the name {0!r}".format(lab))
+    found = [line.split() for line in lines(*query)]
+    return [words[1:] for words in found if words[0] == lab]
+
+
+def containers_of(lab):
+    """Return [id, name] of each container of a lab."""
+    template = '{{index .Labels "' + LABEL + '"}} {{.ID}} {{.Names}}'
+    chosen = "label={0}={1}".format(LABEL, lab)
+    return labelled(lab, "ps", "--all", "--no-trunc", "--filter", chosen, "--format", template)
 
 
 def remove_container(identity, wait=time.sleep):

@@ -9,6 +9,7 @@ import time
 from ansible.module_utils.lab_commands import (
     LABEL,
     CommandFailed,
+    labelled,
     lines,
     podman,
     remove_container,
@@ -57,12 +58,19 @@ def network_name(lab):
 
 def node_volumes(lab, chosen=()):
     """List the volumes of a lab, or of some of its nodes."""
-    template = '{{.Name}} {{index .Labels "' + LABEL + '-node"}}'
-    found = lines(
-        "volume", "ls", "--filter", "label={0}={1}".format(LABEL, lab), "--format", template
-    )
-    pairs = [line.split() for line in found]
-    return [pair[0] for pair in pairs if not chosen or pair[-1] in chosen]
+    template = '{{index .Labels "' + LABEL + '"}} {{.Name}} {{index .Labels "' + LABEL + '-node"}}'
+    mine = "label={0}={1}".format(LABEL, lab)
+    found = labelled(lab, "volume", "ls", "--filter", mine, "--format", template)
+    return [pair[0] for pair in found if not chosen or pair[-1] in chosen]
+
+
+def networks_of(lab):
+    """List the network of a lab, if there is one and it is marked as this lab's."""
+    name = network_name(lab)
+    template = '{{index .Labels "' + LABEL + '"}} {{.Name}}'
+    if not succeeds("network", "exists", name):
+        return []
+    return [words[0] for words in labelled(lab, "network", "inspect", name, "--format", template)]
 
 
 class LabNode:

@@ -13,20 +13,20 @@ RECORD = STATE_DIR / "host-sysctls.json"
 # Set before the first lab: every systemd and kubelet of every node counts against one limit.
 REQUIRED = {"fs.inotify.max_user_instances": 4096, "fs.inotify.max_user_watches": 524288}
 
-# Recorded before the first lab and put back after the last: what podman's bridge and the nodes'
-# kubelets, which share this kernel, set by themselves.
-RECORDED = (
-    *REQUIRED,
-    "kernel.keys.root_maxbytes",
-    "kernel.keys.root_maxkeys",
-    "kernel.panic",
-    "kernel.panic_on_oops",
-    "net.ipv4.ip_forward",
-    "vm.max_map_count",
-    "vm.overcommit_memory",
-    "vm.panic_on_oom",
-    "vm.swappiness",
-)
+# What podman's bridge and the nodes' kubelets, which share this kernel, set by themselves. A value
+# that no lab sets is somebody's own: it is not put back after the last lab.
+SET_BY_LABS = {
+    **{name: str(value) for name, value in REQUIRED.items()},
+    "kernel.keys.root_maxbytes": "25000000",
+    "kernel.keys.root_maxkeys": "1000000",
+    "kernel.panic": "10",
+    "kernel.panic_on_oops": "1",
+    "net.ipv4.ip_forward": "1",
+    "vm.overcommit_memory": "1",
+    "vm.panic_on_oom": "0",
+}
+FORWARDING = "net.ipv4.ip_forward"
+LINKS = Path("/sys/class/net")
 
 
 def path_of(name):
@@ -58,7 +58,7 @@ def other_labs(lab):
 def prepare(check_mode):
     """Record the sysctls once and raise the limits that labs need; return what was changed."""
     if not RECORD.exists() and not check_mode:
-        values = {name: read(name) for name in RECORDED}
+        values = {name: read(name) for name in SET_BY_LABS}
         known = {name: value for name, value in values.items() if value is not None}
         partial = RECORD.with_suffix(".partial")
         partial.write_text(json.dumps(known), encoding="utf-8")
@@ -74,18 +74,29 @@ def prepare(check_mode):
 
 
 def restore(lab):
-    """Put the recorded sysctls back when this was the last lab; return what was changed."""
+    """Put back what labs set, when this was the last one; return what was changed.
+
+    Packets stay forwarded while there is a bridge that is no lab's: a Docker that came later, or
+    virtual machines, need that.
+    """
     if not RECORD.exists() or other_labs(lab):
         return []
     recorded = json.loads(RECORD.read_text(encoding="utf-8"))
     changes = []
     for name, value in recorded.items():
         now = read(name)
-        if now is not None and now != value:
+        if now == value or now != SET_BY_LABS.get(name):
+            continue
+        if name != FORWARDING or not bridges():
             write(name, value)
             changes.append("{0}: {1} -> {2}".format(name, now, value))
     RECORD.unlink()
     return changes
+
+
+def bridges():
+    """Name the bridges of this machine; those of labs are gone when this is asked."""
+    return sorted(path.parent.name for path in LINKS.glob("*/bridge"))
 
 
 def remove_control_groups(container_ids):

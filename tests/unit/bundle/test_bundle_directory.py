@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from appliance.adapters.artifacts.oci_layout import (
     MANIFEST_TYPE,
@@ -20,8 +21,10 @@ from appliance.adapters.bundle_images import image_faults
 from appliance.adapters.bundle_writer import BundleWriter, Locks
 from appliance.adapters.cache import Cache
 from appliance.errors import ApplianceError, BuildFailed, Refused
-from appliance.model.bundle import BundleManifest
+from appliance.model.bundle import FOLDERS, MANIFEST, SIGNATURE, BundleManifest
 from appliance.model.taken import TakenFile
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -38,6 +41,8 @@ class Maker:
         self.created = "2026-01-01T00:00:00Z"
         self.tool = b"tool"
         self.signature_removed = False
+        self.strangers: tuple[str, ...] = ()
+        self.files: dict[str, bytes] = {}
 
     def make(self, os_name: str = "debian-12", *, replace_other: bool = False) -> str:
         writer = BundleWriter(self.directory, self.cache, replace_other=replace_other)
@@ -50,6 +55,7 @@ class Maker:
             for blob in (layer, config, manifest)
         ]
         files.append(self._file("bin/tool", self._blob(self.tool), executable=True))
+        files += [self._file(path, self._blob(content)) for path, content in self.files.items()]
         writer.write(files, {"web:v1": (manifest.sha256, MANIFEST_TYPE)})
         images = {"web:v1": f"sha256:{manifest.sha256}"}
         wanted = BundleManifest("r1", os_name, "amd64", "0", self.created, images=images)
@@ -57,6 +63,7 @@ class Maker:
         paths = {file.path for file in sealed.manifest.files}
         assert paths >= {"bin/tool", "images/index.json"}
         self.signature_removed = sealed.signature_removed
+        self.strangers = sealed.strangers
         return sealed.digest
 
     def faults(self) -> list[str]:
@@ -116,10 +123,134 @@ def test_a_changed_bundle_has_another_digest_and_no_signature_any_more(maker: Ma
 def test_building_again_mends_what_is_broken_and_removes_what_is_left_over(maker: Maker) -> None:
     first = maker.make()
     (maker.directory / "bin/tool").write_bytes(b"looT")
-    (maker.directory / "bin/left-over").write_bytes(b"x")
+    left = [f"images/blobs/sha256/{'0' * 64}", "apt/pool/old_1_amd64.deb", "wheels/old-1.whl"]
+    for name in left:
+        (maker.directory / name).write_bytes(b"x")
     (maker.directory / "apt/Packages").unlink()
     assert maker.make() == first
     assert maker.faults() == []
+
+
+def test_a_file_that_the_next_bundle_does_not_have_is_removed_with_its_manifest(
+    maker: Maker,
+) -> None:
+    maker.make()
+    maker.files = {"bin/other": b"other"}
+    maker.make()
+    maker.files = {}
+    maker.make()
+    assert not (maker.directory / "bin/other").exists()
+    assert maker.faults() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"name": "web app", "icons": []}', "{", "", "[]", '{"schema": 1, "release": "r1"}'],
+)
+def test_a_folder_whose_manifest_is_not_a_bundles_is_refused_and_untouched(
+    maker: Maker, text: str
+) -> None:
+    theirs = {".git/HEAD": "ref", "src/thesis.docx": "years", "manifest.json": text}
+    for name, content in theirs.items():
+        path = maker.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    with pytest.raises(Refused, match=r"holds a manifest\.json that is not a bundle's"):
+        maker.make(replace_other=True)
+    assert contents(maker.directory) == {k: v.encode() for k, v in theirs.items()}
+
+
+def test_what_lies_beside_a_bundle_on_the_medium_stays_and_is_named(maker: Maker) -> None:
+    maker.make()
+    theirs = ("runai-2.7.14.tar.gz", "customer/vault-password", "bin/their-script", "wheels/x.txt")
+    for name in theirs:
+        path = maker.directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("theirs")
+    maker.tool = b"another tool"
+    maker.make()
+    maker.make("ubuntu-20.04", replace_other=True)
+    assert sorted(maker.strangers) == sorted(theirs)
+    found = contents(maker.directory)
+    assert all(found[name] == b"theirs" for name in theirs)
+    # Inside the bundle's own folders a stranger would be served: that stays a fault.
+    assert sorted(maker.faults()) == [
+        "bin/their-script: is not in the manifest",
+        "wheels/x.txt: is not in the manifest",
+    ]
+
+
+def test_a_build_that_was_killed_removes_later_only_what_it_or_an_earlier_one_listed(
+    maker: Maker, cache: Cache
+) -> None:
+    maker.files = {"bin/old": b"old"}
+    maker.make()
+    killed = BundleWriter(maker.directory, cache)
+    killed.prepare("r1", "debian-12")
+    digest, size = cache.add_bytes(b"half")
+    killed.write([TakenFile("bin/half", digest, size)], {})
+    (maker.directory / "bin/theirs").write_text("theirs")
+    assert not (maker.directory / "manifest.json").exists()
+    maker.files = {}
+    maker.make()
+    assert maker.strangers == ("bin/theirs",)
+    assert not {"bin/old", "bin/half", ".building"} & contents(maker.directory).keys()
+
+
+def test_a_build_that_was_killed_while_it_cleared_goes_on(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker.make()
+    maker.tool = b"another tool"
+
+    def die(_writer: BundleWriter) -> tuple[str, ...]:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BundleWriter, "_clear", die)
+        with pytest.raises(KeyboardInterrupt):
+            maker.make()
+    assert not (maker.directory / "manifest.json").exists()
+    maker.make()
+    assert maker.faults() == []
+
+
+def test_the_bundle_is_sent_by_its_folders_and_by_nothing_else() -> None:
+    tasks = yaml.safe_load((ROOT / "roles/artifact_server/tasks/bundle.yml").read_text())
+    argv = next(t["ansible.builtin.command"]["argv"] for t in tasks if "Bring" in t["name"])
+    sent = {word.split("=")[1] for word in argv if word.startswith("--include=")}
+    assert sent == {f"/{MANIFEST}", f"/{SIGNATURE}", *(f"/{name}/***" for name in FOLDERS)}
+    assert argv.index("--exclude=/*") > max(argv.index(f"--include={path}") for path in sent)
+
+
+@pytest.mark.parametrize("folder", ["bin", "images/blobs/sha256"])
+def test_a_folder_of_the_bundle_that_is_a_link_is_refused(
+    maker: Maker, tmp_path: Path, folder: str
+) -> None:
+    maker.make()
+    (maker.directory / folder).rename(tmp_path / "programs")
+    (maker.directory / folder).symlink_to(tmp_path / "programs")
+    before = contents(tmp_path / "programs")
+    with pytest.raises(Refused, match="is a link, expected a folder of the bundle"):
+        maker.make()
+    assert contents(tmp_path / "programs") == before
+
+
+@pytest.mark.parametrize("text", ["their own", "[]", '{"files of this bundle": 5}'])
+def test_a_marker_of_something_else_is_no_build_of_ours(maker: Maker, text: str) -> None:
+    maker.directory.mkdir()
+    (maker.directory / ".building").write_text(text)
+    with pytest.raises(Refused, match="is not empty and not a bundle"):
+        maker.make()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file below a directory."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
 
 
 def break_byte(directory: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import LabError, Refused
+from appliance.errors import ConfigError, LabError, Refused
 from appliance.model.lab import RunningNode, SysctlChange
 from appliance.model.lab_host import NEEDS
 from appliance.model.lab_site import VENDOR_BUNDLE, LabExtras, LabSite
@@ -26,7 +26,8 @@ class FakeMachine:
     taken: frozenset[IPv4Network] = frozenset()
     running: list[RunningNode] = field(default_factory=list)
     networks_of: dict[str, IPv4Network] = field(default_factory=dict)
-    sysctls: tuple[SysctlChange, ...] = ()
+    changed: tuple[SysctlChange, ...] = ()
+    not_put_back: tuple[str, ...] = ()
     sites: dict[Path, LabSite] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     apt_brings_nothing: bool = False
@@ -51,7 +52,14 @@ class FakeMachine:
         return self.taken
 
     def changed_sysctls(self) -> tuple[SysctlChange, ...]:
-        return self.sysctls
+        return self.changed
+
+    def sysctls(self, names: Collection[str]) -> dict[str, str]:
+        return {change.name: self.now(change) for change in self.changed if change.name in names}
+
+    def now(self, change: SysctlChange) -> str:
+        labs = {node.lab for node in self.running}
+        return change.after if labs or change.name in self.not_put_back else change.before
 
     def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
         return tuple(node for node in self.running if lab in (None, node.lab))
@@ -71,7 +79,6 @@ class FakeMachine:
         elif self.removal_works:
             self.running = [node for node in self.running if node.lab != name]
             self.networks_of.pop(name, None)
-            self.sysctls = ()
 
     def exists(self, directory: Path) -> bool:
         return directory in self.sites
@@ -231,7 +238,7 @@ def test_a_failure_of_the_nodes_is_not_hidden_by_the_bundle() -> None:
 
 def test_changed_sysctls_are_printed() -> None:
     notes: list[str] = []
-    machine = FakeMachine(sysctls=(SysctlChange("kernel.panic", "0", "10"),))
+    machine = FakeMachine(changed=(SysctlChange("kernel.panic", "0", "10"),))
     lab_up(REQUEST, ports(machine, notes=notes))
     assert any("kernel.panic: 0 -> 10" in note for note in notes)
 
@@ -241,12 +248,33 @@ def down_ports(machine: FakeMachine, notes: list[str], *, confirm: bool = True) 
 
 
 def test_down_removes_everything_and_says_what_it_put_back() -> None:
-    machine = FakeMachine(sysctls=(SysctlChange("kernel.panic", "0", "10"),))
+    machine = FakeMachine(changed=(SysctlChange("kernel.panic", "0", "10"),))
     lab_up(REQUEST, ports(machine))
     notes: list[str] = []
     assert len(lab_down("lab", down_ports(machine, notes))) == 3
     assert machine.nodes() == ()
     assert notes == ["put back: this machine's sysctl kernel.panic: 10 -> 0"]
+
+
+def test_a_sysctl_that_somebody_else_set_since_is_named_and_not_called_put_back() -> None:
+    forward = SysctlChange("net.ipv4.ip_forward", "0", "1")
+    machine = FakeMachine(changed=(forward,), not_put_back=("net.ipv4.ip_forward",))
+    lab_up(REQUEST, ports(machine))
+    notes: list[str] = []
+    lab_down("lab", down_ports(machine, notes))
+    assert len(notes) == 1
+    assert notes[0].startswith("left as it is: this machine's sysctl net.ipv4.ip_forward = 1")
+
+
+@pytest.mark.parametrize("name", ["", " ", "Lab", "-lab", "lab,two", "lab\n", "a" * 21])
+def test_no_empty_or_impossible_name_takes_any_lab_down(name: str) -> None:
+    machine = FakeMachine()
+    lab_up(REQUEST, ports(machine))
+    with pytest.raises(ConfigError, match="no lab can have the name"):
+        lab_down(name, down_ports(machine, []))
+    with pytest.raises(ConfigError):
+        lab_down(name, down_ports(machine, []), dry_run=True)
+    assert len(machine.nodes()) == 3
 
 
 def test_down_works_after_a_half_up_and_again() -> None:
