@@ -80,7 +80,7 @@ def absent(modules: dict[str, ModuleType], lab: str, tmp_path: Path) -> tuple[Fa
         fail_json=end,
     )
     lab_nodes: Any = modules["lab_nodes"]
-    podman.failed = modules["lab_commands"].CommandFailed  # type: ignore[attr-defined]
+    podman.failed = modules["lab_commands"].CommandFailed
     modules["lab_commands"].run = podman  # type: ignore[attr-defined]
     modules["lab_machine"].RECORD = tmp_path / "absent"  # type: ignore[attr-defined]
     modules["lab_machine"].CONTROL_GROUPS = tmp_path  # type: ignore[attr-defined]
