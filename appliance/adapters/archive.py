@@ -23,7 +23,8 @@ from appliance.errors import ConfigError, NodeUnreachable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from appliance.adapters.ssh import Answer, SshNodes
+    from appliance.adapters.ssh import SshNodes
+    from appliance.adapters.ssh_call import Answer
     from appliance.model.site import Node, Site
 
 # Others read what lies beside it, the web server the bundle: it may be the archive that makes it.

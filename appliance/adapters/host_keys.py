@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from appliance.adapters.ssh import CONNECT_SECONDS, MANY, through_jump_host
+from appliance.adapters.ssh import CONNECT_SECONDS
+from appliance.adapters.ssh_way import logins_at_once, through_jump_host
 
 if TYPE_CHECKING:
     import paramiko
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 def jump_host_key(address: tuple[str, int]) -> paramiko.PKey | str:
     """The own key of the jump host at (host, port), or a sentence that says why there is none."""
     return _key_of(
-        f"{address[0]}:{address[1]}", lambda: socket.create_connection(address, CONNECT_SECONDS)
+        f"{address[0]}:{address[1]}",
+        lambda: socket.create_connection(address, timeout=CONNECT_SECONDS),
     )
 
 
@@ -40,7 +42,7 @@ def host_keys(site: Site, names: Collection[str]) -> dict[str, paramiko.PKey | s
 
         return _key_of(f"{node.ip}:{port}", opened)
 
-    with ThreadPoolExecutor(min(len(nodes), MANY) or 1) as pool:
+    with ThreadPoolExecutor(min(len(nodes), logins_at_once(site)) or 1) as pool:
         return dict(zip((node.name for node in nodes), pool.map(ask, nodes), strict=True))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from appliance.adapters.kubernetes_client import TIMEOUT
 from appliance.adapters.node_conflicts import CONFLICT, HINT, Conflict, write_anew
 from appliance.errors import ClusterError
 from appliance.model.membership import new_role_taints
@@ -34,7 +35,7 @@ class KubernetesMembers:
         gone = set(new_role_taints(kept, node))
         with self._core(f"{node.name}: its labels and taints could not be put back") as core:
             metadata = {"labels": dict(kept.labels), "annotations": dict(kept.annotations)}
-            core.patch_node(node.name, {"metadata": metadata})
+            core.patch_node(node.name, {"metadata": metadata}, _request_timeout=TIMEOUT)
             write_anew(node.name, lambda: _put_taints_back(core, node.name, kept, gone))
 
     def delete(self, name: str) -> None:
@@ -47,7 +48,7 @@ class KubernetesMembers:
 
         with self._core(f"{name}: its Node object could not be deleted") as core:
             try:
-                core.delete_node(name)
+                core.delete_node(name, _request_timeout=TIMEOUT)
             except ApiException as error:
                 if error.status != 404:
                     raise
@@ -68,7 +69,7 @@ class KubernetesMembers:
 def _put_taints_back(core: Any, node: str, kept: Belongings, gone: set[str]) -> None:
     from kubernetes.client import ApiException
 
-    now = core.read_node(node)
+    now = core.read_node(node, _request_timeout=TIMEOUT)
     # The list is replaced as a whole; with its version a taint set meanwhile is not lost.
     taints = [t.to_dict() for t in now.spec.taints or [] if _text(t) not in gone]
     there = {_text(t) for t in now.spec.taints or []}
@@ -78,7 +79,7 @@ def _put_taints_back(core: Any, node: str, kept: Belongings, gone: set[str]) -> 
         "spec": {"taints": [_plain(taint) for taint in taints]},
     }
     try:
-        core.patch_node(node, body)
+        core.patch_node(node, body, _request_timeout=TIMEOUT)
     except ApiException as error:
         if error.status == CONFLICT:
             raise Conflict(f"{node}: others changed it meanwhile", hint=HINT) from error

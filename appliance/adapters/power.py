@@ -46,7 +46,8 @@ class SshPower:
             except NodeUnreachable:
                 return False
         try:
-            with socket.create_connection((node.ip, self._ssh.port), PORT_SECONDS) as connection:
+            place = (node.ip, self._ssh.port)
+            with socket.create_connection(place, timeout=PORT_SECONDS) as connection:
                 connection.settimeout(PORT_SECONDS)
                 return connection.recv(4) == b"SSH-"
         except OSError:

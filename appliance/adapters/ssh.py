@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import shlex
-import socket
-import socketserver
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.adapters.known_hosts import entry_name, load, put
 from appliance.adapters.probe_archive import probe_archive
+from appliance.adapters.ssh_call import Answer, CallFailed, call, ended_after
 from appliance.adapters.ssh_keys import check_private_key, local_fault
+from appliance.adapters.ssh_tunnel import open_tunnel, without_delay
+from appliance.adapters.ssh_way import MANY, logins_at_once, through_jump_host, was_dropped
 from appliance.errors import NodeUnreachable
 from appliance.model.jump import jump_command
 from appliance.model.observation import Fault, Look
@@ -38,8 +39,11 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
 
 CONNECT_SECONDS = 8
+# All of it: the way there, the server's banner, the exchange of keys, and each key that is tried.
+LOGIN_SECONDS = 24
 PROBE_SECONDS = 40
-MANY = 50
+# OpenSSH drops one in three of ten logins at once (MaxStartups); who is dropped comes again.
+RETRY_PAUSES = (0.5, 1.5, 3.0)
 
 # One round: the zipapp arrives on standard input, runs with what rights there are, and is removed.
 _PROBE = """
@@ -47,15 +51,6 @@ umask 077; f=$(mktemp) && trap 'rm -f "$f"' EXIT && cat >"$f" || exit 1
 if [ "$(id -u)" = 0 ]; then s=; elif sudo -n true 2>/dev/null; then s='sudo -n'; else s=; fi
 $s {python} "$f" {arguments}
 """
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command on a node returned."""
-
-    code: int
-    output: str
-    errors: str
 
 
 class SshNodes:
@@ -84,6 +79,7 @@ class SshNodes:
         self._clients: dict[str, paramiko.SSHClient] = {}
         self._lock = threading.Lock()
         self._connecting: dict[str, threading.Lock] = {}
+        self._logins = threading.BoundedSemaphore(logins_at_once(site))
 
     def trust(self, keys: Mapping[tuple[str, int], paramiko.PKey]) -> None:
         """Believe host keys of (address, port) for the life of this object; writes nothing."""
@@ -117,30 +113,27 @@ class SshNodes:
         """Run one shell command on a node.
 
         Raises:
-            NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
+            NodeUnreachable: no connection, no whole answer within ``timeout`` seconds, or one
+                without end.
             ConfigError: this machine's own key or ``known_hosts`` is at fault.
         """
         import paramiko
 
         try:
-            channel = self._transport(node).open_session(timeout=CONNECT_SECONDS)
-            channel.settimeout(timeout)
-            channel.exec_command(command)
-            channel.sendall(stdin)
-            channel.shutdown_write()
-            with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
-                errors: list[bytes] = []
-
-                def read_errors() -> None:
-                    # A node that falls silent is told of by the main reader.
-                    with suppress(OSError):
-                        errors.append(err.read())
-
-                reader = threading.Thread(target=read_errors, daemon=True)
-                reader.start()
-                output = out.read()
-                reader.join(timeout)
-            code = channel.recv_exit_status()
+            return call(
+                self._transport(node),
+                command,
+                stdin,
+                seconds=timeout,
+                connect_seconds=CONNECT_SECONDS,
+            )
+        except CallFailed as error:
+            self._forget(node)
+            raise NodeUnreachable(
+                f"{node.name}: a command over SSH did not end as it should: {error}",
+                hint=f"see how it answers: ssh {self._login(node)} uptime",
+                answers=True,
+            ) from error
         except (OSError, EOFError, paramiko.SSHException) as error:
             self._forget(node)
             raise NodeUnreachable(
@@ -148,9 +141,6 @@ class SshNodes:
                 hint=f"look at the node's console, then: ssh {self._login(node)}",
                 answers=True,
             ) from error
-        return Answer(
-            code, output.decode(errors="replace"), b"".join(errors).decode(errors="replace")
-        )
 
     def run_as_root(
         self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
@@ -167,31 +157,8 @@ class SshNodes:
     @contextmanager
     def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:
         """A local port on loopback that leads, through ``node``, to ``host:port``."""
-        transport = self._transport(node)
-
-        class Handler(socketserver.BaseRequestHandler):
-            def handle(self) -> None:
-                _without_delay(self.request)
-                try:
-                    channel = transport.open_channel(
-                        "direct-tcpip", (host, port), self.request.getpeername(), timeout=10
-                    )
-                except Exception:
-                    return
-                _splice(self.request, channel)
-
-        class Server(socketserver.ThreadingTCPServer):
-            daemon_threads = True
-            allow_reuse_address = True
-            # A client's threads connect at the same time; of too many one waits a second.
-            request_queue_size = 128
-
-        with Server(("127.0.0.1", 0), Handler) as server:
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            try:
-                yield server.server_address[1]
-            finally:
-                server.shutdown()
+        with open_tunnel(self._transport(node), host, port) as local:
+            yield local
 
     def close(self) -> None:
         """Close every connection."""
@@ -229,7 +196,7 @@ class SshNodes:
         with connecting:
             client = self._clients.get(node.name)
             if client is None:
-                client = self._connect(node)
+                client = self._connect_patiently(node)
                 with self._lock:
                     self._clients[node.name] = client
         transport = client.get_transport()
@@ -253,6 +220,17 @@ class SshNodes:
         port = "" if self._connection.port == 22 else f"-p {self._connection.port} "
         return f"{port}{self._connection.user}@{node.address.ip}"
 
+    def _connect_patiently(self, node: Node) -> paramiko.SSHClient:
+        """Connect, and again where a busy jump host dropped the connection unasked."""
+        for pause in RETRY_PAUSES if self._connection.jump_host else ():
+            try:
+                return self._connect(node)
+            except NodeUnreachable as error:
+                if not was_dropped(error.__cause__):
+                    raise
+                time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - a wait, no secret
+        return self._connect(node)
+
     def _connect(self, node: Node) -> paramiko.SSHClient:
         import paramiko
 
@@ -264,24 +242,29 @@ class SshNodes:
         if trusted := self._trusted.get((address, self._connection.port)):
             put(client.get_host_keys(), address, self._connection.port, trusted)
         key = self._connection.private_key
-        try:
-            client.connect(
-                address,
-                port=self._connection.port,
-                username=self._connection.user,
-                key_filename=str(Path(key).expanduser()) if key else None,
-                timeout=CONNECT_SECONDS,
-                banner_timeout=CONNECT_SECONDS,
-                auth_timeout=CONNECT_SECONDS,
-                sock=through_jump_host(self._site, address),
-            )
-        except (OSError, EOFError, paramiko.SSHException) as error:
-            client.close()
-            raise local_fault(error) or self._translate(node, error) from error
+        with self._logins, ended_after(LOGIN_SECONDS, lambda: _close(client)) as expired:
+            try:
+                client.connect(
+                    address,
+                    port=self._connection.port,
+                    username=self._connection.user,
+                    key_filename=str(Path(key).expanduser()) if key else None,
+                    timeout=CONNECT_SECONDS,
+                    banner_timeout=CONNECT_SECONDS,
+                    auth_timeout=CONNECT_SECONDS,
+                    sock=through_jump_host(self._site, address),
+                )
+            except (OSError, EOFError, paramiko.SSHException) as error:
+                client.close()
+                if expired.is_set():
+                    raise self._dawdles(node) from error
+                raise local_fault(error) or self._translate(node, error) from error
+        if expired.is_set():
+            raise self._dawdles(node)
         transport = client.get_transport()
         if transport is not None:
             transport.set_keepalive(15)
-            _without_delay(transport.sock)
+            without_delay(transport.sock)
         return client
 
     def _check_key_once(self) -> None:
@@ -289,6 +272,14 @@ class SshNodes:
             if not self._key_checked:
                 check_private_key(self._connection.private_key)
                 self._key_checked = True
+
+    def _dawdles(self, node: Node) -> NodeUnreachable:
+        return NodeUnreachable(
+            f"{node.name} ({node.address.ip}): the login by SSH took longer than "
+            f"{LOGIN_SECONDS} s, so it was ended",
+            hint=f"see where it hangs: ssh -v {self._login(node)}",
+            answers=True,
+        )
 
     def _translate(self, node: Node, error: Exception) -> NodeUnreachable:
         import paramiko
@@ -350,42 +341,12 @@ def _is_alive(error: Exception, *, direct: bool) -> bool:
     return refused or isinstance(error, EOFError | paramiko.SSHException)
 
 
+def _close(client: paramiko.SSHClient) -> None:
+    """Close a connection that is still being made."""
+    transport = client.get_transport()
+    if transport is not None:
+        transport.close()
+
+
 def _fingerprint(key: paramiko.PKey) -> str:
     return f"{key.get_name()} {key.fingerprint}"
-
-
-def _without_delay(connection: object) -> None:
-    """Small questions and answers would each wait 40 ms for the other side's delayed ACK."""
-    # The way through a jump host is a process, and no socket.
-    if isinstance(connection, socket.socket):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def _splice(client: socket.socket, channel: paramiko.Channel) -> None:
-    """Copy both ways until one side closes."""
-
-    def up() -> None:
-        with suppress(OSError, EOFError):
-            while data := client.recv(65536):
-                channel.sendall(data)
-        with suppress(OSError, EOFError):
-            channel.shutdown_write()
-
-    thread = threading.Thread(target=up, daemon=True)
-    thread.start()
-    with suppress(OSError, EOFError):
-        while data := channel.recv(65536):
-            client.sendall(data)
-    with suppress(OSError):
-        client.shutdown(socket.SHUT_RDWR)
-    channel.close()
-
-
-def through_jump_host(site: Site, address: str) -> paramiko.ProxyCommand | None:
-    """The way to a node of a site with a jump host; None where the way is direct."""
-    command = jump_command(site, f"{address}:{site.settings.ssh.port}")
-    if not command:
-        return None
-    import paramiko
-
-    return paramiko.ProxyCommand(command)

@@ -14,7 +14,8 @@ from pathlib import Path
 import yaml
 
 from appliance.adapters.kubernetes import KubernetesApi
-from appliance.adapters.ssh import Answer, SshNodes
+from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh_call import Answer
 from appliance.model.site import Node
 from tests import samples
 from tests.unit.modules.certificates import self_signed

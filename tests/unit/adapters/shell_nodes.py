@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from appliance.adapters.ssh import Answer, SshNodes
+from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh_call import Answer
 from appliance.errors import NodeUnreachable
 from appliance.model.site import Node
 

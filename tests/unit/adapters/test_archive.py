@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.archive import ControlPlaneArchive
-from appliance.adapters.ssh import Answer
+from appliance.adapters.ssh_call import Answer
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.site import Node
 from tests import samples

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from appliance.adapters.etcd_members import EtcdMembers
-from appliance.adapters.ssh import Answer, SshNodes
+from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh_call import Answer
 from appliance.errors import ClusterError
 from appliance.model.quorum import EtcdMember
 from appliance.model.site import Node

@@ -17,7 +17,7 @@ import yaml
 
 from appliance.adapters import jumpboxes
 from appliance.adapters.jumpboxes import SshJumpboxes, find_program, look_script, researchers
-from appliance.adapters.ssh import Answer
+from appliance.adapters.ssh_call import Answer
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.runai_cli import CliWish, Researcher
 from appliance.model.site import Node, Site

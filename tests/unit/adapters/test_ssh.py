@@ -11,7 +11,9 @@ from typing import cast
 import paramiko
 import pytest
 
-from appliance.adapters.ssh import Answer, SshNodes
+from appliance.adapters import ssh
+from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh_call import Answer
 from appliance.errors import NodeUnreachable
 from appliance.model.observation import Fault
 from appliance.model.photograph import Photograph
@@ -120,3 +122,39 @@ def test_a_node_whose_probe_fails_is_alive(monkeypatch: pytest.MonkeyPatch) -> N
     (fault,) = SshNodes(SITE).look(SITE.nodes[:1]).faults
     assert fault.answers
     assert "No space left" in fault.reason
+
+
+def test_behind_a_jump_host_few_log_in_at_once_and_who_is_dropped_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    site = samples.site(workers=30, ssh={"user": "appliance", "jump_host": "gate.rack.test"})
+    at_work: list[int] = [0]
+    most, drops = [0], iter([True, True])
+    guard = threading.Lock()
+
+    class Client:
+        def __getattr__(self, _name: str) -> object:
+            return lambda *_words, **_more: None
+
+        def connect(self, *_words: object, **_more: object) -> None:
+            with guard:
+                at_work[0] += 1
+                most[0] = max(most[0], at_work[0])
+                dropped = next(drops, False)
+            time.sleep(0.005)
+            with guard:
+                at_work[0] -= 1
+            if dropped:
+                raise paramiko.SSHException("Error reading SSH protocol banner")
+
+    monkeypatch.setattr(paramiko, "SSHClient", Client)
+    monkeypatch.setattr(ssh, "load", lambda *_: None)
+    monkeypatch.setattr(ssh, "check_private_key", lambda *_: None)
+    monkeypatch.setattr(ssh, "RETRY_PAUSES", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(paramiko, "ProxyCommand", lambda *_: None)
+    nodes = SshNodes(site)
+    with ThreadPoolExecutor(30) as pool:
+        made = list(pool.map(nodes._connect_patiently, site.nodes))
+    assert len(made) == len(site.nodes)
+    assert next(drops, False) is False, "the premise: some were dropped"
+    assert most[0] <= 8

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.adapters.ssh import Answer, SshNodes
+from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh_call import Answer
 from appliance.adapters.vendor_diagnostics import run_vendor_diagnostics
 from appliance.errors import NotHealthy, Refused
 from appliance.model.site import Node

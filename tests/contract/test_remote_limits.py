@@ -1,0 +1,87 @@
+"""Every call that leaves this machine has a limit: found in the source, so none is forgotten."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract import tree
+
+API_VERB = re.compile(r"(list|read|get|patch|create|delete|replace|connect)_\w+|get_code")
+# Objects of the kubernetes library, as the adapters call them, and what makes one.
+API_OBJECT = re.compile(r"(core|apps|api|objects|storage|networking|custom|policy|\w+Api)$")
+SOCKET_CALLS = {"urlopen", "create_connection"}
+PROGRAMS = {"run", "call", "check_call", "check_output"}
+REQUESTS = {"get", "post", "put", "delete", "patch", "head", "request"}
+# The one place that runs a command over SSH; its deadline ends the connection.
+SSH_CALL = tree.ROOT / "appliance/adapters/ssh_call.py"
+
+
+def _adapters() -> list[Path]:
+    return sorted((tree.ROOT / "appliance/adapters").rglob("*.py"))
+
+
+def _name(node: ast.expr) -> str:
+    """The last word of what a method is called on: ``self._core`` is ``core``."""
+    if isinstance(node, ast.Call):
+        return _name(node.func)
+    word = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return word.lstrip("_")
+
+
+def _needs(owner: str, method: str) -> set[str]:
+    """The limits that a call has to name."""
+    if API_VERB.fullmatch(method) and API_OBJECT.fullmatch(owner):
+        return {"_request_timeout"}
+    if method == "Sushy":
+        return {"connect_timeout", "read_timeout"}
+    if (owner, method) == ("client", "connect"):
+        return {"timeout", "banner_timeout", "auth_timeout"}
+    http = owner == "requests" and method in REQUESTS
+    program = owner == "subprocess" and method in PROGRAMS
+    return {"timeout"} if http or program or method in SOCKET_CALLS else set()
+
+
+def _unlimited(path: Path, source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        method, owner = node.func.attr, _name(node.func.value)
+        missing = _needs(owner, method) - {keyword.arg for keyword in node.keywords}
+        if missing or (method == "exec_command" and path != SSH_CALL):
+            yield f"{path.name}:{node.lineno}: {owner}.{method} without {sorted(missing)}"
+
+
+def test_every_remote_call_of_the_adapters_has_a_limit() -> None:
+    found = [hit for path in _adapters() for hit in _unlimited(path, tree.read(path))]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "core.read_node(name)",
+        "self._core.patch_node(name, body)",
+        "CoreV1Api(client).list_node()",
+        "self.apps.list_namespaced_deployment(n)",
+        "urllib.request.urlopen(request)",
+        "socket.create_connection(address)",
+        "requests.get(url)",
+        "subprocess.run(argv, check=False)",
+        "channel.exec_command(command)",
+        "sushy.Sushy(url, read_timeout=3)",
+        "client.connect(address, timeout=3)",
+    ],
+)
+def test_a_call_without_a_limit_is_found(source: str) -> None:
+    assert list(_unlimited(Path("adapter.py"), source))
+
+
+def test_the_call_over_ssh_ends_its_connection_by_a_deadline() -> None:
+    source = tree.read(SSH_CALL)
+    assert source.count("exec_command(") == 1
+    assert "with ended_after(seconds, transport.close)" in source
