@@ -24,10 +24,15 @@ from appliance.model.quorum import EtcdMember
 from appliance.model.site import Node, Site
 from tests import samples
 
+# Ids of runs, in the order of their times.
+RUN_A, RUN_B, RUN_C, RUN_D, RUN_Z = (
+    f"0197a000-0000-7000-8000-00000000000{letter}" for letter in "abcdf"
+)
+
 
 def run(command: str = "install") -> Run:
     """Who does what, in a test."""
-    return Run("run-1", command, "ada", "1", "laptop", samples.BUNDLE_DIGEST)
+    return Run(RUN_A, command, "ada", "1", "laptop", samples.BUNDLE_DIGEST)
 
 
 class FakeRack:

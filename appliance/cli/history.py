@@ -25,11 +25,15 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
     \b
     - each row is one step: when, how long, on which nodes, how it ended
     - the JSON holds the photographs' digests before and after, and why it ran
+    - a record that is not readable is skipped, and named on standard error
     - steps of other laptops are here after: appliance site adopt
 
     Example: appliance history --site inventories/rack7 --last 10
     """
-    records = app.journal(site).read(limit=last)
+    journal = app.journal(site)
+    for sentence in journal.skipped():
+        click.echo(f"warning: {sentence}; it is skipped", err=True)
+    records = journal.read(limit=last)
     if output == "json":
         print_json([record.as_json() for record in records])
         return

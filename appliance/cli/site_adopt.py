@@ -45,6 +45,8 @@ def adopt(app: Application, site: Path, output: str) -> None:
         SiteLease(connected.site, connected.nodes, me, connected.looking_since, click.echo),
     )
     adopted = site_adopt(ports)
+    for sentence in adopted.skipped:
+        click.echo(f"warning: skipped {sentence}", err=True)
     if output == "json":
         print_json(_as_json(adopted))
         return
@@ -71,6 +73,7 @@ def _as_json(adopted: Adopted) -> dict[str, object]:
     return {
         "records": adopted.records,
         "documents": list(adopted.documents),
+        "skipped": list(adopted.skipped),
         "unfinished": left
         and {"run": left.run, "sentence": left.sentence, "command": list(left.words)},
         "at_work": at_work

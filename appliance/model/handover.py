@@ -76,6 +76,6 @@ def handover(records: Sequence[Record], lock: Verdict) -> Handover:
 def _words(left: Holder | Record, nodes: Sequence[str]) -> tuple[str, ...]:
     """The command as it was typed; of an earlier version's, what its nodes tell."""
     words = tuple(left.command.split())
-    if left.arguments or words[-1] not in NAME_THEIR_NODES:
+    if left.arguments or not NAME_THEIR_NODES.intersection(words[-1:]):
         return (*words, *left.arguments)
     return (*words, nodes[0] if len(nodes) == 1 else "NODE")

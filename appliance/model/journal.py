@@ -5,9 +5,20 @@ Records are for people. The planner never reads them: deleting them changes no p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from appliance.model.strict_json import Unreadable
+from appliance.model.typed_json import Line, RunId, read_typed
+
+SCHEMA: Final = 1
+_NAME: Final = re.compile(r"([0-9a-f-]{36})-([0-9]{3,6})\.json")
+# Evidence and sentences of a rack of hundreds of nodes are some hundred kilobytes.
+_MOST_BYTES: Final = 4 << 20
 
 Outcome = Literal["proven", "not proven", "failed", "interrupted"]
 
@@ -53,33 +64,63 @@ class Record:
         arguments: what has to be typed after the command for the same, without the site.
     """
 
-    run: str
-    sequence: int
-    command: str
-    step: str
-    nodes: tuple[str, ...]
+    run: RunId
+    sequence: Annotated[int, Field(ge=1, le=999_999)]
+    command: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*( [a-z0-9-]+)*$", max_length=100)]
+    step: Line
+    nodes: tuple[Line, ...]
     why: tuple[str, ...]
-    started: str
-    took_seconds: float
+    started: Line
+    took_seconds: Annotated[float, Field(ge=0)]
     outcome: Outcome
-    operator: str
-    tool_version: str
-    bundle_digest: str | None = None
-    before: Mapping[str, str] = field(default_factory=dict)
-    after: Mapping[str, str] = field(default_factory=dict)
+    operator: Line
+    tool_version: Line
+    bundle_digest: Line | None = None
+    before: Mapping[str, Line] = field(default_factory=dict)
+    after: Mapping[str, Line] = field(default_factory=dict)
     error: str | None = None
-    host: str = ""
-    arguments: tuple[str, ...] = ()
+    host: Line = ""
+    arguments: tuple[Line, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file, here and on the control-plane nodes."""
+        return f"{self.run}-{self.sequence:03d}.json"
 
     def as_json(self) -> dict[str, Any]:
         """The record as plain data; the keys are a contract."""
-        return {"schema": 1, **asdict(self)}
+        return {"schema": SCHEMA, **asdict(self)}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Record:
-        """The inverse of :meth:`as_json`; raises KeyError or TypeError on a foreign document."""
-        fields = {key: value for key, value in data.items() if key != "schema"}
-        fields["nodes"] = tuple(fields["nodes"])
-        fields["why"] = tuple(fields["why"])
-        fields["arguments"] = tuple(fields.get("arguments", ()))
-        return cls(**fields)
+
+@dataclass(frozen=True)
+class Merged:
+    """What came of records that another machine wrote.
+
+    Attributes:
+        new: how many were not here.
+        skipped: one sentence for each that is no record.
+    """
+
+    new: int
+    skipped: tuple[str, ...] = ()
+
+
+def read_record(name: str, content: str | bytes) -> Record:
+    """Read the record that a file of that name holds.
+
+    Raises:
+        NewerSchema: a later version wrote it.
+        Unreadable: it is no record, or another's.
+    """
+    if order_of(name) is None:
+        raise Unreadable("its name is not the UUID of a run and a number")
+    record = read_typed(content, Record, newest_schema=SCHEMA, most_bytes=_MOST_BYTES)
+    if name != record.file_name:
+        raise Unreadable(f"its name is not that of its run and sequence, {record.file_name}")
+    return record
+
+
+def order_of(name: str) -> tuple[str, int] | None:
+    """Run and sequence in the name of a record's file; None when it is no such name."""
+    found = _NAME.fullmatch(name)
+    return (found[1], int(found[2])) if found else None

@@ -22,6 +22,10 @@ class Unreadable(ValueError):
     """The text is not JSON, or exceeds a limit; says which."""
 
 
+class NewerSchema(Unreadable):
+    """A later version of this tool wrote the document; says which schema it has."""
+
+
 def read_json(
     content: str | bytes,
     *,
@@ -103,3 +107,23 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value):
         raise Unreadable("it holds a number that is too large")
     return value
+
+
+def require_schema(document: Any, newest: int) -> dict[str, Any]:
+    """The document as an object of a schema that this version knows; without a number it is 1.
+
+    Raises:
+        NewerSchema: a later version wrote it.
+        Unreadable: it is no object, or its schema is no number.
+    """
+    if not isinstance(document, dict):
+        raise Unreadable("it is not a JSON object")
+    schema = document.get("schema", 1)
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise Unreadable("its schema is not a number from 1 on")
+    if schema > newest:
+        raise NewerSchema(
+            f"it has schema {schema}, and this version reads {newest} at most: "
+            "use the version that wrote it"
+        )
+    return document

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
     from appliance.model.cluster import ClusterNode, ClusterState
     from appliance.model.drain import PodOnNode
-    from appliance.model.journal import Record
+    from appliance.model.journal import Merged, Record
     from appliance.model.lease import Verdict
     from appliance.model.maintenance import Maintenance
     from appliance.model.membership import Belongings
@@ -136,22 +136,22 @@ class JournalPort(Protocol):
 class Records(Protocol):
     """The records of a site on this machine."""
 
-    def merge(self, texts: Mapping[str, str]) -> int:
-        """Add those (file name -> document) that are not here; how many were new.
-
-        Raises:
-            NotHealthy: a document is no record; the others are kept.
-        """
+    def merge(self, texts: Mapping[str, str]) -> Merged:
+        """Add those (file name -> document) that are not here; what is no record is named."""
 
     def read(self) -> Sequence[Record]:
-        """All of them, oldest first."""
+        """All of them that are readable, oldest first."""
 
 
 class Documents(Protocol):
     """Documents of the archive that are kept on this machine."""
 
     def keep(self, name: str, text: str) -> bool:
-        """Write a document unless it is here already; whether anything was written."""
+        """Write a document unless it is here already; whether anything was written.
+
+        Raises:
+            Unreadable: the name is no name of a document, or the text is not one.
+        """
 
 
 class Lock(Protocol):

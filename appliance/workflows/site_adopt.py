@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.model.handover import handover
+from appliance.model.strict_json import Unreadable
 
 if TYPE_CHECKING:
     from appliance.model.handover import Handover
@@ -36,11 +37,13 @@ class Adopted:
     Attributes:
         records: how many records are new here.
         documents: names of documents that are new here, or differed.
+        skipped: one sentence for each that the nodes hold and that is not readable.
     """
 
     records: int
     documents: tuple[str, ...]
     handover: Handover
+    skipped: tuple[str, ...] = ()
 
 
 def site_adopt(ports: AdoptPorts) -> Adopted:
@@ -48,15 +51,22 @@ def site_adopt(ports: AdoptPorts) -> Adopted:
 
     Raises:
         NodeUnreachable: no control-plane node answers.
-        NotHealthy: a record there is not readable; the others were taken.
     """
     lock = ports.lock.look()
-    new = tuple(
-        name
-        for folder in FOLDERS
-        for name, text in ports.archive.everything(folder).items()
-        if ports.documents.keep(name, text)
-    )
+    new: list[str] = []
+    skipped: list[str] = []
+    for folder in FOLDERS:
+        for name, text in ports.archive.everything(folder).items():
+            try:
+                if ports.documents.keep(name, text):
+                    new.append(name)
+            except Unreadable as error:
+                skipped.append(f"{name[:200]!r} on the control-plane nodes: {error}")
     there = ports.archive.everything(JOURNAL)
-    count = ports.records.merge({name.removeprefix(f"{JOURNAL}/"): t for name, t in there.items()})
-    return Adopted(count, new, handover(ports.records.read(), lock))
+    merged = ports.records.merge({name.removeprefix(f"{JOURNAL}/"): t for name, t in there.items()})
+    return Adopted(
+        merged.new,
+        tuple(new),
+        handover(ports.records.read(), lock),
+        (*skipped, *merged.skipped),
+    )

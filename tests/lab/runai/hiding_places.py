@@ -156,8 +156,6 @@ def in_record(world: World, canary: str) -> Iterator[None]:
         yield
     finally:
         (folder / f"{run}-001.json").unlink()
-        # It is made anew from the records.
-        (folder / "index.sqlite").unlink()
 
 
 def in_words(code: int, *words: str) -> Plant:
@@ -260,7 +258,6 @@ CANARIES: Mapping[str, tuple[str, str, Plant]] = {
     "a run's inventory": ("state directory", "inv", in_file("runs/canary/inventory.json")),
     "a run's log": ("state directory", "ansible.log", in_file("runs/canary/ansible.log")),
     "a record": ("state directory", "journal/", in_record),
-    "the index of records": ("state directory", "index.sqlite", in_record),
     "history": ("history", "history", in_record),
     "standard output": (
         "output", "output", in_words(0, "runai", "access", "kubeconfig", "CANARY"),

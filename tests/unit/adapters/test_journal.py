@@ -1,21 +1,20 @@
-"""The journal: immutable records are the truth, the index is only an index."""
+"""The journal: immutable records, read strictly, whoever wrote them."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import sqlite3
 import time
 import uuid
-from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.journal import FileJournal, new_run_id
-from appliance.errors import NotHealthy
 from appliance.model.journal import Outcome, Record
+from tests.fakes import RUN_A, RUN_B, RUN_C, RUN_D, RUN_Z
 
 
 def _record(run: str, sequence: int, step: str = "host", outcome: Outcome = "proven") -> Record:
@@ -38,7 +37,7 @@ def _record(run: str, sequence: int, step: str = "host", outcome: Outcome = "pro
 
 def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path / "journal")
-    records = [_record("run-a", 1), _record("run-a", 2), _record("run-b", 1)]
+    records = [_record(RUN_A, 1), _record(RUN_A, 2), _record(RUN_B, 1)]
     for record in records:
         journal.append(record)
     assert journal.read() == records
@@ -47,54 +46,42 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
 
 def test_a_record_is_never_written_twice(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
+    journal.append(_record(RUN_A, 1))
     with pytest.raises(FileExistsError):
-        journal.append(_record("run-a", 1, step="other"))
+        journal.append(_record(RUN_A, 1, step="other"))
     assert journal.read()[0].step == "host"
-
-
-@pytest.mark.parametrize("harm", ["missing", "broken"])
-def test_the_index_is_made_anew_from_the_records(tmp_path: Path, harm: str) -> None:
-    journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    if harm == "missing":
-        (tmp_path / "index.sqlite").unlink()
-    else:
-        (tmp_path / "index.sqlite").write_bytes(b"not a database at all" * 100)
-    assert [record.run for record in journal.read()] == ["run-a"]
 
 
 def test_records_of_another_laptop_are_found(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-b", 1))
-    other = _record("run-a", 1)
-    (tmp_path / "run-a-001.json").write_text(json.dumps(other.as_json()))
-    assert [record.run for record in journal.read()] == ["run-a", "run-b"]
+    journal.append(_record(RUN_B, 1))
+    other = _record(RUN_A, 1)
+    (tmp_path / f"{RUN_A}-001.json").write_text(json.dumps(other.as_json()))
+    assert [record.run for record in journal.read()] == [RUN_A, RUN_B]
 
 
 def test_a_broken_record_is_named(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    (tmp_path / "run-z-001.json").write_text("{")
-    with pytest.raises(NotHealthy, match=r"run-z-001\.json") as caught:
-        journal.read()
-    assert caught.value.hint
+    journal.append(_record(RUN_A, 1))
+    (tmp_path / f"{RUN_Z}-001.json").write_text("{")
+    assert journal.read() == [_record(RUN_A, 1)]
+    assert f"{RUN_Z}-001.json is not readable: it is not JSON" in "".join(journal.skipped())
 
 
 def test_durations_are_of_the_last_proven_run(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    journal.append(_record("run-b", 3))
-    journal.append(_record("run-c", 9, outcome="failed"))
+    journal.append(_record(RUN_A, 1))
+    journal.append(_record(RUN_B, 3))
+    journal.append(_record(RUN_C, 9, outcome="failed"))
     assert journal.durations() == {"host": 7.5}
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    journal = FileJournal(tmp_path / "journal")
-    journal.append(_record("run-a", 1))
-    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "journal").iterdir()}
+    folder = tmp_path / ".appliance" / "journal"
+    FileJournal(folder).append(_record(RUN_A, 1))
+    modes = {path.stat().st_mode & 0o777 for path in folder.iterdir()}
     assert modes == {0o600}
-    assert (tmp_path / "journal").stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in (folder, folder.parent)} == {0o700}
 
 
 def test_an_empty_site_has_an_empty_history(tmp_path: Path) -> None:
@@ -110,32 +97,34 @@ def test_run_ids_are_uuid7_and_sort_by_time() -> None:
     assert abs((uuid.UUID(first).int >> 80) / 1000 - time.time()) < 5
 
 
-NO_RECORDS = ("", '{"run": "run-z", "seq', "[]", "3", '{"run": "run-z"}', "\x00" * 64)
+NO_RECORDS = ("", '{"run": RUN_Z, "seq', "[]", "3", '{"run": RUN_Z}', "\x00" * 64)
 
 
 @pytest.mark.parametrize("text", NO_RECORDS)
 def test_a_record_that_is_not_readable_holds_up_no_command(tmp_path: Path, text: str) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    (tmp_path / "run-b-001.json").write_text(text)
-    (tmp_path / "run-c-003.json").write_text(json.dumps(_record("run-c", 3).as_json()))
+    journal.append(_record(RUN_A, 1))
+    (tmp_path / f"{RUN_B}-001.json").write_text(text)
+    (tmp_path / f"{RUN_C}-003.json").write_text(json.dumps(_record(RUN_C, 3).as_json()))
     assert journal.durations() == {"host": 7.5}
-    journal.append(_record("run-d", 4))
+    journal.append(_record(RUN_D, 4))
     assert journal.durations() == {"host": 10.0}
-    with pytest.raises(NotHealthy, match=r"run-b-001\.json") as named:
-        journal.read()
-    assert named.value.hint
-    (tmp_path / "run-b-001.json").unlink()
-    assert [record.run for record in journal.read()] == ["run-a", "run-c", "run-d"]
+    assert [record.run for record in journal.read()] == [RUN_A, RUN_C, RUN_D]
+    assert [record.run for record in journal.read(limit=3)] == [RUN_A, RUN_C, RUN_D]
+    (named,) = journal.skipped()
+    assert f"{RUN_B}-001.json" in named
+    (tmp_path / f"{RUN_B}-001.json").unlink()
+    assert [record.run for record in journal.read()] == [RUN_A, RUN_C, RUN_D]
 
 
 def test_a_record_that_may_not_be_read_holds_up_no_command(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    (tmp_path / "run-b-001.json").mkdir()
+    journal.append(_record(RUN_A, 1))
+    (tmp_path / f"{RUN_B}-001.json").mkdir()
     assert journal.durations() == {"host": 2.5}
-    with pytest.raises(NotHealthy, match=r"run-b-001\.json"):
-        journal.read()
+    assert journal.read() == [_record(RUN_A, 1)]
+    (named,) = journal.skipped()
+    assert f"{RUN_B}-001.json" in named
 
 
 def test_a_record_has_its_name_only_once_it_is_whole_on_the_disk(
@@ -144,13 +133,13 @@ def test_a_record_has_its_name_only_once_it_is_whole_on_the_disk(
     synced, seen = os.fsync, []
 
     def fsync(descriptor: int) -> None:
-        seen.append(sorted(path.name for path in tmp_path.glob("run-*")))
+        seen.append(sorted(path.name for path in tmp_path.glob("[0-9]*")))
         synced(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    FileJournal(tmp_path).append(_record("run-a", 1))
-    assert seen == [[], ["run-a-001.json"]]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.sqlite", "run-a-001.json"]
+    FileJournal(tmp_path).append(_record(RUN_A, 1))
+    assert seen == [[], [f"{RUN_A}-001.json"]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{RUN_A}-001.json"]
 
 
 @pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "disk full"), KeyboardInterrupt()])
@@ -164,11 +153,11 @@ def test_a_record_that_could_not_be_written_leaves_nothing(
     with monkeypatch.context() as full:
         full.setattr(os, "fsync", fsync)
         with pytest.raises(type(fault)):
-            journal.append(_record("run-a", 1))
+            journal.append(_record(RUN_A, 1))
     assert list(tmp_path.glob("*")) == []
     assert list(tmp_path.glob(".*")) == []
-    journal.append(_record("run-a", 1))
-    assert journal.read() == [_record("run-a", 1)]
+    journal.append(_record(RUN_A, 1))
+    assert journal.read() == [_record(RUN_A, 1)]
 
 
 def test_a_file_system_without_links_keeps_records_too(
@@ -182,61 +171,122 @@ def test_a_file_system_without_links_keeps_records_too(
     assert list(tmp_path.glob(".*")) == []
 
 
-def _spoil(index: Path, *, keep: int) -> None:
-    """Damage all of an index but its first bytes."""
-    content = index.read_bytes()
-    assert len(content) > 2 * keep
-    index.write_bytes(content[:keep] + b"\xa5" * (len(content) - keep))
+WHOLE = _record(RUN_B, 1).as_json()
+POISON: dict[str, object] = {
+    "a number as a node": {**WHOLE, "nodes": [5]},
+    "a sentence for a list": {**WHOLE, "why": "w1: swap is on"},
+    "text for seconds": {**WHOLE, "took_seconds": "2"},
+    "seconds before zero": {**WHOLE, "took_seconds": -1},
+    "an unknown outcome": {**WHOLE, "outcome": "fine"},
+    "a command that is none": {**WHOLE, "command": "rm -rf /"},
+    "no command": {**WHOLE, "command": ""},
+    "a sequence of zero": {**WHOLE, "sequence": 0},
+    "a yes for a sequence": {**WHOLE, "sequence": True},
+    "control characters in a name": {**WHOLE, "operator": "ada\x1b[2K"},
+    "a list for evidence": {**WHOLE, "before": []},
+    "depth": {**WHOLE, "before": json.loads("[" * 200 + "]" * 200)},
+    "half a character": {**WHOLE, "why": ["\ud800"]},
+    "another run": {**WHOLE, "run": RUN_C},
+    "a way out": {**WHOLE, "run": "../../../elsewhere/evil"},
+    "a higher schema": {**WHOLE, "schema": 2},
+    "a schema that is none": {**WHOLE, "schema": "1"},
+}
 
 
-@pytest.mark.parametrize("keep", [16, 100, 4096, 8192])
-def test_an_index_that_is_damaged_behind_its_header_is_made_anew(tmp_path: Path, keep: int) -> None:
-    journal = FileJournal(tmp_path)
-    records = [_record(f"run-{number:03d}", 1) for number in range(80)]
-    for record in records:
-        (tmp_path / f"{record.run}-001.json").write_text(json.dumps(record.as_json()))
-    assert journal.read() == records
-    index = tmp_path / "index.sqlite"
-    _spoil(index, keep=keep)
-    assert journal.read() == records
-    assert journal.read(limit=2) == records[-2:]
-    _spoil(index, keep=keep)
+@pytest.mark.parametrize("document", POISON.values(), ids=POISON.keys())
+def test_a_poisoned_record_is_left_out_and_named(tmp_path: Path, document: object) -> None:
+    journal = FileJournal(tmp_path / "journal")
+    journal.append(_record(RUN_A, 1))
+    name, text = f"{RUN_B}-001.json", json.dumps(document)
+    merged = journal.merge({name: text, f"{RUN_C}-001.json": json.dumps(_of_c())})
+    assert merged.new == 1
+    (named,) = merged.skipped
+    assert name in named
+    (tmp_path / "journal" / name).write_text(text)
+    assert [record.run for record in journal.read()] == [RUN_A, RUN_C]
     assert journal.durations() == {"host": 2.5}
-    _spoil(index, keep=keep)
-    last = _record("run-b", 1)
-    journal.append(last)
-    assert journal.read() == [*records, last]
-    with closing(sqlite3.connect(index)) as found:
-        assert found.execute("pragma integrity_check").fetchone() == ("ok",)
+    assert journal.document(name) is None
+    (named,) = journal.skipped()
+    assert name in named
 
 
-def test_what_a_dead_process_left_of_a_broken_index_spoils_no_new_one(tmp_path: Path) -> None:
+def _of_c() -> dict[str, object]:
+    return _record(RUN_C, 1).as_json()
+
+
+def test_a_higher_schema_is_told_with_its_number(tmp_path: Path) -> None:
+    text = json.dumps({**WHOLE, "schema": 7, "nodes": {"of": "another shape"}})
+    (named,) = FileJournal(tmp_path).merge({f"{RUN_B}-001.json": text}).skipped
+    assert "schema 7, and this version reads 1 at most" in named
+
+
+def test_the_oldest_records_and_those_with_more_fields_are_read(tmp_path: Path) -> None:
+    """Before the journal travelled a record had neither host nor arguments."""
+    old = {key: value for key, value in WHOLE.items() if key not in ("host", "arguments")}
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    (tmp_path / "index.sqlite").write_bytes(b"not a database at all" * 100)
-    (tmp_path / "index.sqlite-journal").write_bytes(b"\xd9\xd5\x05\xf9 \xa1c\xd7" * 200)
-    assert [record.run for record in journal.read()] == ["run-a"]
-    assert not (tmp_path / "index.sqlite-journal").exists()
+    texts = {f"{RUN_B}-001.json": json.dumps(old)}
+    assert journal.merge(texts).new == 1
+    texts = {f"{RUN_C}-001.json": json.dumps({**_of_c(), "added_later": {"a": 1}})}
+    assert journal.merge(texts).new == 1
+    assert journal.read() == [_record(RUN_B, 1), _record(RUN_C, 1)]
 
 
-def test_an_index_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../" + RUN_B + "-001.json",
+        "x/" + RUN_B + "-001.json",
+        "/elsewhere/" + RUN_B + "-001.json",
+        RUN_B + "-001.json\n",
+        RUN_B.upper() + "-001.json",
+        ".." * 16 + "-001.json",
+        "",
+        "x" * 5000 + ".json",
+    ],
+    ids=lambda name: repr(name)[:20],
+)
+def test_a_name_that_is_not_a_records_is_never_a_path(tmp_path: Path, name: str) -> None:
+    journal = FileJournal(tmp_path / "site" / "journal")
+    merged = journal.merge({name: json.dumps(WHOLE)})
+    assert merged.new == 0
+    assert len(merged.skipped) == 1
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_link_a_pipe_or_an_endless_device_is_no_record(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    index = tmp_path / "index.sqlite"
-    before = index.stat().st_ino
-    with closing(sqlite3.connect(index, isolation_level=None)) as other:
-        other.execute("begin exclusive")
-        journal.append(_record("run-b", 1))
-        assert [record.run for record in journal.read()] == ["run-a", "run-b"]
-        assert index.stat().st_ino == before
-        other.execute("rollback")
-    assert [record.run for record in journal.read()] == ["run-a", "run-b"]
-    assert index.stat().st_ino == before
+    (tmp_path / "elsewhere").write_text(json.dumps(WHOLE))
+    (tmp_path / f"{RUN_B}-001.json").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / f"{RUN_C}-001.json")
+    (tmp_path / f"{RUN_D}-001.json").symlink_to("/dev/zero")
+    assert journal.read() == []
+    assert len(journal.skipped()) == 3
 
 
-def test_where_no_index_can_be_written_the_records_are_read(tmp_path: Path) -> None:
+def test_what_the_journal_writes_it_can_read(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
-    journal.append(_record("run-a", 1))
-    (tmp_path / "index.sqlite").unlink()
-    (tmp_path / "index.sqlite").mkdir()
-    assert [record.run for record in journal.read()] == ["run-a"]
+    odd = replace(
+        _record(RUN_A, 1),
+        operator="ad\udce9",
+        arguments=("--reason", "a\nb" * 1000),
+        error="two\nlines \udce9",
+    )
+    journal.append(odd)
+    (found,) = journal.read()
+    assert (found.operator, found.error) == ("ad?", "two\nlines ?")
+    assert found.arguments[1].startswith("a ba b")
+
+
+def test_the_index_of_earlier_versions_is_never_read_and_goes(tmp_path: Path) -> None:
+    journal = FileJournal(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+    (tmp_path / "index.sqlite").symlink_to(elsewhere)
+    (tmp_path / "index.sqlite-journal").mkdir()
+    (tmp_path / "index.sqlite-wal").write_bytes(b"\x00" * 64)
+    assert journal.read() == []
+    journal.append(_record(RUN_A, 1))
+    assert journal.read() == [_record(RUN_A, 1)]
+    assert elsewhere.read_text() == "theirs"
+    left = {path.name for path in tmp_path.iterdir()} - {"elsewhere"}
+    assert left == {"index.sqlite-journal", f"{RUN_A}-001.json"}

@@ -13,12 +13,12 @@ from appliance.adapters.journal import FileJournal
 from appliance.adapters.kept_documents import KeptDocuments
 from appliance.adapters.kept_journal import KeptJournal
 from appliance.adapters.lease import SiteLease, awake_seconds, holder_of
-from appliance.errors import NotHealthy, Refused
-from appliance.model.journal import Record
+from appliance.errors import Refused
+from appliance.model.journal import Record, read_record
 from appliance.workflows.recording import Recorder
 from appliance.workflows.site_adopt import AdoptPorts, site_adopt
 from tests import samples
-from tests.fakes import FakeClock, run
+from tests.fakes import RUN_A, RUN_B, RUN_Z, FakeClock, run
 from tests.unit.adapters.shell_nodes import ShellNodes
 
 
@@ -32,7 +32,7 @@ def archive(nodes: ShellNodes) -> ControlPlaneArchive:
     return ControlPlaneArchive(samples.site(masters=3), nodes)
 
 
-def _record(sequence: int, run_id: str = "run-a") -> Record:
+def _record(sequence: int, run_id: str = RUN_A) -> Record:
     return Record(
         run=run_id,
         sequence=sequence,
@@ -65,8 +65,9 @@ def test_a_record_is_copied_and_what_was_missed_comes_with_the_next(
     later = KeptJournal(local, archive, said.append)
     later.append(_record(3))
     later.settle(20)
-    assert archive.names("journal") == tuple(f"journal/run-a-00{n}.json" for n in (1, 2, 3))
-    assert Record.from_json(json.loads(archive.get("journal/run-a-002.json") or "")) == _record(2)
+    assert archive.names("journal") == tuple(f"journal/{RUN_A}-00{n}.json" for n in (1, 2, 3))
+    name = f"{RUN_A}-002.json"
+    assert read_record(name, archive.get(f"journal/{name}") or "") == _record(2)
     asked = len(nodes.asked)
     later.append(_record(4))
     later.settle(20)
@@ -83,20 +84,20 @@ def test_what_is_no_record_is_not_copied_and_holds_up_no_other(
     folder.mkdir()
     whole = json.dumps(_record(2).as_json())
     broken = {
-        "run-a-001.json": b"",
-        "run-a-002.json": whole.encode()[:60],
-        "run-a-003.json": b"\xff\xfe",
-        "run-a-002 (copy).json": whole.encode(),
+        f"{RUN_A}-001.json": b"",
+        f"{RUN_A}-002.json": whole.encode()[:60],
+        f"{RUN_A}-003.json": b"\xff\xfe",
+        f"{RUN_A}-002 (copy).json": whole.encode(),
     }
     for name, content in broken.items():
         (folder / name).write_bytes(content)
     journal.append(_record(4))
     journal.settle(20)
-    assert archive.names("journal") == ("journal/run-a-004.json",)
-    (folder / "run-a-002.json").write_text(whole)
+    assert archive.names("journal") == (f"journal/{RUN_A}-004.json",)
+    (folder / f"{RUN_A}-002.json").write_text(whole)
     journal.append(_record(5))
     journal.settle(20)
-    assert archive.names("journal") == tuple(f"journal/run-a-00{n}.json" for n in (2, 4, 5))
+    assert archive.names("journal") == tuple(f"journal/{RUN_A}-00{n}.json" for n in (2, 4, 5))
     assert said == []
     assert journal.durations() == {"host": 1.0}
 
@@ -109,37 +110,64 @@ def test_another_laptop_gets_all_and_keeps_its_own(
     here.settle(20)
     archive.put("passports/w1.json", "{}\n")
     there = FileJournal(tmp_path / "there" / "journal")
-    there.append(_record(1, "run-b"))
+    there.append(_record(1, RUN_B))
     site = samples.site(masters=3)
     lease = SiteLease(site, nodes, holder_of(run(), ""), awake_seconds(), print)
     ports = AdoptPorts(archive, there, KeptDocuments(tmp_path / "there"), lease)
     adopted = site_adopt(ports)
     assert (adopted.records, adopted.documents) == (1, ("passports/w1.json",))
     assert adopted.handover.unfinished is None
-    assert there.read() == [_record(1), _record(1, "run-b")]
+    assert there.read() == [_record(1), _record(1, RUN_B)]
     passport = tmp_path / "there" / "passports" / "w1.json"
     assert passport.stat().st_mode & 0o777 == 0o600
     again = site_adopt(ports)
     assert (again.records, again.documents) == (0, ())
 
 
+def test_a_hostile_control_plane_node_writes_nothing_outside_and_stops_no_adoption(
+    tmp_path: Path, nodes: ShellNodes, archive: ControlPlaneArchive
+) -> None:
+    evil = json.dumps({**_record(1).as_json(), "run": "../../../elsewhere/evil"})
+    archive.put(f"journal/{RUN_A}-001.json", json.dumps(_record(1).as_json()))
+    archive.put("journal/evil.json", evil)
+    archive.put(f"journal/{RUN_B}-001.json", json.dumps({**_record(1).as_json(), "nodes": [5]}))
+    archive.put("passports/w1.json", "[" * 10_000)
+    archive.put("passports/w2.json", "{}")
+    site, state = samples.site(masters=3), tmp_path / "there" / ".appliance"
+    lease = SiteLease(site, nodes, holder_of(run(), ""), awake_seconds(), print)
+    there = FileJournal(state / "journal")
+    adopted = site_adopt(AdoptPorts(archive, there, KeptDocuments(state), lease))
+    assert (adopted.records, adopted.documents) == (1, ("passports/w2.json",))
+    assert [sentence.split("'")[1] for sentence in adopted.skipped] == [
+        "passports/w1.json",
+        f"{RUN_B}-001.json",
+        "evil.json",
+    ]
+    assert there.read() == [_record(1)]
+    written = [path for path in tmp_path.joinpath("there").rglob("*") if path.is_file()]
+    assert len(written) == 2
+    assert not (tmp_path / "elsewhere").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("run-a-001.json", "{"),
-        ("run-a-001.json", "[]"),
-        ("run-a-001.json", '{"schema": 1}'),
-        ("run-z-001.json", json.dumps(_record(1).as_json())),
-        ("../run-a-001.json", json.dumps(_record(1).as_json())),
+        (f"{RUN_A}-001.json", "{"),
+        (f"{RUN_A}-001.json", "[]"),
+        (f"{RUN_A}-001.json", '{"schema": 1}'),
+        (f"{RUN_Z}-001.json", json.dumps(_record(1).as_json())),
+        (f"../{RUN_A}-001.json", json.dumps(_record(1).as_json())),
     ],
 )
 def test_what_is_no_record_is_named_and_the_others_are_kept(
     tmp_path: Path, name: str, text: str
 ) -> None:
     journal = FileJournal(tmp_path / "journal")
-    good = {"run-a-002.json": json.dumps(_record(2).as_json())}
-    with pytest.raises(NotHealthy, match="that is not readable"):
-        journal.merge({name: text, **good})
+    good = {f"{RUN_A}-002.json": json.dumps(_record(2).as_json())}
+    merged = journal.merge({name: text, **good})
+    assert merged.new == 1
+    (named,) = merged.skipped
+    assert name in named
     assert journal.read() == [_record(2)]
 
 

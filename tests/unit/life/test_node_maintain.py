@@ -19,6 +19,7 @@ from appliance.errors import (
 from appliance.model.drain import Budget, NodeView, PodOnNode
 from appliance.model.maintenance import TAINT
 from appliance.model.observation import DrainView, Fault
+from tests.fakes import RUN_A
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench, web
 
 NEVER = Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")
@@ -43,7 +44,7 @@ def test_pods_go_before_the_taint_comes() -> None:
     assert [r.step for r in bench.journal.records] == [
         *("maintain: cordon", "maintain: evict", "maintain: taint")
     ]
-    assert bench.archive.documents.keys() == {"maintenance/w1/run-1.json"}
+    assert bench.archive.documents.keys() == {f"maintenance/w1/{RUN_A}.json"}
 
 
 def test_a_second_maintain_has_nothing_to_do() -> None:
