@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,35 +22,9 @@ import pytest
 import yaml
 
 from tests.commands import appliance, succeed
+from tests.this_run import alone, lab_name, worker
 
 GPUS = 2
-
-# The files that share the lab tell one story: bare nodes, an install, then what may befall them.
-STORY = (
-    *("test_refusals", "test_install", "test_drift", "test_rejoin", "test_health"),
-    "test_runai_refusals",
-    "test_storage",
-    "test_node_roles",
-    "test_bmc",
-    "test_membership",
-    "test_faults",
-    "test_runbooks",
-    "test_access",
-    "test_runai_waits",
-    "test_vendor_bundle",
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the files of the story in its order, after whatever does not belong to it."""
-    here = Path(__file__).parent
-    items.sort(
-        key=lambda item: (
-            STORY.index(item.path.stem)
-            if item.path.parent == here and item.path.stem in STORY
-            else -1
-        )
-    )
 
 
 @dataclass(frozen=True)
@@ -123,13 +98,20 @@ def wait_for(what: str, probe: Callable[[], bool], seconds: float = 300) -> None
         time.sleep(0.1)
 
 
-def bring_up(name: str, tmp: Path, *words: str) -> Path:
-    """``lab up --bare`` and return the site's directory."""
+@contextmanager
+def lab_up(short: str, tmp: Path, *words: str) -> Iterator[Path]:
+    """``lab up --bare``, the site's directory, and ``lab down`` whatever happens."""
+    name = lab_name(short)
     site = tmp / name
-    succeed(
-        "lab", "up", "--name", name, "--site", str(site), "--bare", "--yes", *words, timeout=1800
-    )
-    return site
+    begin = ["lab", "up", "--name", name, "--site", str(site), "--bare", "--yes"]
+    try:
+        # The first one of a machine installs programs and builds the image of a node.
+        with alone("machine"):
+            succeed(*begin, *words, timeout=1800)
+        yield site
+    finally:
+        if not os.environ.get("APPLIANCE_TEST_KEEP"):
+            succeed("lab", "down", "--name", name, "--yes")
 
 
 @pytest.fixture(scope="session")
@@ -141,12 +123,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Ite
     if given := os.environ.get("APPLIANCE_TEST_SITE"):
         yield LabSite(Path(given).name, Path(given), bundle_directory)
         return
-    name = "e2e"
-    succeed("lab", "down", "--name", name, "--yes")
-    site = bring_up(name, tmp_path_factory.mktemp("labs"))
-    yield LabSite(name, site, bundle_directory)
-    if not os.environ.get("APPLIANCE_TEST_KEEP"):
-        succeed("lab", "down", "--name", name, "--yes")
+    with lab_up(f"e2e{worker()}", tmp_path_factory.mktemp("labs")) as site:
+        yield LabSite(site.name, site, bundle_directory)
 
 
 @pytest.fixture(scope="session")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.commands import succeed
 from tests.lab import faults
-from tests.lab.conftest import bring_up
+from tests.lab.conftest import lab_up
+from tests.this_run import lab_name
 
 pytestmark = pytest.mark.lab
 
-NAME = "faults"
+NAME = lab_name("faults")
 CP, W = f"{NAME}-cp1", f"{NAME}-w1"
 
 FAULTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
@@ -35,11 +34,8 @@ FAULTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A control plane and a worker, bare."""
-    succeed("lab", "down", "--name", NAME, "--yes")
-    directory = bring_up(NAME, tmp_path_factory.mktemp("labs"), "--workers", "1")
-    yield directory
-    succeed("lab", "down", "--name", NAME, "--yes")
-    shutil.rmtree(directory)
+    with lab_up("faults", tmp_path_factory.mktemp("labs"), "--workers", "1") as directory:
+        yield directory
 
 
 @pytest.mark.usefixtures("site")
@@ -76,11 +72,9 @@ def test_a_wiped_node_is_empty_and_the_same_machine_or_another(site: Path) -> No
 
 def test_two_labs_live_side_by_side(site: Path, tmp_path: Path) -> None:
     assert site.is_dir()
-    other = bring_up("faults2", tmp_path, "--workers", "0")
-    try:
-        assert faults.ssh_answers(faults.address_of("faults2-cp1"))
-        assert faults.shell(CP, f"ping -c 1 -W 1 {faults.address_of('faults2-cp1')}", check=False)
-    finally:
-        succeed("lab", "down", "--name", "faults2", "--yes")
+    with lab_up("other", tmp_path, "--workers", "0") as other:
+        theirs = faults.address_of(f"{other.name}-cp1")
+        assert faults.ssh_answers(theirs)
+        assert faults.shell(CP, f"ping -c 1 -W 1 {theirs}", check=False)
     assert other.is_dir()
     assert faults.ssh_answers(faults.address_of(CP))

@@ -25,12 +25,13 @@ import pytest
 from appliance.adapters.ansible import end_leftovers
 from appliance.model.lease import Holder
 from tests.commands import succeed
-from tests.lab.conftest import bring_up, wait_for
+from tests.lab.conftest import lab_up, wait_for
 from tests.lab.frozen import FROZEN_SECONDS, frozen
+from tests.this_run import lab_name
 
 pytestmark = pytest.mark.lab
 
-LAB, MASTERS = "lok", ("lok-cp1", "lok-cp2", "lok-cp3")
+MASTERS = tuple(f"{lab_name('lok')}-cp{n}" for n in (1, 2, 3))
 FOLDER = "/var/lib/appliance/lock"
 SETTINGS = "/etc/sysctl.d/90-appliance.conf"
 HOST = "standin-desk"
@@ -186,11 +187,9 @@ def mine(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> It
     if given:
         yield Laptop(Path(given), bundle_directory)
         return
-    succeed("lab", "down", "--name", LAB, "--yes")
     words = ("--control-planes", "3", "--workers", "0")
-    yield Laptop(bring_up(LAB, tmp_path_factory.mktemp("labs"), *words), bundle_directory)
-    if not os.environ.get("APPLIANCE_TEST_KEEP"):
-        succeed("lab", "down", "--name", LAB, "--yes")
+    with lab_up("lok", tmp_path_factory.mktemp("labs"), *words) as site:
+        yield Laptop(site, bundle_directory)
 
 
 @pytest.fixture(scope="module")

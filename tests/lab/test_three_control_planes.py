@@ -18,7 +18,7 @@ from tests.commands import appliance, succeed
 from tests.lab import faults
 from tests.lab.api_probe import api_watched
 from tests.lab.cluster import KUBECTL
-from tests.lab.conftest import LabSite, wait_for
+from tests.lab.conftest import LabSite, lab_up, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -29,13 +29,12 @@ def trio(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> It
     if given := os.environ.get("APPLIANCE_TEST_TRIO"):
         yield LabSite(Path(given).name, Path(given), bundle_directory)
         return
-    name = "trio"
-    site = tmp_path_factory.mktemp("trio") / name
-    succeed("lab", "down", "--name", name, "--yes")
     words = ("--control-planes", "3", "--workers", "1", "--bundle", str(bundle_directory))
-    succeed("lab", "up", "--name", name, "--site", str(site), "--yes", *words, timeout=2400)
-    yield LabSite(name, site, bundle_directory)
-    succeed("lab", "down", "--name", name, "--yes")
+    with lab_up("trio", tmp_path_factory.mktemp("trio"), *words) as site:
+        found = LabSite(site.name, site, bundle_directory)
+        done = found.install(timeout=2400)
+        assert done.returncode == 0, done.stderr
+        yield found
 
 
 def _nodes_through_the_endpoint(lab: LabSite) -> dict[str, str]:

@@ -9,17 +9,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from tests.this_run import folder
+
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 DEFAULTS = "_default"
-# Each waits for its nodes more than it works.
-AT_ONCE = 2
 
 
 def _case(name: str) -> object:
@@ -29,13 +27,15 @@ def _case(name: str) -> object:
     return pytest.param(name, marks=marks)
 
 
-def _play(scenario: str, bundle: Path) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize("scenario", [_case(name) for name in SCENARIOS])
+def test_the_scenario_passes(scenario: str, bundle_directory: Path) -> None:
     environment = {
         **os.environ,
-        "APPLIANCE_BUNDLE": str(bundle),
+        "APPLIANCE_BUNDLE": str(bundle_directory),
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(folder() / "molecule" / scenario),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
-    return subprocess.run(
+    done = subprocess.run(
         ["molecule", "-c", "molecule/base.yml", "test", "-s", scenario],
         cwd=ROOT,
         env=environment,
@@ -45,31 +45,6 @@ def _play(scenario: str, bundle: Path) -> subprocess.CompletedProcess[str]:
         timeout=900,
         check=False,
     )
-
-
-@pytest.fixture(scope="module")
-def plays(
-    request: pytest.FixtureRequest, bundle_directory: Path
-) -> Iterator[Mapping[str, Future[subprocess.CompletedProcess[str]]]]:
-    """The scenarios that were chosen, by name, in the order of the tests, a few at a time."""
-    chosen = [
-        str(item.callspec.params["scenario"])
-        for item in request.session.items
-        if item.path == Path(__file__) and isinstance(item, pytest.Function)
-        if hasattr(item, "callspec")
-    ]
-    pool = ThreadPoolExecutor(max_workers=AT_ONCE)
-    try:
-        yield {name: pool.submit(_play, name, bundle_directory) for name in chosen}
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@pytest.mark.parametrize("scenario", [_case(name) for name in SCENARIOS])
-def test_the_scenario_passes(
-    scenario: str, plays: Mapping[str, Future[subprocess.CompletedProcess[str]]]
-) -> None:
-    done = plays[scenario].result()
     assert done.returncode == 0, told(done.stdout + done.stderr)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,9 +19,9 @@ import pytest
 
 from appliance.adapters.bundle_directory import BundleDirectory
 from appliance.cli.bundle_parts import build
-from appliance.cli.lab_parts import default_bundle
 from appliance.model.bundle import BundleManifest
 from tests.prerequisites import require
+from tests.this_run import built_bundle
 
 pytestmark = pytest.mark.bundle
 RELEASE = "k8s-1.23.5-r1"
@@ -35,10 +36,11 @@ def appliance(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def bundle() -> Path:
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, since tests here harm it."""
     require("go", "gcc")
-    directory = default_bundle(RELEASE)
-    build(RELEASE, "debian-12", directory)
+    directory = tmp_path_factory.mktemp("real") / "bundle"
+    shutil.copytree(built_bundle(), directory)
     return directory
 
 

@@ -1,7 +1,7 @@
 """One lab with Run:ai for the tests of this folder, watched from before it is made.
 
 ``APPLIANCE_TEST_RUNAI_SITE=DIR`` uses the lab of that site, which is up already, and leaves it up;
-``APPLIANCE_TEST_BUNDLE=DIR`` takes that bundle, with stand-ins, instead of building one.
+``APPLIANCE_TEST_GPU_BUNDLE=DIR`` takes that bundle, with stand-ins, instead of building one.
 """
 
 from __future__ import annotations
@@ -12,22 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.content import list_releases
-from appliance.cli.lab_parts import default_bundle
-from tests.commands import succeed
-from tests.lab.conftest import LabSite
+from tests.lab.conftest import LabSite, lab_up
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.researchers import Researchers, researchers_of
 from tests.lab.runai.watch import ProcessWatch
+from tests.this_run import built_bundle, lab_name
 
-NAME = "raie2e"
+SHORT = "runai"
 
 
 @pytest.fixture(scope="package")
 def watch() -> Iterator[ProcessWatch]:
     """Process lists, from the lab's first command to its last."""
     given = _given()
-    with ProcessWatch(given.name if given else NAME) as found:
+    with ProcessWatch(given.name if given else lab_name(SHORT)) as found:
         yield found
 
 
@@ -44,13 +42,12 @@ def runai_lab(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> I
     if (given := _given()) is not None:
         yield given
         return
-    succeed("lab", "down", "--name", NAME, "--yes")
-    site = tmp_path_factory.mktemp("runai") / NAME
-    words = ("--name", NAME, "--site", str(site), "--with", "runai", "--yes")
-    chosen = os.environ.get("APPLIANCE_TEST_BUNDLE")
-    commands.succeed("lab", "up", *words, *(("--bundle", chosen) if chosen else ()), timeout=2400)
-    yield LabSite(NAME, site, _bundle())
-    succeed("lab", "down", "--name", NAME, "--yes")
+    name, bundle = lab_name(SHORT), built_bundle(standins=True)
+    extras = ("--with", "runai", "--bundle", str(bundle))
+    with lab_up(SHORT, tmp_path_factory.mktemp("runai"), *extras) as site:
+        words = ("--name", name, "--site", str(site), "--yes", *extras)
+        commands.succeed("lab", "up", *words, timeout=2400)
+        yield LabSite(name, site, bundle)
 
 
 @pytest.fixture(scope="package")
@@ -65,9 +62,5 @@ def _given() -> LabSite | None:
     if given is None:
         return None
     (control_plane,) = Path(given).glob("host_vars/*-cp1.yml")
-    return LabSite(control_plane.stem.removesuffix("-cp1"), Path(given), _bundle())
-
-
-def _bundle() -> Path:
-    chosen = os.environ.get("APPLIANCE_TEST_BUNDLE")
-    return Path(chosen) if chosen else default_bundle(list_releases()[-1], standins=True)
+    name = control_plane.stem.removesuffix("-cp1")
+    return LabSite(name, Path(given), built_bundle(standins=True))

@@ -96,7 +96,7 @@ KEY = paramiko.ECDSAKey.generate()
         (paramiko.BadHostKeyException("w1", KEY, KEY), True),
         (paramiko.SSHException("Server 'w1' not found in known_hosts"), True),
     ],
-    ids=repr,
+    ids=range(11),
 )
 def test_a_machine_that_says_no_is_alive(error: Exception, alive: bool) -> None:
     class Fails(SshNodes):

@@ -102,7 +102,11 @@ def test_a_damaged_header_is_no_end(tmp_path: Path) -> None:
     assert "it is damaged at byte" in read(path).faults(KUBERNETES)[0]
 
 
-@pytest.mark.parametrize("content", [b"no tar at all" * 100, b"", gzip.compress(b"x" * 2000)])
+@pytest.mark.parametrize(
+    "content",
+    [b"no tar at all" * 100, b"", gzip.compress(b"x" * 2000)],
+    ids=["no tar", "empty", "gzip of no tar"],
+)
 def test_something_else_is_no_bundle(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "runai-2.7.1.tar"
     path.write_bytes(content)

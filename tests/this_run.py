@@ -1,0 +1,104 @@
+"""What keeps two runs on one machine apart: a token in every name, and a folder of its own.
+
+The process that begins a run chooses both and hands them to its workers and commands by the
+environment; ``python -m tests.release`` does the same for all of its rows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from appliance.adapters.content import list_releases
+from appliance.adapters.podman import Podman
+from appliance.adapters.processes import find_program
+from tests.commands import appliance, succeed
+
+TOKEN, FOLDER = "APPLIANCE_TEST_RUN", "APPLIANCE_TEST_FOLDER"
+WORKER = "PYTEST_XDIST_WORKER"
+PODMANS_OWN = {"conmon", "aardvark-dns"}
+RELEASE, OS = list_releases()[-1], "debian-12"
+
+
+def begin() -> bool:
+    """Choose the run's token and folder; False where a parent has chosen them."""
+    if TOKEN in os.environ:
+        return False
+    os.environ[TOKEN] = secrets.token_hex(2)
+    os.environ[FOLDER] = tempfile.mkdtemp(prefix=f"appliance-test-{token()}-")
+    return True
+
+
+def token() -> str:
+    """Four characters that the names of this run end with."""
+    return os.environ[TOKEN]
+
+
+def folder() -> Path:
+    """The run's own folder; it is removed when the run ends."""
+    return Path(os.environ[FOLDER])
+
+
+def lab_name(short: str) -> str:
+    """The name of one of this run's labs. A worker that needs its own says so in ``short``."""
+    return f"{short}-{token()}"
+
+
+def worker() -> str:
+    """``0`` or the number of this worker of pytest-xdist."""
+    return os.environ.get(WORKER, "gw0").removeprefix("gw")
+
+
+@contextmanager
+def alone(what: str) -> Iterator[None]:
+    """Keep the other workers of this run out while the block lasts."""
+    with (folder() / f"{what}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def built_bundle(*, standins: bool = False) -> Path:
+    """The bundle, built once a run by the real command, or the one that the caller names.
+
+    ``APPLIANCE_TEST_BUNDLE=DIR`` and, with stand-ins, ``APPLIANCE_TEST_GPU_BUNDLE=DIR`` name one.
+    """
+    given = os.environ.get("APPLIANCE_TEST_GPU_BUNDLE" if standins else "APPLIANCE_TEST_BUNDLE")
+    if given:
+        return Path(given)
+    directory = folder() / ("bundle-standins" if standins else "bundle")
+    words = ["bundle", "build", "--release", RELEASE, "--os", OS, str(directory)]
+    with alone(directory.name):
+        if not (directory / "manifest.json").is_file():
+            succeed(*words, *(["--standins"] if standins else []), "--yes", timeout=3600)
+    return directory
+
+
+def end() -> None:
+    """Leave nothing of this run: its processes, labs and folder. For who began it."""
+    _end_processes()
+    found = Podman().nodes() if find_program("podman") else ()
+    for name in sorted({node.lab for node in found if node.lab.endswith(f"-{token()}")}):
+        appliance("lab", "down", "--name", name, "--yes")
+    shutil.rmtree(folder(), ignore_errors=True)
+
+
+def _end_processes() -> None:
+    """End what this run started and left behind, known by the token in its environment.
+
+    What podman keeps for its containers is left to podman: it goes with the lab.
+    """
+    mark = f"{TOKEN}={token()}".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            name = (entry / "comm").read_text().strip()
+            if int(entry.name) == os.getpid() or name in PODMANS_OWN:
+                continue
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                os.kill(int(entry.name), signal.SIGKILL)
