@@ -131,7 +131,7 @@ def test_every_test_is_named_as_a_sentence() -> None:
 
 def test_ci_runs_the_readmes_test_command() -> None:
     section = tree.read(Path("README.md")).split("## Test it", 1)[1].split("\n## ", 1)[0]
-    commands = re.findall(r"(?m)^python3 .*pytest$", section)
+    commands = re.findall(r"(?m)^python3 .*pytest(?: -n [0-9])?$", section)
     assert len(commands) == 1
     found = subprocess.run(
         ["bash", "-c", _reading_line()],

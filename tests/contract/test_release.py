@@ -1,0 +1,51 @@
+"""Every slow test is in one row of the release, and every row says what is there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.release import table
+from tests.release.rows import ROWS, Row
+from tests.release.table import Outcome, covered, state
+
+ROOT = Path(__file__).parents[2]
+SLOW = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (ROOT / "tests").rglob("test_*.py")
+    if "mark.slow" in path.read_text() and path != Path(__file__)
+)
+
+
+@pytest.mark.parametrize("path", SLOW)
+def test_a_slow_test_is_in_exactly_one_row(path: str) -> None:
+    rows = [
+        row.name
+        for row in ROWS
+        if any(path == place or path.startswith(f"{place}/") for place in row.tests)
+    ]
+    assert len(rows) == 1, f"{path} is in the rows {rows}: see tests/release/rows.py"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_names_what_is_there_and_has_slow_tests(row: Row) -> None:
+    assert all((ROOT / place).exists() for place in (*row.tests, *row.covers))
+    assert any(
+        path == place or path.startswith(f"{place}/") for place in row.tests for path in SLOW
+    )
+
+
+def test_kept_outcomes_are_of_rows_that_exist() -> None:
+    assert set(table.read()) <= {row.name for row in ROWS}
+
+
+def test_an_outcome_is_stale_once_what_it_covers_has_changed() -> None:
+    row = ROWS[0]
+    passed = Outcome("c" * 40, covered(row), "2026-01-01T00:00:00+00:00", "passed", "1 passed", 1)
+    assert state(row, passed) == "passed"
+    assert state(row, replace(passed, covered="of other files")) == "stale"
+    assert state(row, replace(passed, outcome="failed", covered="x")) == "failed"
+    assert state(row, None) == "never run"
+    assert covered(row) != covered(replace(row, covers=("README.md",)))

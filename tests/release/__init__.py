@@ -1,0 +1,1 @@
+"""Everything slow, by one command before a release: ``python -m tests.release``."""

@@ -1,0 +1,96 @@
+"""Run what is slow, row by row; a row that passed and is not stale is left out.
+
+python -m tests.release            all that has not passed with these files, in the fixed order
+python -m tests.release --list     the table, and run nothing
+python -m tests.release gpu vendor these rows, whatever the table says
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tests import this_run
+from tests.release.rows import ROWS, Row
+from tests.release.table import (
+    PASSED,
+    ROOT,
+    Outcome,
+    covered,
+    git,
+    read,
+    shown,
+    state,
+    uncommitted,
+    write,
+)
+
+
+def main() -> int:
+    """Run rows; 1 when one failed, 2 when one cannot be run as it is."""
+    names = {row.name: row for row in ROWS}
+    parser = argparse.ArgumentParser(prog="python -m tests.release", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=", ".join(names))
+    parser.add_argument("--list", action="store_true", help="print the table, run nothing")
+    given = parser.parse_args()
+    if unknown := [name for name in given.rows if name not in names]:
+        parser.error(f"no such row: {', '.join(unknown)}; there are {', '.join(names)}")
+    if given.list:
+        print(shown(read()))  # noqa: T201 - a program for people
+        return 0
+    return run([names[name] for name in given.rows] or due())
+
+
+def due() -> list[Row]:
+    """The rows that have not passed with the files as they are."""
+    outcomes = read()
+    return [row for row in ROWS if state(row, outcomes.get(row.name)) != PASSED]
+
+
+def run(rows: Sequence[Row]) -> int:
+    """Run rows one after the other, and keep each outcome as it ends."""
+    if changed := "".join(uncommitted(row) for row in rows):
+        _say(f"commit first: an outcome speaks for a commit\n{changed}")
+        return 2
+    this_run.begin()
+    try:
+        failed = [row.name for row in rows if not play(row)]
+    except KeyboardInterrupt:
+        _say("interrupted; the same command goes on with this row")
+        return 130
+    finally:
+        if not os.environ.get("APPLIANCE_TEST_KEEP"):
+            this_run.end()
+    _say(shown(read()))
+    return 1 if failed else 0
+
+
+def play(row: Row) -> bool:
+    """Run one row and keep how it ended."""
+    _say(f"== {row.name}: {row.promise}")
+    began = time.monotonic()
+    argv = [sys.executable, "-m", "pytest", "-m", "slow", "--durations=15", *row.tests]
+    told = ""
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout or ():
+            _say(line.rstrip("\n"))
+            told = line.strip("= \n") or told
+    outcome = PASSED if process.returncode == 0 else "failed"
+    seconds = round(time.monotonic() - began)
+    commit, date = git("rev-parse", "HEAD").strip(), datetime.now(UTC).isoformat("T", "seconds")
+    kept = Outcome(commit, covered(row), date, outcome, told, seconds)
+    write({**read(), row.name: kept})
+    return outcome == PASSED
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201 - a program for people
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

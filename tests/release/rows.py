@@ -1,0 +1,81 @@
+"""The rows of a release, in their order: which slow tests, and which folders they speak for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PRODUCT = ("appliance", "playbooks", "roles", "pyproject.toml")
+LAB = (*PRODUCT, "tests/lab/conftest.py", "tests/this_run.py")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        name: a word for ``--only``.
+        promise: what is held when it passes.
+        tests: files and folders of tests whose slow ones are run, in one process.
+        covers: folders and files; once one of them changes, an earlier outcome is stale.
+    """
+
+    name: str
+    promise: str
+    tests: tuple[str, ...]
+    covers: tuple[str, ...]
+
+
+def _lab(name: str, promise: str, *tests: str) -> Row:
+    return Row(name, promise, tests, (*LAB, *tests))
+
+
+ROWS = (
+    Row(
+        "packages",
+        "the lab's packages install into an empty Debian without a network",
+        ("tests/integration/test_debian_packages.py",),
+        ("appliance/releases", "appliance/adapters", "tests/integration"),
+    ),
+    Row(
+        "molecule",
+        "the scenarios of roles that are not the default ones",
+        ("tests/molecule",),
+        ("molecule", "roles", "playbooks", "tests/molecule"),
+    ),
+    _lab(
+        "gpu",
+        "GPUs are opted out, sliced and shared; a killed maintenance leaves nothing by mistake",
+        "tests/lab/gpu",
+    ),
+    _lab("faults", "the same command heals each fault of the matrix", "tests/lab/test_faults.py"),
+    _lab(
+        "life",
+        "a BMC proves a loss, and the commands of each runbook do what the page says",
+        "tests/lab/test_bmc.py",
+        "tests/lab/test_runbooks.py",
+    ),
+    _lab(
+        "applications",
+        "kills and refusals around storage, Run:ai and access",
+        "tests/lab/test_storage.py",
+        "tests/lab/test_runai_refusals.py",
+        "tests/lab/test_access.py",
+    ),
+    _lab(
+        "vendor",
+        "the vendor's bundle is streamed, resumed and installed; waits say what they wait for",
+        "tests/lab/test_runai_waits.py",
+        "tests/lab/test_vendor_bundle.py",
+    ),
+    _lab("secrets", "no secret is told anywhere", "tests/lab/runai"),
+    _lab(
+        "kernel-nfs",
+        "the kernel's own NFS server and client, in a virtual machine",
+        "tests/lab/test_kernel_nfs.py",
+    ),
+    _lab(
+        "three-control-planes",
+        "one of three stops or is lost, and one command brings it back",
+        "tests/lab/test_three_control_planes.py",
+    ),
+)
