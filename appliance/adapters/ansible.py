@@ -9,7 +9,6 @@ since long commands there are transient units (``node_job``).
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shlex
 import shutil
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.content import find_content_root, find_package_parent
+from appliance.adapters.inventory_file import inventory_text
+from appliance.adapters.state_files import make_folder, replace_file
 from appliance.errors import Interrupted, PlaybookFailed
 
 if TYPE_CHECKING:
@@ -112,14 +113,14 @@ class AnsiblePlaybooks:
         """Write the run's inventory (0600) and the command that repeats the play."""
         directory = self._directory(play)
         path = directory.parent / "inventory.json"
-        _write_private(path, json.dumps(play.inventory, indent=1, sort_keys=True) + "\n")
+        replace_file(path, inventory_text(play.inventory))
         with (directory.parent / "commands.log").open("a", encoding="utf-8") as stream:
             stream.write(self.command(play) + "\n")
         return path
 
     def _directory(self, play: Play) -> Path:
         directory = self._site / ".appliance" / "runs" / play.run / play.playbook
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(directory)
         return directory
 
     def _options(self) -> str:
@@ -141,7 +142,8 @@ class AnsiblePlaybooks:
             "ANSIBLE_HOST_KEY_CHECKING": "True",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": self._connections(),
             "ANSIBLE_LOG_PATH": str(log),
-            "ANSIBLE_HOME": str(self._site / ".appliance" / "ansible"),
+            # Ansible loads plugins and collections from there: nothing that came with the site.
+            "ANSIBLE_HOME": str(log.parent / "ansible"),
             "PYTHONPATH": str(find_package_parent()),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
             MARK: str(self._site),
@@ -180,12 +182,6 @@ def _program(name: str) -> str:
     """The program beside this Python first, so that an inactive virtual environment works."""
     beside = Path(sys.executable).parent / name
     return str(beside) if beside.exists() else shutil.which(name) or name
-
-
-def _write_private(path: Path, text: str) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
-        stream.write(text)
 
 
 class _Events:

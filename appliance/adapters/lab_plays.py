@@ -11,6 +11,7 @@ from typing import Any
 import appliance
 from appliance.adapters.ansible import LOCALE, MARK, end_leftovers
 from appliance.adapters.content import find_content_root
+from appliance.adapters.inventory_file import inventory_text
 from appliance.errors import LabError
 
 
@@ -36,13 +37,15 @@ class LocalPlays:
         # A killed command leaves its play running: two plays on one lab would undo each other.
         mark = Path("lab", variables["lab_node_lab"])
         end_leftovers(mark)
+        # Nothing secret: names, addresses and a public key.
+        host = {"ansible_connection": "local", **self._recipe(), **variables}
         with TemporaryDirectory(prefix="appliance-lab-") as directory:
+            inventory = Path(directory, "lab.json")
+            inventory.write_text(inventory_text({"all": {"hosts": {"localhost": host}}}))
             result = ansible_runner.run(
                 private_data_dir=directory,
                 playbook=str(playbooks / f"{playbook}.yml"),
-                inventory={"all": {"hosts": {"localhost": {"ansible_connection": "local"}}}},
-                # Nothing secret: names, addresses and a public key.
-                extravars={**self._recipe(), **variables},
+                inventory=[str(inventory)],
                 envvars={**_environment(playbooks), MARK: str(mark)},
                 event_handler=on_event,
                 quiet=True,

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
     from appliance.model.site import Site
+
+_LARGEST_CHAIN: Final = 1_000_000
+_CERTIFICATE: Final = re.compile(
+    r"-----BEGIN CERTIFICATE-----[\sA-Za-z0-9+/=]+-----END CERTIFICATE-----"
+)
 
 
 def issuer_ca(site: Site) -> str | None:
@@ -32,18 +38,21 @@ def issuer_ca(site: Site) -> str | None:
 
 
 def backend_certificate(site: Site) -> str | None:
-    """The PEM that the site names for the backend; None where there is none to read.
+    """The certificates of the file that the site names for the backend; None without any.
 
-    What is wrong with the file is told by the check of the certificate.
+    Nothing else of the file: a private key beside them belongs into the vault. What is wrong with
+    the file is told by the check of the certificate.
     """
     runai = site.settings.runai
     if runai is None or runai.certificate is None:
         return None
     try:
         path = site.directory / Path(runai.certificate).expanduser()
-        return path.read_text(encoding="ascii")
+        with path.open(encoding="ascii") as stream:
+            text = stream.read(_LARGEST_CHAIN)
     except (OSError, UnicodeDecodeError):
         return None
+    return "".join(f"{found}\n" for found in _CERTIFICATE.findall(text)) or None
 
 
 def cluster_values_sha256(site: Site) -> str | None:

@@ -18,7 +18,8 @@ _PLAIN_TAGS: Final = {
 }
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _STR: Final = "tag:yaml.org,2002:str"
-_JINJA: Final = re.compile(r"\{\{|\{%|\{#")
+# What Ansible takes for a template: Jinja's opening brackets, or a first line that names others.
+JINJA: Final = re.compile(r"\{\{|\{%|\{#|\A#jinja2:")
 _INI_SECTION: Final = re.compile(r"\[[A-Za-z_][\w.-]*(:(children|vars))?\]\s*(#.*)?")
 _TAB_INDENT: Final = re.compile(r" *\t\s*\S")
 _MOST_NODES: Final = 50_000
@@ -185,7 +186,7 @@ class _Reader:
                 where, line, "a key that is not text", "write a plain name before the colon"
             )
             return None
-        if _JINJA.search(node.value):
+        if JINJA.search(node.value):
             self._refuse(where, line, "Jinja is not read here", "write the key itself")
             return None
         if node.tag != _STR:
@@ -231,7 +232,7 @@ class _Reader:
         if node.tag not in _PLAIN_TAGS:
             return self._tagged(node, where)
         line = node.start_mark.line + 1
-        if node.tag == _STR and (found := _JINJA.search(node.value)):
+        if node.tag == _STR and (found := JINJA.search(node.value)):
             line += node.value[: found.start()].count("\n") + (node.style in ("|", ">"))
             return self._refuse(
                 where,

@@ -1,7 +1,8 @@
 """Site + release + bundle + choice -> the variables of every role, as an Ansible inventory.
 
 The one place that knows role variables outside the roles. Secrets appear as references to
-``vault.yml`` (``{{ vault_... }}``), never as values. A site's ``role_overrides`` come last.
+``vault.yml`` (:class:`VaultRef`), never as values; all text is data and no template. A site's
+``role_overrides`` come last.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from appliance.model.role_vars_storage import server_group, storage_vars
 from appliance.model.steps import INSTALL
+from appliance.model.vault_ref import CA_CERTIFICATE, CA_KEY
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node, Site
 
-CA_CERTIFICATE = "{{ vault_site_ca_certificate }}"
-CA_KEY = "{{ vault_site_ca_key }}"
 WORKER_IMAGES = ("pause", "kube-proxy", "flannel")
 CONTROL_PLANE_IMAGES = (
     *WORKER_IMAGES,

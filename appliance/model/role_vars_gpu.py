@@ -14,6 +14,7 @@ from appliance.model.gpu import (
     operator_values,
 )
 from appliance.model.groups import GPU_WORKERS
+from appliance.model.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node
 
-CA_CERTIFICATE = "{{ vault_site_ca_certificate }}"
 Vars = dict[str, Any]
 
 

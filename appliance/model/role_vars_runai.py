@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from appliance.errors import ConfigError
+from appliance.model.backend_certificate import KEY_NAME
 from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
 from appliance.model.postconditions_runai import vendor_bundle
 from appliance.model.runai_origin import backend_arguments, origins
 from appliance.model.surroundings import BACKEND_RELEASE, CLUSTER_RELEASE
+from appliance.model.vault_ref import CA_CERTIFICATE, VaultRef
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -17,7 +20,6 @@ if TYPE_CHECKING:
     from appliance.model.vendor_bundle import VendorBundle
 
 
-CA_CERTIFICATE = "{{ vault_site_ca_certificate }}"
 UNPACKED = "/var/lib/appliance/runai"
 
 
@@ -61,8 +63,13 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
     arguments = backend_arguments(desired, found)
     if wanted is None or manifest is None or found.backend is None or not arguments:
         return {}
-    key = "{{ vault_runai_tls_key }}" if wanted.certificate else ""
-    chain = f"{{{{ lookup('ansible.builtin.file', '{wanted.certificate}') }}}}"
+    if wanted.certificate and not desired.backend_certificate:
+        # Without it the role would issue one of the site's own CA instead.
+        raise ConfigError(
+            f"the certificate of Run:ai's backend {wanted.certificate} is not readable, "
+            "or holds no PEM certificate",
+            hint="put it there, or correct runai.certificate in site.yml",
+        )
     return {
         "runai_backend_domain": site.runai_domain,
         "runai_backend_dns_server": site.services_node.ip if wanted.own_dns else "",
@@ -75,13 +82,13 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_program": found.cli or "",
         "runai_backend_arguments": arguments,
         "runai_backend_origin": origins(desired, found)[BACKEND_RELEASE],
-        "runai_backend_certificate": chain if wanted.certificate else "",
-        "runai_backend_certificate_key": key,
+        "runai_backend_certificate": desired.backend_certificate or "",
+        "runai_backend_certificate_key": VaultRef(KEY_NAME) if wanted.certificate else "",
         "runai_backend_system_nodes": [
             name for name, roles in inventory_roles(site).items() if "system" in roles
         ],
         "runai_backend_values": dict(wanted.values),
-        "runai_backend_secret_values": "{{ vault_runai_values | default({}, true) }}",
+        "runai_backend_secret_values": VaultRef("vault_runai_values", "{}"),
     }
 
 
@@ -101,8 +108,8 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
         "runai_cluster_origin": origins(desired, found)[CLUSTER_RELEASE],
         "runai_cluster_username": wanted.admin_user,
         # It may be taken out of the vault once nobody logs in any more.
-        "runai_cluster_password": "{{ vault_runai_admin_password | default('', true) }}",
+        "runai_cluster_password": VaultRef("vault_runai_admin_password", "''"),
         "runai_cluster_values": dict(wanted.cluster_values),
-        "runai_cluster_secret_values": "{{ vault_runai_cluster_values | default({}, true) }}",
+        "runai_cluster_secret_values": VaultRef("vault_runai_cluster_values", "{}"),
         "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

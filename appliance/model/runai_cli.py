@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.errors import Refused
 from appliance.model.groups import JUMPBOXES
 from appliance.model.plan import Notice, Reason, Refusal
-from appliance.model.role_vars import CA_CERTIFICATE, connection_vars
+from appliance.model.role_vars import connection_vars
 from appliance.model.ssh_command import ssh_command
+from appliance.model.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired

@@ -17,6 +17,7 @@ from appliance.model.planner import Scope, plan
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import probe_arguments
 from appliance.model.role_vars_access import access_vars
+from appliance.model.vault_ref import CA_CERTIFICATE
 from tests import samples
 
 ISSUER = "https://runai.rack.test/auth/realms/runai"
@@ -172,7 +173,7 @@ def test_the_probe_and_the_role_are_told_the_organisations_ca() -> None:
     found = access_vars(wish)
     assert found["api_oidc_ca_certificate"] == "PEM"
     assert found["kubeadm_control_plane_pki_files"] == {access.CA_FILE: "PEM"}
-    assert access_vars(_wish())["api_oidc_ca_certificate"] == "{{ vault_site_ca_certificate }}"
+    assert access_vars(_wish())["api_oidc_ca_certificate"] == CA_CERTIFICATE
 
 
 def test_a_researchers_kubeconfig_has_the_vendors_shape_and_no_credential() -> None:

@@ -29,6 +29,7 @@ from appliance.model.runai_cli import (
 )
 from appliance.model.site import Node, Site
 from appliance.model.steps import BY_NAME, INSTALL
+from appliance.model.vault_ref import CA_CERTIFICATE
 from appliance.workflows.runai_cli import (
     RunaiCliInstalled,
     RunaiCliPorts,
@@ -202,7 +203,7 @@ def test_the_inventory_of_the_run_says_each_node_what_it_lacks() -> None:
         },
     }
     assert inventory["vars"]["runai_cli_artifacts_url"] == "https://198.18.7.11:9443"
-    assert inventory["vars"]["runai_cli_ca_certificate"] == "{{ vault_site_ca_certificate }}"
+    assert inventory["vars"]["runai_cli_ca_certificate"] == CA_CERTIFICATE
 
 
 class Scene:

@@ -20,6 +20,7 @@ from appliance.errors import (
 from appliance.model.observation import Fault, Play
 from appliance.model.plan import Plan
 from appliance.model.planner import Scope
+from appliance.model.vault_ref import CA_KEY
 from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
 from tests import samples
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
@@ -261,7 +262,7 @@ def test_the_run_inventory_names_the_leader_and_holds_no_secret_value() -> None:
     bench.install()
     inventory = bench.rack.plays[-1].inventory["all"]
     assert list(inventory["children"]["appliance_leader"]["hosts"]) == ["cp1"]
-    assert inventory["vars"]["site_certificate_ca_key"] == "{{ vault_site_ca_key }}"
+    assert inventory["vars"]["site_certificate_ca_key"] == CA_KEY
     assert inventory["hosts"]["w1"]["kubeadm_worker_action"] == "join"
     assert "PRIVATE" not in str(inventory)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
 import yaml
 
 from appliance.adapters.content import find_content_root
+from appliance.errors import ConfigError
 from appliance.model.desired import Desired
 from appliance.model.gpu import values_digest
 from appliance.model.postconditions import Observed
 from appliance.model.postconditions_runai import site_values
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from appliance.model.steps import BY_NAME
+from appliance.model.vault_ref import CA_CERTIFICATE, VaultRef
 from tests import samples
 from tests.vendor_bundles import judged
 
@@ -43,19 +44,25 @@ def test_the_backend_is_told_where_everything_is() -> None:
 
 
 def test_secrets_are_references_to_the_vault() -> None:
-    found = told("2.7.1", certificate="/etc/backend.crt")
-    reference = "{{ vault_runai_admin_password | default('', true) }}"
-    assert found["runai_cluster_password"] == reference
-    assert found["runai_backend_certificate_key"] == "{{ vault_runai_tls_key }}"
-    assert "/etc/backend.crt" in found["runai_backend_certificate"]
-    assert "PRIVATE KEY" not in json.dumps(found)
+    wish = wished("2.7.1", certificate="/etc/backend.crt")
+    wish = dataclasses.replace(wish, backend_certificate="PEM of a chain")
+    found = runai_vars(wish, Observed({}, samples.cluster(wish)))
+    assert found["runai_cluster_password"] == VaultRef("vault_runai_admin_password", "''")
+    assert found["runai_backend_certificate_key"] == VaultRef("vault_runai_tls_key")
+    assert found["runai_backend_certificate"] == "PEM of a chain"
+    assert "PRIVATE KEY" not in str(found)
+
+
+def test_a_certificate_that_cannot_be_read_is_refused_and_no_other_is_issued() -> None:
+    with pytest.raises(ConfigError, match=r"/etc/backend\.crt"):
+        told("2.7.1", certificate="/etc/backend.crt")
 
 
 def test_values_of_the_vault_are_references_too() -> None:
     found = told("2.7.1")
     backend, part = found["runai_backend_secret_values"], found["runai_cluster_secret_values"]
-    assert backend == "{{ vault_runai_values | default({}, true) }}"
-    assert part == "{{ vault_runai_cluster_values | default({}, true) }}"
+    assert backend == VaultRef("vault_runai_values", "{}")
+    assert part == VaultRef("vault_runai_cluster_values", "{}")
 
 
 @pytest.mark.parametrize(
@@ -90,8 +97,10 @@ def test_without_a_certificate_the_sites_authority_signs_one() -> None:
 
 
 def test_the_cluster_trusts_whoever_signed_the_backends_certificate() -> None:
-    assert told("2.7.1")["runai_cluster_ca_certificate"] == "{{ vault_site_ca_certificate }}"
-    wish = dataclasses.replace(wished("2.7.1", certificate="/c.crt"), issuer_ca="PEM of a CA")
+    assert told("2.7.1")["runai_cluster_ca_certificate"] == CA_CERTIFICATE
+    wish = dataclasses.replace(
+        wished("2.7.1", certificate="/c.crt"), issuer_ca="PEM of a CA", backend_certificate="PEM"
+    )
     found = runai_vars(wish, Observed({}, samples.cluster(wish)))
     assert found["runai_cluster_ca_certificate"] == "PEM of a CA"
 

@@ -1,0 +1,319 @@
+"""What nodes, bundles, sites and secrets say is text to Ansible, never a template.
+
+First in the inventory that is written, for every leaf of what comes from outside; then once by a
+real ``ansible-playbook``, which would leave a file behind if it evaluated a single one.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from appliance.adapters.ansible import AnsiblePlaybooks
+from appliance.adapters.inventory_file import MARK, inventory_text
+from appliance.adapters.site_files import check_site
+from appliance.errors import ApplianceError
+from appliance.model.bundle import BundleManifest
+from appliance.model.desired import Desired
+from appliance.model.observation import Play
+from appliance.model.photograph import Photograph
+from appliance.model.plan import Choice
+from appliance.model.postconditions import Observed
+from appliance.model.role_vars import run_inventory
+from appliance.model.vault_ref import VaultRef
+from tests import samples
+from tests.contract import tree
+from tests.site_cases import KNOWN, copy_of_good
+from tests.unit.probe.recorded import DATA, look
+from tests.vendor_bundles import judged
+
+PAYLOAD = "{{ lookup('ansible.builtin.pipe', 'touch PWNED') }}"
+SITE: dict[str, Any] = {
+    "control_plane_endpoint": {
+        "name": "api.rack.test",
+        "port": 8443,
+        "balancer": "keepalived",
+        "virtual_address": "198.18.7.9",
+    },
+    "nfs": {"server": "cp1", "path": "/srv/runai"},
+    "gpu": {},
+    "runai": {"vendor_bundle": "runai.tar", "certificate": "backend.crt"},
+    "ssh": {"port": 1},
+}
+CHOICE = Choice("cp1", {"cp1": "init"}, joining=("w1", "w2"))
+RECORDED = sorted(path.name for path in DATA.iterdir() if (path / "root").is_dir())
+
+
+def wish() -> Desired:
+    """A site with everything that a site may have."""
+    found = samples.desired(samples.site(2, 2, **SITE))
+    return replace(
+        found, vendor_bundle=judged("2.7.14"), backend_certificate="PEM", issuer_ca="PEM of a CA"
+    )
+
+
+def written(desired: Desired, documents: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    seen = {name: Photograph(document) for name, document in documents.items()}
+    observed = Observed(seen, samples.cluster(desired))
+    return run_inventory(desired, observed, CHOICE, bundle_directory="/bundle")
+
+
+def leaves(value: object, where: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Every text in plain data, and where it lies."""
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(inner, (*where, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from leaves(inner, (*where, index))
+
+
+def changed(value: Any, change: Callable[[str], Any]) -> Any:
+    """A copy of plain data with every text changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: changed(inner, change) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [changed(inner, change) for inner in value]
+    return value
+
+
+def with_leaf(data: Any, where: tuple[Any, ...], text: str) -> Any:
+    found = copy.deepcopy(data)
+    inside = found
+    for part in where[:-1]:
+        inside = inside[part]
+    inside[where[-1]] = text
+    return found
+
+
+def templates(text: str) -> set[str]:
+    """What Ansible takes for a template in an inventory: texts without a mark."""
+    return {
+        leaf
+        for where, leaf in leaves(json.loads(text))
+        if where[-1] != MARK and ("{" in leaf or "#jinja2" in leaf)
+    }
+
+
+def ours(value: object) -> Iterator[str]:
+    if isinstance(value, VaultRef):
+        yield value.template
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from ours(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from ours(inner)
+
+
+def assert_only_ours(inventory: Mapping[str, Any]) -> None:
+    text = inventory_text(inventory)
+    assert templates(text) <= set(ours(inventory))
+    bare = [where for where, _ in leaves(json.loads(text)) if where[-1] != MARK]
+    assert all("hosts" in where or "vars" in where for where in bare)
+
+
+def test_the_sample_reaches_every_kind_of_variable() -> None:
+    inventory = written(wish(), {n.name: samples.bare(n) for n in wish().site.nodes})
+    assert set(ours(inventory)) >= {"{{ vault_site_ca_key }}", "{{ vault_runai_tls_key }}"}
+    text = inventory_text(inventory)
+    for known in ("SN-w1", "eth0", "docker.io", "gpu-operator", "prepare_installation"):
+        assert known in text, known
+    assert templates(text) == set(ours(inventory))
+
+
+@pytest.mark.parametrize("machine", RECORDED)
+def test_no_leaf_of_a_probe_document_is_a_template(machine: str) -> None:
+    desired = wish()
+    document = look(DATA / machine / "root", DATA / machine / "outputs")
+    plain = {node.name: samples.bare(node) for node in desired.site.nodes}
+    hostile = changed({**document, "runai": {"record": "x"}}, lambda _: PAYLOAD)
+    for node in desired.site.nodes:
+        own = copy.deepcopy(hostile)
+        # So that the hostile NIC is the one that is chosen.
+        own["nics"] = [{"name": PAYLOAD, "addresses": [str(node.address)]}]
+        assert_only_ours(written(desired, {**plain, node.name: own}))
+
+
+def test_no_leaf_of_the_manifest_on_the_services_node_is_a_template() -> None:
+    desired = wish()
+    assert desired.manifest is not None
+    data = desired.manifest.as_json()
+    documents = {node.name: samples.bare(node) for node in desired.site.nodes}
+    tried = 0
+    for where, _ in leaves(data):
+        tried += 1
+        try:
+            read = BundleManifest.parse(with_leaf(data, where, PAYLOAD))
+            inventory = written(replace(desired, manifest=read), documents)
+            assert_only_ours(inventory)
+        except (ApplianceError, KeyError):
+            continue
+    assert tried > 40
+
+
+@pytest.mark.parametrize("part", ["images", "packages", "package_roots"])
+def test_no_name_in_the_manifest_is_a_template(part: str) -> None:
+    desired = wish()
+    assert desired.manifest is not None
+    data = desired.manifest.as_json()
+    data["packages"][PAYLOAD] = "1.0"
+    data["package_roots"]["runtime"] = [PAYLOAD]
+    if part == "images":
+        data["images"] = {f"flannel:{PAYLOAD}": "sha256:" + "0" * 64}
+        del data["packages"][PAYLOAD]
+        data["package_roots"] = {}
+    with pytest.raises(ApplianceError):
+        inventory_text(written(replace(desired, manifest=BundleManifest.parse(data)), {}))
+
+
+SITE_FILES = ("hosts.yml", "group_vars/all/site.yml", "host_vars/gpu1.yml")
+
+
+@pytest.mark.parametrize("file", SITE_FILES)
+@pytest.mark.parametrize("text", [PAYLOAD, "{% x %}", "{# x #}", "#jinja2:lstrip_blocks:True\nx"])
+def test_no_field_of_a_site_is_a_template(tmp_path: Path, file: str, text: str) -> None:
+    site = copy_of_good(tmp_path / "site")
+    path = site / file
+    data = yaml.safe_load(path.read_text())
+    assert check_site(site, known=KNOWN).faults == ()
+    unseen = []
+    for where, _ in [*leaves(data), *((where, "") for where in _keys(data))]:
+        path.write_text(yaml.safe_dump(with_leaf(data, where, text), width=10_000))
+        faults = check_site(site, known=KNOWN).faults
+        if not any("Jinja" in fault.problem for fault in faults):
+            unseen.append(where)
+    for where in _keys(data):
+        path.write_text(yaml.safe_dump(with_leaf(data, (*where[:-1], text), "x"), width=10_000))
+        if not any("Jinja" in fault.problem for fault in check_site(site, known=KNOWN).faults):
+            unseen.append((*where[:-1], text))
+    assert unseen == []
+
+
+def _keys(value: object, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield (*where, key)
+            yield from _keys(inner, (*where, key))
+
+
+PLAY = """
+- name: What roles do with a value
+  hosts: all
+  gather_facts: false
+  connection: local
+  vars:
+    ansible_become: false
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
+    through_vars: "{{ hostile }}"
+  tasks:
+    - name: Copy it
+      ansible.builtin.set_fact:
+        copied: "{{ through_vars }}"
+        whole: "{{ lookup('ansible.builtin.vars', *names) | to_json }}"
+        texts: "{{ [{'path': '/x', 'content': through_vars}] + [] }}"
+    - name: Have a module say it
+      ansible.builtin.command:
+        argv: [echo, "{{ copied }}"]
+      register: said
+      changed_when: false
+    - name: Ask for it
+      ansible.builtin.assert:
+        that:
+          - said.stdout == through_vars
+          - copied | length > 0
+          - texts[0].content in [hostile]
+          - secret in [told_secret]
+        fail_msg: "{{ inventory_hostname }}: {{ said.stdout }} {{ through_vars }}"
+    - name: Take it for granted
+      ansible.builtin.command: echo
+      changed_when: false
+      when: not copied
+    - name: Write it
+      ansible.builtin.copy:
+        content: "{{ lookup('ansible.builtin.template', 'x.j2') }}"
+        dest: "{{ playbook_dir }}/out-{{ inventory_hostname }}"
+        mode: "0600"
+"""
+
+
+def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
+    desired = wish()
+    inventory = written(desired, {n.name: samples.bare(n) for n in desired.site.nodes})["all"]
+    for name, variables in inventory["hosts"].items():
+        told = {"kubeadm_worker_action": "join"} if name.startswith("w") else {}
+        variables.update({**changed(variables, lambda _: PAYLOAD), **told})
+        variables["ansible_host"] = "127.0.0.1"
+    names = sorted(n for n in inventory["vars"] if not n.startswith("ansible_"))
+    for name in set(names) - {"kubeadm_worker_leader", "kubeadm_worker_endpoint"}:
+        inventory["vars"][name] = changed(inventory["vars"][name], lambda _: PAYLOAD)
+    inventory["vars"] |= {"hostile": PAYLOAD, "names": names, "told_secret": PAYLOAD}
+    inventory["vars"]["secret"] = VaultRef("vault_hostile")
+    site = tmp_path / "site"
+    (site / "group_vars" / "all").mkdir(parents=True)
+    workers: dict[str, Any] = {"cpu_workers": {"hosts": {"w1": {}, "w2": {}}}}
+    (site / "hosts.yml").write_text(json.dumps({"all": {"children": workers}}))
+    secrets = {"vault_site_ca_certificate": "CA", "vault_site_ca_key": "KEY"}
+    lines = [f"{key}: {value}" for key, value in secrets.items()]
+    lines += [f"vault_runai_tls_key: x\nvault_hostile: !unsafe {json.dumps(PAYLOAD)}"]
+    (site / "group_vars" / "all" / "vault.yml").write_text("\n".join(lines) + "\n")
+    # A plugin that came with the site: nothing loads it.
+    evil = site / ".appliance" / "ansible" / "plugins" / "callback" / "evil.py"
+    evil.parent.mkdir(parents=True)
+    evil.write_text("open('PWNED', 'w').close()\n")
+    (tmp_path / "x.j2").write_text(
+        "{{ through_vars }}\n{% for f in texts %}{{ f.content }}\n{% endfor %}{{ said.stdout }}\n"
+    )
+    (tmp_path / "play.yml").write_text(PLAY)
+    plays = AnsiblePlaybooks(site)
+    play = Play("r1", "workers", ("w1",), {"all": inventory})
+    path = plays.write_inventory(play)
+    program = Path(sys.executable).with_name("ansible-playbook")
+    own = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    done = subprocess.run(
+        [program, "-i", site, "-i", path, "--limit", "w1", tmp_path / "play.yml",
+         tree.ROOT / "playbooks" / "workers.yml"],
+        cwd=tmp_path,
+        env={**own, **plays._environment(tmp_path / "log")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    # The arguments of the role were judged, and only then was the node looked for.
+    assert "Validating arguments against arg spec 'main'" in done.stdout, done.stdout + done.stderr
+    assert "UNREACHABLE" in done.stdout, done.stdout + done.stderr
+    assert (tmp_path / "out-w1").read_text().splitlines() == [PAYLOAD] * 3
+    assert list(tmp_path.rglob("PWNED")) == []
+
+
+@pytest.mark.parametrize("shebang", ['#!/usr/bin/env -S sh -c "touch PWNED; echo {}" ', ""])
+def test_a_site_file_is_never_run(tmp_path: Path, shebang: str) -> None:
+    """By Ansible itself, should a file get past ``site check``."""
+    site = tmp_path / "site"
+    site.mkdir()
+    script = site / "hosts.yml"
+
+    script.write_text(f"{shebang}\nall: {{hosts: {{w1: {{ansible_local: {{}}}}}}}}\n")
+    script.chmod(0o755)
+    inventory = Path(shutil.which("ansible-inventory", path=Path(sys.executable).parent) or "")
+    config = {"ANSIBLE_CONFIG": str(tree.ROOT / "playbooks" / "ansible.cfg")}
+    done = subprocess.run(
+        [inventory, "-i", site, "--list"],
+        cwd=tmp_path, env={**os.environ, **config, "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert list(tmp_path.rglob("PWNED")) == []
+    assert json.loads(done.stdout)["_meta"]["hostvars"] == {"w1": {"ansible_local": {}}}
