@@ -15,6 +15,7 @@ from pathlib import Path
 from ansible.module_utils.appliance_helm import Releases, digest_of_values
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -289,7 +290,7 @@ def main():
     module.no_log_values.update(texts_in(want["secret_values"]))
     releases = Releases(kubectl, want["namespace"], want["name"])
     try:
-        job = NodeJob("helm-" + want["name"], module.run_command, python=sys.executable)
+        job = NodeJob("helm-" + want["name"], run, python=sys.executable)
         reason, removed = converge(want, job, releases, module.check_mode)
         latest = releases.latest()
     except (JobError, KubectlError, OSError, ValueError) as error:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -250,7 +251,7 @@ def main():
     )
     want, started = module.params, time.monotonic()
     path = want["certificate"]
-    expired = expiry(module.run_command, path) if path else lambda: None
+    expired = expiry(run, path) if path else lambda: None
     if module.check_mode:
         module.exit_json(changed=False)
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 
+from ansible.module_utils import appliance_programs as programs
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.basic import AnsibleModule
 
@@ -57,6 +57,8 @@ certificate_key: {description: Key of the uploaded certificates, type: str,
 
 TOKEN = re.compile(r"\b([a-z0-9]{6})\.([a-z0-9]{16})\b")
 KEY = re.compile(r"^([0-9a-f]{64})$", re.MULTILINE)
+# kubeadm itself waits for the API server for a minute.
+PROGRAM_SECONDS = 120
 
 
 class KubeadmError(Exception):
@@ -65,12 +67,14 @@ class KubeadmError(Exception):
 
 def output(argv, data=None):
     """Return the standard output of a command, as bytes."""
-    # Programs and arguments are ours; run_command cannot hand over bytes.
-    done = subprocess.run(argv, input=data, capture_output=True, check=False)  # noqa: S603
-    if done.returncode != 0:
+    try:
+        rc, out, err = programs.output(argv, PROGRAM_SECONDS, data)
+    except programs.ProgramError as error:
+        raise KubeadmError(str(error)) from error
+    if rc != 0:
         words = " ".join(argv[:3])
-        raise KubeadmError("%s: %s" % (words, done.stderr.decode("utf-8", "replace").strip()))
-    return done.stdout
+        raise KubeadmError("%s: %s" % (words, err.decode("utf-8", "replace").strip()))
+    return out
 
 
 def ca_cert_hash(ca_path):

@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -166,7 +167,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    leftovers = Leftovers(Path(module.params["root"]), module.run_command)
+    leftovers = Leftovers(Path(module.params["root"]), runner(module))
     paths, refusal = to_remove(leftovers, module.params["before"])
     if refusal:
         module.fail_json(msg=refusal, removed=[])

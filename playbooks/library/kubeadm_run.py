@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import socket
 import sys
 
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -45,6 +47,7 @@ attached: {description: Whether a running kubeadm was waited for, type: bool, re
 ERROR = re.compile(r"^E\d{4} \S+ +\d+ (\S+?:\d+)\] (.*)$")
 CONTAINER = re.compile(r"^k8s_([a-z-]+)_([a-z0-9.-]+)_([a-z-]+)_")
 WORDS = 200
+LOOK_SECONDS = 10
 
 
 def endpoint_fault(endpoint, seconds=3):
@@ -96,6 +99,14 @@ def reasons(endpoint, run):
     return ([fault] if fault else []) + kubelet_faults(run) + container_faults(run)
 
 
+def explained(endpoint, words, seconds=LOOK_SECONDS):
+    """Return how kubeadm failed, after one sentence for each thing that is wrong on this node.
+
+    What is asked may hang for the same reason as kubeadm did; its own words are told all the same.
+    """
+    return "; ".join([*reasons(endpoint, functools.partial(run, seconds=seconds)), words])
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -111,16 +122,13 @@ def main():
     if module.check_mode:
         module.exit_json(changed=True)
     try:
-        job = NodeJob("kubeadm", module.run_command, python=sys.executable)
+        job = NodeJob("kubeadm", run, python=sys.executable)
         argv = [want["kubeadm"], *want["arguments"]]
         result, attached = job.run(argv, deadline_seconds=want["deadline_seconds"])
     except JobError as error:
-        module.fail_json(
-            msg="; ".join([*reasons(want["endpoint"], module.run_command), str(error)])
-        )
+        module.fail_json(msg=explained(want["endpoint"], str(error)))
     if result["rc"] != 0:
-        seen = reasons(want["endpoint"], module.run_command)
-        module.fail_json(msg="; ".join([*seen, explain(result)]), rc=result["rc"])
+        module.fail_json(msg=explained(want["endpoint"], explain(result)), rc=result["rc"])
     module.exit_json(changed=True, rc=0, attached=attached)
 
 

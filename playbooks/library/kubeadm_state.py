@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ansible.module_utils.appliance_job import JobError, NodeJob
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -175,7 +176,7 @@ def main():
     want = module.params
     if not module.check_mode:
         try:
-            job = NodeJob("kubeadm", module.run_command, python=sys.executable)
+            job = NodeJob("kubeadm", run, python=sys.executable)
             job.wait_until_idle(want["deadline_seconds"])
         except JobError as error:
             module.fail_json(msg=str(error))

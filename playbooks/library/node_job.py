@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -94,7 +95,7 @@ def main():
     )
     want = module.params
     try:
-        job = NodeJob(want["job"], module.run_command, python=sys.executable)
+        job = NodeJob(want["job"], run, python=sys.executable)
         created = bool(want["creates"]) and Path(want["creates"]).exists()
         if module.check_mode or (created and not job.is_running()):
             module.exit_json(changed=not created, unit=job.unit)

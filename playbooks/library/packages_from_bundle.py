@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ansible.module_utils import appliance_packages as packages
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_programs import run, runner
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -74,7 +75,7 @@ def observe(module):
     """Return what differs on this node."""
     wanted = {name: str(version) for name, version in module.params["packages"].items()}
     return packages.PlannedRun(
-        packages.observe(module.run_command),
+        packages.observe(runner(module)),
         wanted,
         [*wanted, *module.params["hold_patterns"]],
         packages.updates_pending(),
@@ -108,14 +109,14 @@ def hold(module, planned):
     """Put what is wanted on hold."""
     if not planned.to_hold:
         return
-    rc, out, err = module.run_command(["apt-mark", "hold", *planned.to_hold])
+    rc, out, err = runner(module)(["apt-mark", "hold", *planned.to_hold])
     if rc != 0:
         raise packages.PackagesError("apt-mark hold failed: %s" % (err or out).strip())
 
 
 def converge(module):
     """Return what was done, as the result of the module."""
-    job = NodeJob("packages", module.run_command, python=sys.executable)
+    job = NodeJob("packages", run, python=sys.executable)
     if job.is_running() and not module.check_mode:
         job.attach(module.params["deadline_seconds"])
     planned = observe(module)

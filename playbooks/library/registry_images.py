@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible.module_utils.appliance_programs import SECONDS, run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -42,18 +42,13 @@ RETURN = r"""
 pulled: {description: The images that were pulled, type: list, elements: str, returned: always}
 """
 
+# A large image over a slow network; what stands still is pulled again by the next run.
+PULL_SECONDS = 1800
+
 
 def docker(*arguments):
     """Return (rc, stdout, stderr) of one docker command; safe in a thread."""
-    argv = ["docker", *arguments]
-    try:
-        # run_command is not made for threads; the arguments are ours.
-        done = subprocess.run(  # noqa: S603
-            argv, capture_output=True, universal_newlines=True, check=False
-        )
-    except OSError as error:
-        return 127, "", str(error)
-    return done.returncode, done.stdout, done.stderr
+    return run(["docker", *arguments], seconds=PULL_SECONDS if arguments[0] == "pull" else SECONDS)
 
 
 def present():

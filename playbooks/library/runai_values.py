@@ -12,6 +12,7 @@ import tarfile
 from pathlib import Path
 
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -155,7 +156,7 @@ def main():
     if module.check_mode:
         module.exit_json(changed=not path.exists(), path=str(path))
     try:
-        changed = generate(want, module.run_command)
+        changed = generate(want, run)
     except (ValuesError, JobError, OSError, tarfile.TarError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=changed, path=str(path), digest=sha256(path))

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import socket
 import time
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -46,6 +48,8 @@ RETURN = r"""
 did: {description: "Any of masked, enabled, started, restarted", type: list, returned: always}
 """
 
+# systemd itself gives a service 90 s to stop and as much to start.
+PROGRAM_SECONDS = 300
 STAMPS = Path("/run/appliance/services")
 
 
@@ -199,9 +203,10 @@ def main():
         supports_check_mode=True,
     )
     want = module.params
-    unit = Unit(want["unit"], want["files"], module.run_command)
+    limited = functools.partial(run, seconds=PROGRAM_SECONDS)
+    unit = Unit(want["unit"], want["files"], limited)
     try:
-        did = mask_conflicting(want["conflicting"], module.run_command, module.check_mode)
+        did = mask_conflicting(want["conflicting"], limited, module.check_mode)
         did += converge(unit, module.check_mode, want["port"], want["ready_seconds"])
     except (ServiceError, OSError) as error:
         module.fail_json(msg=str(error))

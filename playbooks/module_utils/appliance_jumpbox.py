@@ -13,10 +13,11 @@ import pwd
 import shutil
 import socket
 import stat
-import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
+
+from ansible.module_utils import appliance_programs as programs
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 USER = "runai-authenticated-user"
@@ -56,24 +57,20 @@ def completion(program):
     """Return what the program says for bash; it gets a home of its own, which is thrown away."""
     with tempfile.TemporaryDirectory() as home:
         try:
-            done = subprocess.run(  # noqa: S603  (a fixed path, no shell)
-                [str(program), "completion", "bash"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                timeout=PROGRAM_SECONDS,
-                cwd=home,
-                env={"HOME": home, "PATH": PATH, "LC_ALL": "C.UTF-8"},
-                check=False,
+            rc, out, err = programs.output(
+                [program, "completion", "bash"],
+                PROGRAM_SECONDS,
+                directory=home,
+                environment={"HOME": home, "PATH": PATH, "LC_ALL": "C.UTF-8"},
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except programs.ProgramError as error:
             raise Unusable("%s does not run here: %s" % (program, error)) from error
-    text = done.stdout.decode(errors="replace")
-    if done.returncode != 0 or not text.strip():
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+    text = out.decode(errors="replace")
+    if rc != 0 or not text.strip():
+        said = err.decode(errors="replace").strip().splitlines()
         raise Unusable(
             "%s completion bash ended with code %d and said: %s"
-            % (program, done.returncode, said[-1] if said else "nothing")
+            % (program, rc, said[-1] if said else "nothing")
         )
     return text
 

@@ -9,13 +9,17 @@ Python 3.8, standard library. What must not be here: what a caller wants with an
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import run
+
 KUBECONFIG = "/etc/kubernetes/admin.conf"
 PROGRAM = "/usr/local/bin/kubectl"
 CALL_SECONDS = 15
+GRACE_SECONDS = 60
 
 ARGUMENTS = {
     "kubeconfig": {"type": "path", "default": KUBECONFIG},
@@ -51,9 +55,10 @@ class Kubectl:
     def of(cls, module):
         """Return the one that a module's parameters (ARGUMENTS) describe."""
         want = module.params
-        return cls(
-            module.run_command, want["kubeconfig"], want["kubectl"], want["patience_seconds"]
-        )
+        # kubectl ends by itself; this is for one that hangs before it asks anybody.
+        longest = max(want["patience_seconds"], want.get("timeout_seconds") or 0)
+        limited = functools.partial(run, seconds=longest + GRACE_SECONDS)
+        return cls(limited, want["kubeconfig"], want["kubectl"], want["patience_seconds"])
 
     def is_possible(self):
         """Return whether this node can ask at all: a kubeconfig and the program are here."""

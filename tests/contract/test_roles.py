@@ -133,6 +133,8 @@ def _reads(task: Task) -> bool:
         return False
     given = task.options.get("argv") or task.options.get("cmd") or task.arguments
     words = given if isinstance(given, list) else str(given).split()
+    if words[0] == "timeout":
+        words = words[3:]
     program = Path(str(words[0])).name
     if program not in READS:
         return False

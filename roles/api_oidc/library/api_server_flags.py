@@ -10,6 +10,7 @@ import ssl
 import sys
 
 from ansible.module_utils import appliance_api_server, appliance_etcd_snapshot
+from ansible.module_utils import appliance_programs as programs
 from ansible.module_utils.appliance_api_server import ApiServerError, Change
 from ansible.module_utils.appliance_job import JobError, NodeJob
 from ansible.module_utils.basic import AnsibleModule
@@ -71,7 +72,7 @@ def request_of(want):
     }
 
 
-def run(module, request):
+def carry_out(request):
     """Carry out the request as a unit; return its result."""
     FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
     saving = install("etcd_snapshot.py", appliance_etcd_snapshot)
@@ -83,7 +84,7 @@ def run(module, request):
             old.unlink()
     appliance_api_server.write(path, text)
     program = install("api_server.py", appliance_api_server)
-    job = NodeJob("api-server", module.run_command, python=sys.executable)
+    job = NodeJob("api-server", programs.run, python=sys.executable)
     # Three watches at most: a change that was cut off, this one, and its way back.
     seconds = 3 * request["deadline_seconds"] + 180
     result, _ = job.run([sys.executable, "-I", program, str(path)], deadline_seconds=seconds)
@@ -112,7 +113,7 @@ def main():
     try:
         if module.check_mode:
             module.exit_json(changed=Change(request).is_due(), snapshot="", taken_up=False)
-        module.exit_json(**run(module, request))
+        module.exit_json(**carry_out(request))
     except (ApiServerError, JobError, OSError, ValueError) as error:
         module.fail_json(msg=str(error))
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -193,7 +194,7 @@ def push(module, images):
     script.write_text(PUSH)
     command = ["/bin/sh", str(script), want["crane"], str(want["at_once"]), *pairs]
     environment = {"SSL_CERT_FILE": want["ca_path"], "NO_PROXY": "*", "no_proxy": "*"}
-    job = NodeJob("registry-push", module.run_command, python=sys.executable)
+    job = NodeJob("registry-push", run, python=sys.executable)
     result, _ = job.run(command, environment, deadline_seconds=want["deadline_seconds"])
     if result["rc"] != 0:
         raise RegistryError(explain(result))

@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -32,6 +33,9 @@ DROP_IN = "/etc/modprobe.d/appliance-nouveau.conf"
 LOADED = "/sys/module/nouveau"
 HEADER = "# Written by appliance; changes are overwritten.\n"
 TEXT = HEADER + "blacklist nouveau\noptions nouveau modeset=0\n"
+
+# An initial RAM file system for each kernel that is installed.
+PROGRAM_SECONDS = 900
 
 
 class InUse(Exception):
@@ -91,10 +95,10 @@ def unload(run, root, check_mode):
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    changes = []
+    changes, run = [], runner(module, PROGRAM_SECONDS)
     try:
-        changes += block(module.run_command, "", module.check_mode)
-        changes += unload(module.run_command, "", module.check_mode)
+        changes += block(run, "", module.check_mode)
+        changes += unload(run, "", module.check_mode)
     except (InUse, OSError) as error:
         module.fail_json(msg=str(error), changes=changes)
     module.exit_json(changed=bool(changes), changes=changes)

@@ -10,6 +10,7 @@ import re
 import time
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -67,6 +68,8 @@ FSTAB = "/etc/fstab"
 UPDATES_FILE = "/etc/apt/apt.conf.d/52appliance-unattended-upgrades"
 BEGIN, END = "# BEGIN appliance", "# END appliance"
 HEADER = "# Written by appliance; changes are overwritten.\n"
+# Emptying a large swap takes minutes.
+PROGRAM_SECONDS = 900
 TIMERS = ("apt-daily.timer", "apt-daily-upgrade.timer")
 
 
@@ -344,7 +347,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    host = Host(module.run_command, module.check_mode)
+    host = Host(runner(module, PROGRAM_SECONDS), module.check_mode)
     try:
         changes = converge(host, module.params)
     except (SettingsError, OSError) as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import statistics
@@ -11,6 +12,7 @@ import time
 import traceback
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -216,7 +218,7 @@ def main():
     if module.check_mode:
         module.exit_json(changed=not same, proof=before)
     try:
-        proof, made = prove(module.run_command, want)
+        proof, made = prove(functools.partial(run, seconds=want["mount_seconds"] + 30), want)
         if not same:
             keep(want["record"], proof)
     except (ProofError, OSError) as error:

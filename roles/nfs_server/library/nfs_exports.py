@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -79,7 +80,7 @@ def write(path, text):
     os.replace(partial, path)  # noqa: PTH105
 
 
-def converge(module):
+def converge(module, run):
     """Return what was done."""
     want = module.params
     file, text = Path(want["file"]), content(want["path"], want["clients"], want["options"])
@@ -92,7 +93,7 @@ def converge(module):
     if did or not is_exported(*place):
         did.append("exported")
         if not module.check_mode:
-            rc, out, err = module.run_command(["exportfs", "-ra"])
+            rc, out, err = run(["exportfs", "-ra"])
             if rc != 0 or not is_exported(*place):
                 module.fail_json(msg="exportfs -ra did not export %s: %s" % (place[1], err or out))
     return did
@@ -115,7 +116,7 @@ def main():
         supports_check_mode=True,
     )
     try:
-        did = converge(module)
+        did = converge(module, runner(module))
     except OSError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(did), did=did)

@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError, condition
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -272,7 +273,7 @@ def main():
             module.exit_json(changed=False, nodes=[])
         if module.check_mode:
             module.exit_json(changed=True, nodes=[])
-        nodes = prove_alone(kubectl, want, module.run_command)
+        nodes = prove_alone(kubectl, want, run)
     except (KubectlError, ProofError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=nodes is not None, nodes=nodes or [])

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -47,6 +48,8 @@ FOLDERS = (
     "etc/kubernetes",
     "var/run/kubernetes",
 )
+# Stopping the kubelet's units and unmounting may wait for what hangs.
+PROGRAM_SECONDS = 180
 LINKS = ("cni0", "flannel.1", "flannel-v6.1", "kube-ipvs0", "nodelocaldns")
 # Both kinds of iptables: kube-proxy picks one by itself, and the node's default may be the other.
 FIREWALLS = (
@@ -176,7 +179,7 @@ def main():
         supports_check_mode=True,
     )
     want, act = module.params, not module.check_mode
-    traces = Traces(Path(want["root"]), module.run_command)
+    traces = Traces(Path(want["root"]), runner(module, PROGRAM_SECONDS))
     try:
         traces.units(want["units"], act)
         traces.mounts(act)

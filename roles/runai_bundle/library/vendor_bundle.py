@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
 from ansible.module_utils.appliance_kubectl import Kubectl, KubectlError
+from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -250,7 +251,7 @@ class Bundle:
             )
 
     def _job(self, name, command, environment, directory):
-        job = NodeJob(name, self._module.run_command, python=sys.executable)
+        job = NodeJob(name, run, python=sys.executable)
         result, _ = job.run(command, environment, directory, self._want["deadline_seconds"])
         if result["rc"] != 0:
             raise BundleError(explain(result))

@@ -9,6 +9,7 @@ import re
 import tempfile
 from pathlib import Path
 
+from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -151,7 +152,7 @@ def key_access(path, group, check_mode):
 def converge(module):
     """Return the result of the module."""
     want = module.params
-    certificate = Certificate(want["path"], module.run_command)
+    certificate = Certificate(want["path"], runner(module))
     names = [*want["names"], *want["addresses"]]
     reason = next(certificate.faults(names, want["authority"], want["renew_days"]), None)
     result = {"changed": bool(reason)}

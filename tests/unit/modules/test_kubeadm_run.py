@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import socket
+import time
+from pathlib import Path
+
+import pytest
 
 from tests.unit.modules.loading import load
 
@@ -61,3 +65,23 @@ def test_a_name_that_is_not_known_comes_before_what_follows_from_it() -> None:
     seen = kubeadm_run.reasons("api.invalid:6443", run)
     assert len(seen) == 5
     assert "is not known here" in seen[0]
+
+
+def test_kubeadms_own_error_is_told_also_where_docker_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, does in {
+        "docker": "sleep 60",
+        "systemctl": "echo active",
+        "journalctl": "true",
+    }.items():
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\n{does}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    began = time.monotonic()
+    told = kubeadm_run.explained("api.invalid:6443", "kubeadm ended with 1: no etcd", 0.5)
+    assert time.monotonic() - began < 5
+    assert "docker does not answer: docker ps --all " in told
+    assert "did not end within 0.5 s and was ended" in told
+    assert told.endswith("; kubeadm ended with 1: no etcd")

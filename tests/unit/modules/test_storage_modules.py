@@ -36,7 +36,7 @@ class FakeModule:
         }
         self.ran: list[Sequence[str]] = []
 
-    def run_command(self, argv: Sequence[str]) -> tuple[int, str, str]:
+    def run(self, argv: Sequence[str]) -> tuple[int, str, str]:
         self.ran.append(argv)
         lines = [f"/srv/runai\t{client}({LIVE})" for client in self.params["clients"]]
         if not self.deaf:
@@ -49,34 +49,36 @@ class FakeModule:
 
 def test_an_export_is_written_and_made_known_once(tmp_path: Path) -> None:
     module = FakeModule(tmp_path)
-    assert nfs_exports.converge(module) == ["written", "exported"]
+    assert nfs_exports.converge(module, module.run) == ["written", "exported"]
     text = Path(str(module.params["file"])).read_text().splitlines()[1]
     assert text == (
         "/srv/runai 198.51.100.0/24(rw,sync,no_subtree_check,no_root_squash) "
         "198.51.101.0/24(rw,sync,no_subtree_check,no_root_squash)"
     )
-    assert nfs_exports.converge(module) == []
+    assert nfs_exports.converge(module, module.run) == []
     assert module.ran == [["exportfs", "-ra"]]
 
 
 def test_an_export_taken_back_by_hand_is_made_known_again(tmp_path: Path) -> None:
     module = FakeModule(tmp_path)
-    nfs_exports.converge(module)
+    nfs_exports.converge(module, module.run)
     Path(str(module.params["table"])).write_text("")
-    assert nfs_exports.converge(module) == ["exported"]
+    assert nfs_exports.converge(module, module.run) == ["exported"]
     squashed = LIVE.replace("no_root_squash", "root_squash")
     Path(str(module.params["table"])).write_text(f"/srv/runai\t198.51.100.0/24({squashed})\n")
-    assert nfs_exports.converge(module) == ["exported"]
+    assert nfs_exports.converge(module, module.run) == ["exported"]
 
 
 def test_check_mode_tells_and_writes_nothing(tmp_path: Path) -> None:
-    assert nfs_exports.converge(FakeModule(tmp_path, check=True)) == ["written", "exported"]
+    module = FakeModule(tmp_path, check=True)
+    assert nfs_exports.converge(module, module.run) == ["written", "exported"]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_export_that_is_not_taken_is_a_fault(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path, deaf=True)
     with pytest.raises(Failed, match="did not export /srv/runai: exportfs: no options"):
-        nfs_exports.converge(FakeModule(tmp_path, deaf=True))
+        nfs_exports.converge(module, module.run)
 
 
 def want(**changes: Any) -> dict[str, Any]:

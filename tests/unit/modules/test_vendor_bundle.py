@@ -47,10 +47,6 @@ class Module:
             },
         }
 
-    def run_command(self, argv: list[str]) -> tuple[int, str, str]:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout, done.stderr
-
 
 def registry_of(found: tuple[FakeRegistry, Any]) -> Any:
     known = found[1]
