@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
 from appliance.adapters.bundle_signature import read_signature
+from appliance.adapters.plain_files import open_plain, read_plain
 from appliance.errors import BundleRefused
 from appliance.model.bundle import (
     DAMAGED,
@@ -20,6 +21,7 @@ from appliance.model.bundle import (
     BundleManifest,
 )
 from appliance.model.signature import Signature
+from appliance.model.strict_json import MOST_BYTES, read_json
 
 _CHUNK = 1 << 20
 
@@ -48,8 +50,8 @@ class BundleDirectory:
         self._path = directory.resolve()
         path = self._path / MANIFEST
         try:
-            self._raw = path.read_bytes()
-            self.manifest = BundleManifest.parse(json.loads(self._raw))
+            self._raw = read_plain(path, most_bytes=MOST_BYTES)
+            self.manifest = BundleManifest.parse(read_json(self._raw))
         except FileNotFoundError:
             raise _no_manifest(self._path) from None
         except PermissionError as error:
@@ -96,10 +98,13 @@ class BundleDirectory:
     def _fault(self, item: BundledFile) -> str | None:
         path = self._path / item.path
         try:
-            size = path.stat().st_size
-            if size != item.size:
-                return f"{item.path}: {size} bytes, expected {item.size}"
-            digest = file_sha256(path)
+            if path.parent.resolve() != path.parent:
+                return f"{item.path}: its folder is a link"
+            with open_plain(path) as stream:
+                size = os.fstat(stream.fileno()).st_size
+                if size != item.size:
+                    return f"{item.path}: {size} bytes, expected {item.size}"
+                digest = _sha256(stream)
         except FileNotFoundError:
             return f"{item.path}: missing"
         except OSError as error:
@@ -117,10 +122,9 @@ class BundleDirectory:
         ]
 
 
-def file_sha256(path: Path) -> str:
+def _sha256(stream: BinaryIO) -> str:
     """Hex sha256 of a file, read in pieces; hashing releases the interpreter lock."""
     found = hashlib.sha256()
-    with path.open("rb", buffering=0) as stream:
-        while piece := stream.read(_CHUNK):
-            found.update(piece)
+    while piece := stream.read(_CHUNK):
+        found.update(piece)
     return found.hexdigest()

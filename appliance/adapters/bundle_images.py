@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from appliance.adapters.artifacts.oci_layout import REF_NAME, referenced
+from appliance.adapters.plain_files import read_plain
 from appliance.model.bundle import BundleManifest
+from appliance.model.strict_json import MOST_BYTES, read_json
 
 
 def image_faults(directory: Path, manifest: BundleManifest) -> tuple[str, ...]:
     """One sentence per image that the index lacks, and per blob that an image lacks."""
     layout = directory / "images"
     try:
-        index = json.loads((layout / "index.json").read_bytes())
+        index = _document(layout / "index.json")
         indexed = {
             str(item["annotations"][REF_NAME]): str(item["digest"]) for item in index["manifests"]
         }
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return (f"images/index.json: not a readable index of images: {error}",)
     return tuple(_faults(layout, manifest, indexed))
 
@@ -36,17 +37,20 @@ def _faults(layout: Path, manifest: BundleManifest, indexed: dict[str, str]) -> 
 def _missing(layout: Path, digest: str) -> Iterator[str]:
     path = _blob(layout, digest.removeprefix("sha256:"))
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-        blobs = referenced(found)
-    except (OSError, ValueError, KeyError, TypeError):
+        blobs = referenced(_document(path))
+    except (OSError, ValueError):
         yield f"its manifest {digest} is missing or not readable"
         return
     for blob in blobs:
         try:
-            if _blob(layout, blob.sha256).stat().st_size != blob.size:
+            if _blob(layout, blob.sha256).lstat().st_size != blob.size:
                 yield f"blob sha256:{blob.sha256} has another size"
         except OSError:
             yield f"blob sha256:{blob.sha256} is missing"
+
+
+def _document(path: Path) -> Any:
+    return read_json(read_plain(path, most_bytes=MOST_BYTES))
 
 
 def _blob(layout: Path, sha256: str) -> Path:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable
+from appliance.errors import BundleRefused, NodeUnreachable
 from appliance.model.bundle import BundleManifest
+from appliance.model.strict_json import Unreadable, read_json
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 MANIFEST = "/var/lib/appliance/bundle/manifest.json"
 
 
-def read_custody(desired: Desired, nodes: SshNodes) -> Desired:
+def read_custody(
+    desired: Desired, nodes: SshNodes, say: Callable[[str], None] = lambda _sentence: None
+) -> Desired:
     """The wish with the manifest in custody; unchanged when there is none or nobody answers.
 
-    Raises:
-        BundleRefused: a manifest is there and is not one.
+    One that is not sound counts as none, and is named: a services node stops no command by it.
     """
     try:
         answer = nodes.run(
@@ -34,11 +36,12 @@ def read_custody(desired: Desired, nodes: SshNodes) -> Desired:
     if answer.code != 0:
         return desired
     try:
-        document = json.loads(answer.output)
-    except ValueError:
+        manifest = BundleManifest.parse(read_json(answer.output))
+    except (Unreadable, BundleRefused) as error:
+        say(f"{desired.site.services_node.name}: {MANIFEST} counts as absent: {error}")
         return desired
     return replace(
         desired,
-        manifest=BundleManifest.parse(document),
+        manifest=manifest,
         bundle_digest=hashlib.sha256(answer.output.encode()).hexdigest(),
     )

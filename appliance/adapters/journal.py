@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import time
 import uuid
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from appliance.adapters.plain_files import read_plain
 from appliance.adapters.site_state import JOURNAL, require_state
 from appliance.adapters.state_files import write_once
 from appliance.model.journal import Merged, Record, order_of, read_record
@@ -140,11 +140,7 @@ def _read(path: Path) -> Record:
         OSError: it cannot be read.
         ValueError: it holds no record.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as stream:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ValueError("it is not a regular file")
-        return read_record(path.name, stream.read(_MOST_BYTES))
+    return read_record(path.name, read_plain(path, most_bytes=_MOST_BYTES))
 
 
 def _fault(path: Path) -> str | None:

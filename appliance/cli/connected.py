@@ -101,7 +101,7 @@ class Connected:
         """All that the inventory asks for; without a bundle at hand, the one in custody counts."""
         from appliance.adapters.custody import read_custody
 
-        return self.desired if self.bundle else read_custody(self.desired, self.nodes)
+        return self.desired if self.bundle else read_custody(self.desired, self.nodes, _note)
 
     @cached_property
     def wish(self) -> Desired:

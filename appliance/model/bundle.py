@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from appliance.errors import BundleRefused
+from appliance.model.strict_json import NewerSchema, Unreadable, require_schema
+from appliance.model.typed_json import Line, typed
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -19,6 +23,44 @@ DAMAGED = (
 )
 
 
+MOST_FILES: Final = 100_000
+
+
+def _confined(path: str) -> str:
+    """A path below one of the bundle's folders: no way out of it."""
+    first, *others = path.split("/")
+    if first not in FOLDERS or not others or {"", ".", ".."} & set(others):
+        raise ValueError("not a path inside a bundle's folders")
+    return path
+
+
+def _as_skipped(value: Any) -> Any:
+    """Sources that were skipped are objects in the document."""
+    if not isinstance(value, list):
+        return value
+    keys = ("kind", "ref", "reason")
+    return tuple(tuple(item[key] for key in keys) if _has(item, keys) else item for item in value)
+
+
+def _has(item: Any, keys: tuple[str, ...]) -> bool:
+    return isinstance(item, dict) and item.keys() >= set(keys)
+
+
+BundlePath = Annotated[
+    str,
+    Field(max_length=1000, pattern=r"^[A-Za-z0-9._+~%@:=,-]+(/[A-Za-z0-9._+~%@:=,!-]+)+$"),
+    AfterValidator(_confined),
+]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Size = Annotated[int, Field(ge=0, le=1 << 50)]
+ImageDigest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+ImageName = Annotated[
+    str, Field(max_length=500, pattern=r"^[a-z0-9][A-Za-z0-9._/-]*:[A-Za-z0-9_][A-Za-z0-9._-]*$")
+]
+PackageName = Annotated[str, Field(max_length=200, pattern=r"^[a-z0-9][a-z0-9+.-]*$")]
+PackageVersion = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9.+:~-]*$")]
+
+
 @dataclass(frozen=True)
 class SourceUsed:
     """Where an artifact came from.
@@ -29,10 +71,10 @@ class SourceUsed:
         skipped: sources that were tried before and did not work: (kind, ref, reason).
     """
 
-    kind: str
+    kind: Line
     ref: str
-    verified: str
-    skipped: tuple[tuple[str, str, str], ...] = ()
+    verified: Line
+    skipped: Annotated[tuple[tuple[str, str, str], ...], BeforeValidator(_as_skipped)] = ()
 
 
 @dataclass(frozen=True)
@@ -43,12 +85,12 @@ class BundledArtifact:
         standin: it plays the part of something that can not be had in a lab.
     """
 
-    name: str
-    version: str
-    kind: str
-    path: str
-    sha256: str
-    size: int
+    name: Line
+    version: Line
+    kind: Line
+    path: BundlePath
+    sha256: Sha256
+    size: Size
     source: SourceUsed
     standin: bool = False
 
@@ -57,9 +99,9 @@ class BundledArtifact:
 class BundledFile:
     """One regular file of the bundle; ``path`` is relative to it, ``size`` in bytes."""
 
-    path: str
-    sha256: str
-    size: int
+    path: BundlePath
+    sha256: Sha256
+    size: Size
 
 
 @dataclass(frozen=True)
@@ -72,16 +114,16 @@ class BundleManifest:
         package_roots: group of a release (``runtime``, ``registry``, …) -> package names.
     """
 
-    release: str
-    os: str
-    architecture: str
-    tool_version: str
-    created: str
+    release: Line
+    os: Line
+    architecture: Line
+    tool_version: Line
+    created: Line
     artifacts: tuple[BundledArtifact, ...] = ()
-    images: Mapping[str, str] = field(default_factory=dict)
-    packages: Mapping[str, str] = field(default_factory=dict)
-    package_roots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    files: tuple[BundledFile, ...] = ()
+    images: Mapping[ImageName, ImageDigest] = field(default_factory=dict)
+    packages: Mapping[PackageName, PackageVersion] = field(default_factory=dict)
+    package_roots: Mapping[Line, tuple[PackageName, ...]] = field(default_factory=dict)
+    files: Annotated[tuple[BundledFile, ...], Field(max_length=MOST_FILES)] = ()
 
     def binary_sha256(self, name: str) -> str:
         """Digest of a program in it; empty when it has none of that name."""
@@ -109,28 +151,18 @@ class BundleManifest:
             BundleRefused: it is not a manifest of this schema.
         """
         try:
-            if data["schema"] != SCHEMA:
-                raise BundleRefused(
-                    f"the bundle's manifest has schema {data['schema']!r}, not {SCHEMA}",
-                    hint="use the version of this tool that built it",
-                )
-            return cls(
-                release=data["release"],
-                os=data["os"],
-                architecture=data["architecture"],
-                tool_version=data["tool_version"],
-                created=data["created"],
-                artifacts=tuple(_artifact(item) for item in data["artifacts"]),
-                images=dict(data["images"]),
-                packages=dict(data["packages"]),
-                package_roots={k: tuple(v) for k, v in data["package_roots"].items()},
-                files=tuple(BundledFile(**item) for item in data["files"]),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
+            manifest = typed(require_schema(data, SCHEMA), cls)
+            _require_sense(manifest)
+        except NewerSchema as error:
             raise BundleRefused(
-                f"the bundle's manifest is not complete: {error!r}",
-                hint=DAMAGED,
+                f"the bundle's manifest: {error}",
+                hint="use the version of this tool that built it",
             ) from error
+        except Unreadable as error:
+            raise BundleRefused(f"the bundle's manifest is not sound: {error}", hint=DAMAGED) from (
+                error
+            )
+        return manifest
 
     def as_json(self) -> dict[str, Any]:
         """The inverse of :meth:`parse`."""
@@ -165,20 +197,18 @@ class Sealed:
     strangers: tuple[str, ...] = ()
 
 
-def _artifact(data: Mapping[str, Any]) -> BundledArtifact:
-    source = data["source"]
-    skipped = tuple((s["kind"], s["ref"], s["reason"]) for s in source.get("skipped", ()))
-    used = SourceUsed(source["kind"], source["ref"], source["verified"], skipped)
-    return BundledArtifact(
-        data["name"],
-        data["version"],
-        data["kind"],
-        data["path"],
-        data["sha256"],
-        data["size"],
-        used,
-        bool(data.get("standin", False)),
-    )
+def _require_sense(manifest: BundleManifest) -> None:
+    """Refuse what each field alone cannot show.
+
+    Raises:
+        Unreadable: a file is listed twice, or a package that is needed has no version.
+    """
+    if len({file.path for file in manifest.files}) != len(manifest.files):
+        raise Unreadable("files: one of them is listed twice")
+    for group, names in manifest.package_roots.items():
+        for name in names:
+            if name not in manifest.packages:
+                raise Unreadable(f"package_roots.{group}: {name} has no version in packages")
 
 
 def _artifact_json(item: BundledArtifact) -> dict[str, Any]:

@@ -6,6 +6,7 @@ any document's own rules beyond its types.
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -38,6 +39,23 @@ def read_typed(
         Unreadable: it is not JSON, exceeds a limit, or a field is missing or of another type.
     """
     require_schema(read_json(content, most_bytes=most_bytes), newest_schema)
+    return _typed(content, wanted)
+
+
+def typed(document: Any, wanted: type[T]) -> T:
+    """A document that was read already, as a dataclass of ours.
+
+    Raises:
+        Unreadable: a field is missing or of another type.
+    """
+    try:
+        text = json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Unreadable(f"it is not JSON: {error}") from None
+    return _typed(text, wanted)
+
+
+def _typed(content: str | bytes, wanted: type[T]) -> T:
     try:
         found: T = _adapter(wanted).validate_json(content, strict=True)
     except ValidationError as error:

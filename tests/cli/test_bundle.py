@@ -76,10 +76,10 @@ def test_a_medium_that_is_not_there_or_is_damaged_is_told_as_that(
 def test_a_manifest_of_another_user_is_told_as_that(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def closed(path: Path) -> bytes:
+    def closed(path: Path, **_limits: int) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "read_bytes", closed)
+    monkeypatch.setattr("appliance.adapters.bundle_directory.read_plain", closed)
     assert run(["bundle", "show", str(tmp_path)]) == 3
     said = capsys.readouterr().err
     assert "may not be read by this user" in said
@@ -188,13 +188,15 @@ def test_show_tells_sources_skips_and_what_is_never_verified(
         "tool_version": "0", "created": "now", "images": {}, "packages": {}, "package_roots": {},
         "files": [],
         "artifacts": [
-            {"name": "tool", "version": "1", "kind": "binary", "path": "bin/tool", "sha256": "a",
-             "size": 2_000_000, "source": {"kind": "go", "ref": "e.test/tool@v1",
+            {"name": "tool", "version": "1", "kind": "binary", "path": "bin/tool",
+             "sha256": "a" * 64, "size": 2_000_000,
+             "source": {"kind": "go", "ref": "e.test/tool@v1",
              "verified": "gosum", "skipped": [{"kind": "url", "ref": "u", "reason": "no"}]}},
-            {"name": "odd", "version": "2", "kind": "binary", "path": "bin/odd", "sha256": "b",
-             "size": 1, "source": {"kind": "url", "ref": "v", "verified": "never"}},
+            {"name": "odd", "version": "2", "kind": "binary", "path": "bin/odd",
+             "sha256": "b" * 64, "size": 1,
+             "source": {"kind": "url", "ref": "v", "verified": "never"}},
             {"name": "chrony", "version": "4", "kind": "package", "path": "apt/pool/c.deb",
-             "sha256": "c", "size": 1,
+             "sha256": "c" * 64, "size": 1,
              "source": {"kind": "apt", "ref": "w", "verified": "apt"}},
         ],
     }  # fmt: skip

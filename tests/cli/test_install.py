@@ -61,7 +61,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """An installed site of one control plane and two workers, without the bundle at hand."""
     wish = samples.desired(replace(samples.site(), directory=tmp_path))
     found: Any = installed(wish)
-    monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, _: desired)
+    monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, *_: desired)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
 

@@ -11,12 +11,16 @@ import hashlib
 import io
 import json
 import os
+import re
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal
 
+from appliance.model.strict_json import Unreadable
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
@@ -183,12 +187,25 @@ def layout_index(manifests: Mapping[str, tuple[Blob, str]]) -> bytes:
     )
 
 
-def referenced(manifest: Mapping[str, Any]) -> list[Blob]:
-    """The blobs that a manifest needs: its configuration and its layers."""
-    return [
-        Blob(item["digest"].removeprefix("sha256:"), item["size"])
-        for item in (manifest["config"], *manifest["layers"])
-    ]
+def referenced(manifest: Any) -> list[Blob]:
+    """The blobs that a manifest needs: its configuration and its layers.
+
+    Raises:
+        Unreadable: it is no image's manifest; a digest of it names files, so it is only a digest.
+    """
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("layers"), list):
+        raise Unreadable("it is not the manifest of an image")
+    return [_blob(item) for item in (manifest.get("config"), *manifest["layers"])]
+
+
+def _blob(item: Any) -> Blob:
+    found = item if isinstance(item, dict) else {}
+    digest, size = found.get("digest"), found.get("size")
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise Unreadable(f"{str(digest)[:100]!r} is no sha256 digest")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise Unreadable(f"the size of {digest} is no number of bytes")
+    return Blob(digest.removeprefix("sha256:"), size)
 
 
 def blob_of(content: bytes) -> Blob:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +20,8 @@ description:
   - Compares each file with the digest in the manifest, and the manifest with the digest asked for.
   - A file whose size, times and inode did not change since it was proven is not read again.
   - A file that differs is removed, so that the next transfer brings it again.
+  - Only regular files below the folders of a bundle are read or removed, never through a link; a
+    manifest that names anything else is refused before anything is removed.
   - The marker holds the digest exactly as long as everything is proven.
 options:
   path: {description: Folder of the bundle, type: path, required: true}
@@ -41,12 +45,19 @@ faults: {description: What is missing or differs, type: list, returned: always}
 """
 
 BLOCK = 1 << 20
+FOLDERS = ("apt", "bin", "charts", "cni", "images", "wheels")
+MOST_BYTES = 16 << 20
+SHA256 = re.compile(r"[0-9a-f]{64}")
+PART = re.compile(r"[A-Za-z0-9._+~%@:=,!-]{1,255}")
 
 
 def sha256(path):
-    """Return the digest of a file."""
+    """Return the digest of a regular file; a link, a pipe or a device is an OSError."""
     found = hashlib.sha256()
-    with path.open("rb", buffering=0) as stream:
+    handle = os.open(str(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb", buffering=0) as stream:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError("%s is not a regular file" % path)
         for block in iter(lambda: stream.read(BLOCK), b""):
             found.update(block)
     return found.hexdigest()
@@ -55,10 +66,49 @@ def sha256(path):
 def signature(path):
     """Return what changes whenever a file is written, or None."""
     try:
-        state = path.stat()
+        state = path.lstat()
     except OSError:
         return None
     return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
+def is_confined(name):
+    """Return whether a path stays below one of a bundle's folders."""
+    parts = name.split("/")
+    return (
+        len(parts) > 1
+        and parts[0] in FOLDERS
+        and all(PART.fullmatch(part) and part not in (".", "..") for part in parts)
+    )
+
+
+def is_number(value):
+    """Return whether a value is a number of bytes."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def files_of(text):
+    """Return the files that a manifest lists.
+
+    ValueError where it is not sound: nothing of it is believed then.
+    """
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError("its manifest is too deep") from None
+    files = document.get("files") if isinstance(document, dict) else None
+    if not isinstance(files, list):
+        raise ValueError("its manifest has no list of files")
+    for entry in files:
+        found = entry if isinstance(entry, dict) else {}
+        name, digest = found.get("path"), found.get("sha256")
+        if not isinstance(name, str) or not is_confined(name):
+            raise ValueError("its manifest names %r, no path inside a bundle's folders" % (name,))
+        if not isinstance(digest, str) or not SHA256.fullmatch(digest):
+            raise ValueError("its manifest has no sha256 for %s" % name)
+        if not is_number(found.get("size")):
+            raise ValueError("its manifest has no size for %s" % name)
+    return files
 
 
 class Proof:
@@ -74,9 +124,12 @@ class Proof:
         """Return the signatures of files that were proven for this digest."""
         try:
             record = json.loads(self.record.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
-        return record["files"] if record.get("digest") == self.digest else {}
+        if not isinstance(record, dict) or record.get("digest") != self.digest:
+            return {}
+        files = record.get("files")
+        return files if isinstance(files, dict) else {}
 
     def is_marked(self):
         """Return whether the marker says that this bundle is proven."""
@@ -88,11 +141,13 @@ class Proof:
     def look(self):
         """Return (faults, paths that differ, signatures of what is proven)."""
         manifest = self.path / "manifest.json"
-        if not manifest.is_file():
+        if manifest.is_symlink() or not manifest.is_file():
             return ["manifest.json is absent"], [], {}
         if sha256(manifest) != self.digest:
             return ["manifest.json is that of another bundle"], [], {}
-        files = json.loads(manifest.read_text())["files"]
+        if manifest.stat().st_size > MOST_BYTES:
+            raise ValueError("its manifest is larger than %d bytes" % MOST_BYTES)
+        files = files_of(manifest.read_text())
         known = self.known()
         with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
             seen = dict(pool.map(lambda entry: (entry["path"], self._fault(entry, known)), files))
@@ -104,9 +159,13 @@ class Proof:
 
     def _fault(self, entry, known):
         path = self.path / entry["path"]
+        if path.parent.resolve() != self.path.resolve() / Path(entry["path"]).parent:
+            return "lies behind a link"
         now = signature(path)
         if now is None:
             return "is absent"
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return "is not a regular file"
         if now == known.get(entry["path"]):
             return None
         if now[0] != entry["size"] or sha256(path) != entry["sha256"]:
@@ -116,6 +175,7 @@ class Proof:
     def settle(self, differing, proven, complete):
         """Write down what was seen; remove what differs, so that it is brought again."""
         for name in differing:
+            # A regular file below the bundle's own folders: the manifest was refused otherwise.
             (self.path / name).unlink()
         if complete:
             write(self.record, json.dumps({"digest": self.digest, "files": proven}))

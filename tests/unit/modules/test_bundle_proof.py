@@ -109,3 +109,75 @@ def test_a_proof_of_another_bundle_is_worth_nothing(bundle: Bundle) -> None:
     other = bundle_proof.Proof(str(bundle.path), "0" * 64, str(bundle.marker))
     assert other.known() == {}
     assert not other.is_marked()
+
+
+def _with(bundle: Bundle, *entries: object) -> Any:
+    """A proof of the bundle with another list of files, whose digest was asked for."""
+    text = json.dumps({"files": list(entries)}).encode()
+    (bundle.path / "manifest.json").write_bytes(text)
+    bundle.digest = hashlib.sha256(text).hexdigest()
+    return bundle.proof()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{outside}",
+        "../outside",
+        "bin/../../outside",
+        "bin//kubeadm",
+        "bin/./kubeadm",
+        "bin",
+        "manifest.json",
+        "etc/shadow",
+        "bin/a\nb",
+        "bin/" + "x" * 300,
+        "",
+        5,
+        None,
+    ],
+    ids=repr,
+)
+def test_a_manifest_that_names_another_place_removes_nothing(bundle: Bundle, path: Any) -> None:
+    outside = bundle.path.parent / "outside"
+    outside.write_text("theirs")
+    if path == "{outside}":
+        path = str(outside)
+    good = {"path": "bin/kubeadm", "sha256": "0" * 64, "size": 1}
+    proof = _with(bundle, good, {"path": path, "sha256": "0" * 64, "size": 0})
+    with pytest.raises(ValueError, match="no path inside a bundle's folders"):
+        proof.look()
+    assert outside.read_text() == "theirs"
+    assert (bundle.path / "bin/kubeadm").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"sha256": "A" * 64}, {"sha256": 5}, {"size": "1"}, {"size": True}]
+)
+def test_a_manifest_with_another_digest_or_size_is_refused(bundle: Bundle, change: Any) -> None:
+    proof = _with(bundle, {"path": "bin/kubeadm", "sha256": "0" * 64, "size": 1, **change})
+    with pytest.raises(ValueError, match="its manifest has no"):
+        proof.look()
+
+
+@pytest.mark.parametrize("text", ["[]", "[" * 100_000, "{}", '{"files": {}}', '{"files": [5]}'])
+def test_what_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="its manifest"):
+        bundle_proof.files_of(text)
+
+
+def test_a_link_in_a_bundle_is_neither_read_nor_followed(bundle: Bundle) -> None:
+    outside = bundle.path.parent / "outside"
+    outside.mkdir()
+    (outside / "kubeadm").write_bytes(FILES["bin/kubeadm"])
+    for path in (bundle.path / "bin").iterdir():
+        path.unlink()
+    (bundle.path / "bin").rmdir()
+    (bundle.path / "bin").symlink_to(outside)
+    (bundle.path / "apt/Packages").unlink()
+    (bundle.path / "apt/Packages").symlink_to("/dev/zero")
+    assert bundle.prove() == [
+        "apt/Packages is not a regular file",
+        "bin/kubeadm lies behind a link",
+    ]
+    assert (outside / "kubeadm").exists()
