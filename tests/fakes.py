@@ -313,6 +313,9 @@ class FakeClock:
     def now(self) -> float:
         return self.time
 
+    def monotonic(self) -> float:
+        return self.time - 1_600_000_000.0
+
     def sleep(self, seconds: float) -> None:
         self.time += seconds
 

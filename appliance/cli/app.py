@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from appliance import __version__
+from appliance.errors import ApplianceError
 from appliance.model.pages import OPERATIONS
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ class Commands(click.Group):
             return None
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; Click would end without a word where a connection of ours breaks."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ApplianceError(
+                "a connection was closed at its other end while something was sent",
+                hint="see who does not answer: appliance status; then the same command again",
+            ) from error
 
 
 class Application:

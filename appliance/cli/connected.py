@@ -6,7 +6,6 @@ import getpass
 import os
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, ParamSpec
 import click
 
 from appliance import __version__
+from appliance.adapters.clock import SystemClock
 from appliance.adapters.lease import SiteLease, awake_seconds, holder_of
 from appliance.model.journal import Run
 
@@ -55,18 +55,6 @@ About = ParamSpec("About")
 
 def _note(text: str) -> None:
     click.echo(f"note: {text}", err=True)
-
-
-class SystemClock:
-    """Real time."""
-
-    def now(self) -> float:
-        """UTC epoch seconds."""
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        """Wait."""
-        time.sleep(seconds)
 
 
 @dataclass

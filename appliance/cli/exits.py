@@ -9,14 +9,13 @@ import shlex
 import sys
 import tempfile
 import traceback
-from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import TextIO
 
 import click
 
-from appliance.errors import ApplianceError
+from appliance.cli.terminal import shown, shown_streams
+from appliance.errors import ApplianceError, Interrupted
 
 _OF_A_SITE = re.compile(
     r"\bappliance (plan|install|status|health|history|node|runai (csr|access|cli)"
@@ -42,25 +41,29 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code; errors are shown on stderr."""
+    with shown_streams() as (out, _):
+        code = _run(arguments)
+        out.flush()
+        if out.failed is None:
+            return code
+        # Half a result is none: a file on a full disk. Who closed the pipe wanted no more of it.
+        return _local_fault(out.failed) if code == 0 else code
+
+
+def _run(arguments: list[str]) -> int:
     from appliance.cli.app import cli
 
     try:
         code = cli.main(arguments, prog_name="appliance", standalone_mode=False)
     except ApplianceError as error:
-        try:
-            show(error, site=_typed_site(arguments))
-        except BrokenPipeError:
-            _silence(sys.stderr)
+        show(error, site=_typed_site(arguments))
         code = error.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("error: interrupted", err=True)
-        return 130
-    except BrokenPipeError:
-        _silence(sys.stdout)
-        return 0
+        return Interrupted.exit_code
     except OSError as error:
         return _local_fault(error)
     except Exception as error:  # the edge: whatever else happens is a fault of ours
@@ -73,21 +76,26 @@ def show(error: ApplianceError, *, site: str | None = None) -> None:
 
     ``site`` is what was typed as ``--site``: a hint's commands need it as well.
     """
-    click.echo(f"error: {error.message}", err=True)
+    _tell("error: ", error.message)
     for detail in error.details:
-        click.echo(f"  - {detail}", err=True)
+        _tell("  - ", detail)
     if error.task:
-        click.echo(f"task: {error.task}", err=True)
+        _tell("task: ", error.task)
     if error.hint:
         needs = site and site not in error.hint and _OF_A_SITE.search(error.hint)
         more = f"  (with --site {shlex.quote(site)})" if site and needs else ""
-        click.echo(f"hint: {error.hint}{more}", err=True)
+        _tell("hint: ", f"{error.hint}{more}")
     if error.log_path:
-        click.echo(f"log: {error.log_path}", err=True)
+        _tell("log: ", str(error.log_path))
+
+
+def _tell(what: str, text: str) -> None:
+    """One field; what a node says on further lines is set in, so that it is no field of its own."""
+    click.echo(what + text.replace("\n", "\n    "), err=True)
 
 
 def _own_fault(error: Exception) -> int:
-    click.echo(f"error: a fault in this tool: {error.__class__.__name__}: {error}", err=True)
+    _tell("error: ", f"a fault in this tool: {error.__class__.__name__}: {error}")
     click.echo("hint: send the log to the makers; nothing hides behind it", err=True)
     click.echo(f"log: {_keep_traceback()}", err=True)
     return 1
@@ -99,9 +107,8 @@ def _local_fault(error: OSError) -> int:
     if hint is None:
         return _own_fault(error)
     what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    with suppress(OSError):
-        click.echo(f"error: this machine: {what}", err=True)
-        click.echo(f"hint: {hint}; then the same command goes on", err=True)
+    _tell("error: ", f"this machine: {what}")
+    _tell("hint: ", f"{hint}; then the same command goes on")
     return 1
 
 
@@ -118,10 +125,5 @@ def _typed_site(arguments: list[str]) -> str | None:
 def _keep_traceback() -> Path:
     handle, name = tempfile.mkstemp(prefix="appliance-fault-", suffix=".log")
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(traceback.format_exc())
+        stream.write(shown(traceback.format_exc()))
     return Path(name)
-
-
-def _silence(stream: TextIO) -> None:
-    """The reader of our output went away (``| head``): say nothing more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

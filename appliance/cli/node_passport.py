@@ -69,7 +69,7 @@ def passport(
 def _views(
     app: Application, node: str | None, site: Path, *, acknowledge: bool, yes: bool
 ) -> list[PassportView]:
-    from appliance.cli.connected import SystemClock
+    from appliance.adapters.clock import SystemClock
     from appliance.workflows import node_passport as workflow
 
     connected = app.connect(site)

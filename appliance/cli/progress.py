@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.terminal import ShownStream, below, one_line
 from appliance.model.steps import BY_NAME
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.live import Live
     from rich.table import Table
 
     from appliance.errors import ApplianceError
     from appliance.model.plan import Plan
     from appliance.workflows.ports import Observer
+
+# Characters of a cell: a message may be a page long, and the table is drawn four times a second.
+MANY = 500
 
 
 class PlainProgress:
@@ -61,7 +66,8 @@ class PlainProgress:
         self.note(f"{step}: {word} after {took_seconds:.1f} s")
 
     def note(self, text: str) -> None:
-        """One line."""
+        """One line; what a node says on further ones is set in."""
+        text = text.replace("\n", "\n             ")
         click.echo(f"[{time.monotonic() - self._start:6.1f} s] {text}", err=True)
 
 
@@ -80,6 +86,8 @@ class LiveProgress:
         self._tasks: dict[str, str] = {}
         self._notes: list[str] = []
         self._live: Live | None = None
+        self._last: Table = self.table()
+        self._until_end = ExitStack()
 
     def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
         """Show every step as waiting."""
@@ -103,16 +111,16 @@ class LiveProgress:
 
     def verifying(self, step: str, waiting_for: str) -> None:
         """Show what is waited for."""
-        self._rows[step]["state"] = "proving"
+        self._row(step)["state"] = "proving"
         self._tasks = {"": waiting_for}
         self._draw()
 
     def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
         """Mark a step as proven or failed."""
-        self._rows[step] |= {
-            "state": "failed" if error else "proven",
-            "took": f"{took_seconds:.1f} s",
-        }
+        self._row(step).update(
+            state="failed" if error else "proven",
+            took=f"{took_seconds:.1f} s",
+        )
         self._tasks = {}
         self._draw()
 
@@ -120,6 +128,9 @@ class LiveProgress:
         """Keep the last three notes under the table."""
         self._notes = [*self._notes[-2:], text]
         self._draw()
+
+    def _row(self, step: str) -> dict[str, str]:
+        return self._rows.setdefault(step, {"state": "running", "nodes": ""})
 
     def _draw(self) -> None:
         if self._live is None and self._rows:
@@ -133,27 +144,45 @@ class LiveProgress:
         from rich.console import Console
         from rich.live import Live
 
+        console = Console(file=below(sys.stderr))
         live = Live(
             self.table(),
-            console=Console(stderr=True),
+            console=console,
             refresh_per_second=4,
-            get_renderable=self.table,
+            get_renderable=self._picture,
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
         live.start(refresh=True)
+        if isinstance(sys.stderr, ShownStream):
+            above = sys.stderr.above(lambda text: _print_above(console, text))
+            self._until_end.enter_context(above)
         return live
 
     def end(self) -> None:
         """Leave the last picture on the terminal."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        live, self._live = self._live, None
+        self._until_end.close()
+        if live is not None:
+            live.stop()
+
+    def _picture(self) -> Table:
+        """The table, asked for by a thread of its own while steps go on; else the last one."""
+        with suppress(RuntimeError):  # a row was added meanwhile
+            self._last = self.table()
+        return self._last
 
     def table(self) -> Table:
-        """The picture: one row a step, then what the running step's nodes do."""
+        """The picture: one row a step, then what the running step's nodes do.
+
+        What comes from nodes is text, never markup: a pod's message may hold brackets.
+        """
         from rich.table import Table
+        from rich.text import Text
 
         elapsed = time.monotonic() - self._start
-        table = Table(title=f"{self._title}   {elapsed:.0f} s{self._left()}", expand=True)
+        title = f"{self._title}   {elapsed:.0f} s{self._left()}"
+        table = Table(title=Text(one_line(title)), expand=True)
         for name, ratio in (("step", 2), ("state", 1), ("nodes", 3), ("now", 6), ("took", 1)):
             table.add_column(name, ratio=ratio, overflow="ellipsis", no_wrap=True)
         colours = {"proven": "green", "failed": "red", "running": "cyan", "proving": "yellow"}
@@ -169,9 +198,10 @@ class LiveProgress:
             took = row.get("took", "")
             if not took and step in self._started:
                 took = f"{time.monotonic() - self._started[step]:.0f} s"
+            words = (Text(one_line(word[:MANY])) for word in (row["nodes"], now, took))
             colour = colours.get(state, "dim")
-            table.add_row(step, f"[{colour}]{state}[/]", row["nodes"], now, took)
-        table.caption = "\n".join(self._notes)
+            table.add_row(Text(one_line(step)), Text(state, style=colour), *words)
+        table.caption = Text("\n".join(one_line(note[:MANY]) for note in self._notes))
         return table
 
     def _left(self) -> str:
@@ -187,13 +217,68 @@ class LiveProgress:
         return f", about {left:.0f} s left"
 
 
+def _print_above(console: Console, text: str) -> None:
+    """What others write meanwhile, above the table; it was made safe on its way here."""
+    from rich.text import Text
+
+    if text.strip():
+        console.print(Text(text.rstrip("\n")), soft_wrap=True)
+
+
+class GuardedProgress:
+    """A display that never ends a run: when it fails, that is said once, and lines take over."""
+
+    def __init__(self, display: Observer) -> None:
+        self._display = display
+
+    def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.planned(plan, durations))
+
+    def step_started(self, step: str, nodes: Sequence[str]) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.step_started(step, nodes))
+
+    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.task(step, node, task, changed=changed))
+
+    def verifying(self, step: str, waiting_for: str) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.verifying(step, waiting_for))
+
+    def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.step_ended(step, took_seconds, error))
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.note(text))
+
+    def end(self) -> None:
+        """Leave the last picture, if there is one."""
+        if isinstance(self._display, LiveProgress):
+            with suppress(Exception):
+                self._display.end()
+
+    def _tell(self, act: Callable[[Observer], None]) -> None:
+        try:
+            act(self._display)
+        except Exception as error:  # whatever it is, it is only the display
+            failed, self._display = self._display, PlainProgress()
+            if isinstance(failed, LiveProgress):
+                with suppress(Exception):
+                    failed.end()
+            said = f"{error.__class__.__name__}: {error}"
+            self._display.note(f"the display failed ({said}); the work goes on, told in lines")
+            act(self._display)
+
+
 @contextmanager
 def progress(*, plain: bool = False, title: str = "appliance install") -> Iterator[Observer]:
     """The display that fits where stderr goes."""
-    if plain or not sys.stderr.isatty():
-        yield PlainProgress()
-        return
-    display = LiveProgress(title)
+    lines = plain or not sys.stderr.isatty()
+    display = GuardedProgress(PlainProgress() if lines else LiveProgress(title))
     try:
         yield display
     finally:

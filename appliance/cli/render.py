@@ -10,10 +10,13 @@ from typing import Any
 
 import click
 
+from appliance.cli.terminal import escaped, one_line
+
 
 def print_json(value: Any) -> None:
     """Print a value as JSON; its keys are a contract."""
-    click.echo(json.dumps(value, indent=2, sort_keys=False, ensure_ascii=False, default=str))
+    text = json.dumps(value, indent=2, sort_keys=False, ensure_ascii=False, default=str)
+    click.echo(escaped(text))
 
 
 def print_table(
@@ -28,9 +31,9 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, box=None, pad_edge=False, title_justify="left")
+    table = Table(title=title and Text(title), box=None, pad_edge=False, title_justify="left")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(column), overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     width = None if sys.stdout.isatty() else 10_000
@@ -41,4 +44,4 @@ def print_table(
 
 
 def _cell(value: object) -> str:
-    return "-" if value is None or value == "" else str(value)
+    return "-" if value is None or value == "" else one_line(str(value))

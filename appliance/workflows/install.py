@@ -30,7 +30,7 @@ from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
 from appliance.workflows.passports import accept_members, settle, spread
-from appliance.workflows.recording import Evidence, Recorder
+from appliance.workflows.recording import Recorder
 from appliance.workflows.survey import Preflight, Survey, refuse, survey
 
 if TYPE_CHECKING:
@@ -221,20 +221,15 @@ class _Run:
                 self._ports.members.put_back(members[name], self._desired.kept[name])
 
     def _step(self, planned: PlannedStep, why: tuple[str, ...]) -> None:
-        ports, evidence = self._ports, Evidence()
-        self._recorder.begin()
-        ports.observer.step_started(planned.name, planned.nodes)
-        try:
-            with self._recorder.step(planned.name, planned.nodes, why) as evidence:
-                evidence.before = _digests(self._observed, planned.nodes)
-                try:
-                    self._forbid(planned)
-                    self._converge(planned)
-                    self._verify(planned)
-                finally:
-                    evidence.after = _digests(self._observed, planned.nodes)
-        finally:
-            ports.observer.step_ended(planned.name, evidence.took_seconds, evidence.error)
+        name, nodes = planned.name, planned.nodes
+        with self._recorder.shown(self._ports.observer, name, nodes, why) as evidence:
+            evidence.before = _digests(self._observed, nodes)
+            try:
+                self._forbid(planned)
+                self._converge(planned)
+                self._verify(planned)
+            finally:
+                evidence.after = _digests(self._observed, nodes)
 
     def _forbid(self, planned: PlannedStep) -> None:
         """Ask again what forbids the step: steps before it may have brought the evidence."""

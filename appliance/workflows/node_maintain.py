@@ -247,17 +247,11 @@ class _Run:
             self._step("taint", f"{TAINT} keeps everything else away", self._taint)
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> float:
-        step = f"maintain: {name}"
-        self._recorder.begin()
-        self._ports.observer.step_started(step, (self._name,))
-        evidence = None
-        try:
-            with self._recorder.step(step, (self._name,), (f"{self._name}: {why}",)) as evidence:
-                act()
-        finally:
-            took = evidence.took_seconds if evidence else 0.0
-            self._ports.observer.step_ended(step, took, evidence.error if evidence else None)
-        return took
+        whose, reasons = (self._name,), (f"{self._name}: {why}",)
+        observer = self._ports.observer
+        with self._recorder.shown(observer, f"maintain: {name}", whose, reasons) as evidence:
+            act()
+        return evidence.took_seconds
 
     def _photograph(self) -> None:
         """Keep what the node is like now, where the laptop that returns it will find it."""

@@ -26,7 +26,7 @@ from appliance.model.removal import (
     plan_removal,
 )
 from appliance.model.role_vars import connection_vars
-from appliance.workflows.recording import Evidence, Recorder
+from appliance.workflows.recording import Recorder
 from appliance.workflows.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
@@ -271,16 +271,9 @@ class _Removal:
 
     @contextmanager
     def _step(self, name: str, why: str) -> Iterator[None]:
-        observer, evidence = self._ports.observer, Evidence()
-        self._recorder.begin()
-        observer.step_started(name, (self._node.name,))
-        try:
-            with self._recorder.step(
-                name, (self._node.name,), (f"{self._node.name}: {why}",)
-            ) as evidence:
-                yield
-        finally:
-            observer.step_ended(name, evidence.took_seconds, evidence.error)
+        whose, reasons = (self._node.name,), (f"{self._node.name}: {why}",)
+        with self._recorder.shown(self._ports.observer, name, whose, reasons):
+            yield
 
 
 def reset_inventory(site: Site, node: Node) -> dict[str, object]:

@@ -261,17 +261,11 @@ class _Run:
         self._step("uncordon", "it is proved", self._uncordon)
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
-        step = f"return: {name}"
-        self._recorder.begin()
-        self._ports.observer.step_started(step, (self._name,))
-        evidence = None
-        try:
-            with self._recorder.step(step, (self._name,), (f"{self._name}: {why}",)) as evidence:
-                evidence.before = {self._name: photograph_digest(self._photograph)}
-                act()
-        finally:
-            took = evidence.took_seconds if evidence else 0.0
-            self._ports.observer.step_ended(step, took, evidence.error if evidence else None)
+        whose, reasons = (self._name,), (f"{self._name}: {why}",)
+        observer = self._ports.observer
+        with self._recorder.shown(observer, f"return: {name}", whose, reasons) as evidence:
+            evidence.before = {self._name: photograph_digest(self._photograph)}
+            act()
 
     def _untaint(self) -> None:
         # Whether the cordon is ours is in the mark; until the end it keeps users' pods away.

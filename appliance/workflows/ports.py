@@ -320,7 +320,10 @@ class Clock(Protocol):
     """Time, so that workflows can be tested without waiting."""
 
     def now(self) -> float:
-        """UTC epoch seconds."""
+        """UTC epoch seconds, for records; nothing is waited for by it: it may be set."""
+
+    def monotonic(self) -> float:
+        """Seconds that nobody can set, without those in which this machine slept; for waits."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -19,7 +19,7 @@ from appliance.model.journal import Record
 
 if TYPE_CHECKING:
     from appliance.model.journal import Outcome, Run
-    from appliance.workflows.ports import Clock, JournalPort
+    from appliance.workflows.ports import Clock, JournalPort, Observer
 
 AGAIN: Final = "the same command goes on from here"
 
@@ -67,11 +67,11 @@ class Recorder:
         Raises:
             Refused, NodeUnreachable, LeaseLost: the site is not ours; the step did not begin.
             ClusterError: a node or the API could not be reached after it began.
-            Interrupted: the operator pressed Ctrl-C.
+            Interrupted: the operator pressed Ctrl-C, or the process was told to end.
         """
         self.begin()
         why, self._noted = (*why, *self._noted), ()
-        evidence, started = Evidence(), self._clock.now()
+        evidence, started, began = Evidence(), self._clock.now(), self._clock.monotonic()
         try:
             yield evidence
         except NodeUnreachable as error:
@@ -88,10 +88,34 @@ class Recorder:
                 hint=AGAIN,
             )
             raise evidence.error from None
+        except BaseException as error:
+            evidence.error = _unforeseen(error)
+            raise
         finally:
-            evidence.took_seconds = self._clock.now() - started
+            evidence.took_seconds = self._clock.monotonic() - began
             self._sequence += 1
             self._journal.append(self._record(name, nodes, why, started, evidence))
+
+    @contextmanager
+    def shown(
+        self, observer: Observer, name: str, nodes: Sequence[str], why: Sequence[str]
+    ) -> Iterator[Evidence]:
+        """The same, and ``observer`` draws it: it starts once the site is ours.
+
+        Raises:
+            Refused, NodeUnreachable, LeaseLost, ClusterError, Interrupted: as ``step`` does.
+        """
+        self.begin()
+        observer.step_started(name, nodes)
+        evidence = Evidence()
+        try:
+            with self.step(name, nodes, why) as evidence:
+                yield evidence
+        except BaseException as error:
+            evidence.error = evidence.error or _unforeseen(error)
+            raise
+        finally:
+            observer.step_ended(name, evidence.took_seconds, evidence.error)
 
     def _record(
         self,
@@ -120,6 +144,13 @@ class Recorder:
             host=self._run.host,
             arguments=self._run.arguments,
         )
+
+
+def _unforeseen(error: BaseException) -> ApplianceError:
+    """What no step foresees, as the sentence of a record: its class and what it says."""
+    if isinstance(error, ApplianceError):
+        return error
+    return ApplianceError(f"{error.__class__.__name__}: {error}".removesuffix(": "))
 
 
 def _outcome(error: ApplianceError | None) -> Outcome:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import Refused, StepNotProven
 from appliance.model.observation import Play
 from appliance.model.runai_cli import plan_cli, play_inventory
-from appliance.workflows.recording import Evidence, Recorder
+from appliance.workflows.recording import Recorder
 from appliance.workflows.survey import refuse
 
 if TYPE_CHECKING:
@@ -81,21 +81,16 @@ def runai_cli(request: RunaiCliRequest, ports: RunaiCliPorts) -> RunaiCliInstall
 def _carry_out(
     request: RunaiCliRequest, ports: RunaiCliPorts, plan: CliPlan, seen: Mapping[str, Jumpbox]
 ) -> None:
-    recorder, evidence = Recorder(request.run, ports.journal, ports.clock), Evidence()
+    recorder = Recorder(request.run, ports.journal, ports.clock)
     why = tuple(f"{change.node}: {change.text}" for change in plan.changes)
-    recorder.begin()
-    ports.observer.step_started(STEP, plan.nodes)
-    try:
-        with recorder.step(STEP, plan.nodes, why) as evidence:
-            inventory = play_inventory(request.desired, request.wish, seen)
-            play = Play(request.run.id, STEP, plan.nodes, inventory)
-            ports.playbooks.play(
-                play,
-                lambda node, task, changed: ports.observer.task(STEP, node, task, changed=changed),
-            )
-            _prove(request, ports)
-    finally:
-        ports.observer.step_ended(STEP, evidence.took_seconds, evidence.error)
+    with recorder.shown(ports.observer, STEP, plan.nodes, why):
+        inventory = play_inventory(request.desired, request.wish, seen)
+        play = Play(request.run.id, STEP, plan.nodes, inventory)
+        ports.playbooks.play(
+            play,
+            lambda node, task, changed: ports.observer.task(STEP, node, task, changed=changed),
+        )
+        _prove(request, ports)
 
 
 def _prove(request: RunaiCliRequest, ports: RunaiCliPorts) -> None:

@@ -154,17 +154,6 @@ def test_a_hints_command_is_told_with_the_site_that_was_typed(
     assert lines[1] == f"hint: {hint}" + (f"  (with {more})" if more else "")
 
 
-def test_a_reader_that_goes_away_before_an_error_is_told_ends_quietly(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def gone(*_: object, **__: object) -> None:
-        raise BrokenPipeError
-
-    monkeypatch.setattr(exits, "show", gone)
-    monkeypatch.setattr(exits, "_silence", lambda _stream: None)
-    assert _run(monkeypatch, errors.Refused("no")) == errors.Refused.exit_code
-
-
 @pytest.mark.parametrize("words", [["no-such-command"], ["install", "--no-such-option"]])
 def test_typing_errors_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exits.run(words) == 2
