@@ -1,9 +1,8 @@
 """Ansible, by ansible-runner: one playbook, its events, and errors that name host and task.
 
 The run's files lie in ``<site>/.appliance/runs/<run>/``: ``inventory.json`` (0600) and per playbook
-a folder with Ansible's whole output. A process that a killed command left behind carries our mark
-in its environment and is ended before the next one starts; work on the nodes is safe from that,
-since long commands there are transient units (``node_job``).
+a folder with Ansible's whole output. A play ends with its command (``play_processes``); work on the
+nodes is safe from that, since long commands there are transient units (``node_job``).
 """
 
 from __future__ import annotations
@@ -12,23 +11,20 @@ import hashlib
 import os
 import shlex
 import shutil
-import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.content import find_content_root, find_package_parent
 from appliance.adapters.inventory_file import inventory_text
+from appliance.adapters.play_processes import end_leftovers, ending_with_us
 from appliance.adapters.state_files import make_folder, replace_file
 from appliance.errors import Interrupted, PlaybookFailed
 
 if TYPE_CHECKING:
     from appliance.model.observation import Play
 
-MARK = "APPLIANCE_PLAY_OF"
 # Ansible refuses to start under a locale that this machine lacks, as SSH clients forward them, and
 # under one without UTF-8. Empty is unset.
 LOCALE: Mapping[str, str] = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
@@ -70,22 +66,22 @@ class AnsiblePlaybooks:
         log = directory / "ansible.log"
         events = _Events(on_task)
         try:
-            result = ansible_runner.run(
-                private_data_dir=str(directory),
-                ident="events",
-                playbook=str(self._playbooks / f"{play.playbook}.yml"),
-                inventory=[str(self._site), str(inventory)],
-                limit=",".join(play.limit),
-                cmdline=self._options(),
-                envvars=self._environment(log),
-                event_handler=events,
-                # Without one, runner takes over SIGINT and SIGTERM for the rest of this process.
-                cancel_callback=lambda: False,
-                quiet=True,
-                settings={"idle_timeout": 0, "suppress_ansible_output": True},
-            )
+            with ending_with_us(str(self._site)) as marks:
+                result = ansible_runner.run(
+                    private_data_dir=str(directory),
+                    ident="events",
+                    playbook=str(self._playbooks / f"{play.playbook}.yml"),
+                    inventory=[str(self._site), str(inventory)],
+                    limit=",".join(play.limit),
+                    cmdline=self._options(),
+                    envvars={**self._environment(log), **marks},
+                    event_handler=events,
+                    # Without one, runner takes over our signals for the rest of this process.
+                    cancel_callback=lambda: False,
+                    quiet=True,
+                    settings={"idle_timeout": 0, "suppress_ansible_output": True},
+                )
         except KeyboardInterrupt:
-            end_leftovers(self._site)
             raise Interrupted(
                 f"interrupted while {play.playbook} was running on {', '.join(play.limit)}",
                 hint="the same command goes on from here",
@@ -146,36 +142,7 @@ class AnsiblePlaybooks:
             "ANSIBLE_HOME": str(log.parent / "ansible"),
             "PYTHONPATH": str(find_package_parent()),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-            MARK: str(self._site),
         }
-
-
-def end_leftovers(site_directory: Path, *, patience_seconds: float = 15.0) -> int:
-    """End plays that an earlier, killed command of this site left running; how many there were."""
-    mark = f"{MARK}={site_directory}".encode()
-    victims = _marked(mark)
-    if not victims:
-        return 0
-    deadline = time.monotonic() + patience_seconds
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        for pid in _marked(mark):
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        while _marked(mark) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    return len(victims)
-
-
-def _marked(mark: bytes) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with suppress(OSError):
-                environment = (entry / "environ").read_bytes().split(b"\0")
-                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                if mark in environment and state != "Z":
-                    found.append(int(entry.name))
-    return found
 
 
 def _program(name: str) -> str:

@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import appliance
-from appliance.adapters.ansible import LOCALE, MARK, end_leftovers
+from appliance.adapters.ansible import LOCALE
 from appliance.adapters.content import find_content_root
 from appliance.adapters.inventory_file import inventory_text
+from appliance.adapters.play_processes import end_leftovers, ending_with_us
 from appliance.errors import LabError
 
 
@@ -39,15 +40,20 @@ class LocalPlays:
         end_leftovers(mark)
         # Nothing secret: names, addresses and a public key.
         host = {"ansible_connection": "local", **self._recipe(), **variables}
-        with TemporaryDirectory(prefix="appliance-lab-") as directory:
+        with (
+            TemporaryDirectory(prefix="appliance-lab-") as directory,
+            ending_with_us(str(mark)) as marks,
+        ):
             inventory = Path(directory, "lab.json")
             inventory.write_text(inventory_text({"all": {"hosts": {"localhost": host}}}))
             result = ansible_runner.run(
                 private_data_dir=directory,
                 playbook=str(playbooks / f"{playbook}.yml"),
                 inventory=[str(inventory)],
-                envvars={**_environment(playbooks), MARK: str(mark)},
+                envvars={**_environment(playbooks), **marks},
                 event_handler=on_event,
+                # Without one, runner takes over SIGINT and SIGTERM for the rest of this process.
+                cancel_callback=lambda: False,
                 quiet=True,
                 settings={"idle_timeout": 0},
             )

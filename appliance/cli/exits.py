@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from appliance.cli.interrupts import Told, end_like_ctrl_c
 from appliance.cli.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
 
@@ -36,6 +37,7 @@ _LOCAL = {
 
 def main() -> None:
     """Run the command line; the process ends with the documented exit code."""
+    end_like_ctrl_c()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -61,8 +63,9 @@ def _run(arguments: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("error: interrupted", err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        told = next((one for one in (error, error.__cause__) if isinstance(one, Told)), None)
+        click.echo(f"error: interrupted by {told}" if told else "error: interrupted", err=True)
         return Interrupted.exit_code
     except OSError as error:
         return _local_fault(error)

@@ -171,6 +171,7 @@ def test_every_command_is_registered_under_its_own_name_and_has_help() -> None:
 
 def test_main_ends_the_process_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["appliance", "--version"])
+    monkeypatch.setattr(exits, "end_like_ctrl_c", lambda: None)  # these are pytest's signals
     with pytest.raises(SystemExit) as caught:
         exits.main()
     assert caught.value.code == 0

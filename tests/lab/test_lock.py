@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import pytest
 
-from appliance.adapters.ansible import end_leftovers
+from appliance.adapters.play_processes import end_leftovers
 from appliance.model.lease import Holder
 from tests.commands import succeed
 from tests.lab.conftest import lab_up, wait_for
