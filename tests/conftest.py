@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _place(path: Path) -> str:
     """A file of tests/lab as the table above names it."""
-    inside = path.relative_to(HERE).parts
+    inside = _inside(path).parts
     if inside[0] != "lab":
         return ""
     return f"{inside[1]}/" if len(inside) > 2 else path.stem.removeprefix("test_")
@@ -69,10 +69,14 @@ def _place(path: Path) -> str:
 
 def _group(item: pytest.Item) -> str:
     """The name of the tests that one process takes together: a lab's, else a file's."""
-    place, path = _place(item.path), item.path.relative_to(HERE)
+    place, path = _place(item.path), _inside(item.path)
     if path.parts[0] == "molecule":
         return item.name
     return next((lab for lab, places in LABS.items() if place in places), path.as_posix())
+
+
+def _inside(path: Path) -> Path:
+    return path.relative_to(HERE) if path.is_relative_to(HERE) else path
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
