@@ -43,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[BEGAN] = this_run.begin()
     for number in SIGNALS:
         signal.signal(number, _interrupt)
+    if hasattr(config, "workerinput"):  # a worker does not hear of what was chosen above
+        config.option.loadgroup = True
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -51,6 +53,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         this_run.end()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put labs first, each with the files that tell its story in their order, then by file."""
     places = {name: n for n, name in enumerate(name for names in LABS.values() for name in names)}
