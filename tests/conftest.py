@@ -12,11 +12,11 @@ from pathlib import Path
 from types import FrameType
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests import this_run
 from tests.this_run import built_bundle
 
-HERE = Path(__file__).parent
 # In the order in which they begin: the longest first.
 LABS = {
     "install": ("refusals", "install", "drift", "rejoin", "health", "bmc", "membership", "faults"),
@@ -30,21 +30,11 @@ LABS = {
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Spread tests by the groups below, in the order below."""
-    if getattr(config.option, "numprocesses", None):
-        config.option.dist = "loadgroup"
-        config.option.loadscopereorder = False
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Begin a run, whose processes end by a signal even where their parent ignored it."""
     config.stash[BEGAN] = this_run.begin()
     for number in SIGNALS:
         signal.signal(number, _interrupt)
-    if hasattr(config, "workerinput"):  # a worker does not hear of what was chosen above
-        config.option.loadgroup = True
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -53,33 +43,41 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         this_run.end()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put labs first, each with the files that tell its story in their order, then by file."""
+    """Put labs first, each with the files that tell its story in their order."""
     places = {name: n for n, name in enumerate(name for names in LABS.values() for name in names)}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: places.get(_place(item.path), len(places)))
+    items.sort(key=lambda item: places.get(_place(item.nodeid), len(places)))
 
 
-def _place(path: Path) -> str:
+class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types
+    """Gives a worker all tests of a group: those of one lab, of a file, or one scenario."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        """The group of a test."""
+        place = _place(nodeid)
+        if nodeid.startswith("tests/molecule/"):
+            return nodeid
+        return next((lab for lab, places in LABS.items() if place in places), _file(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Groups:
+    """Spread tests by these groups, in the order of the tests."""
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _place(nodeid: str) -> str:
     """A file of tests/lab as the table above names it."""
-    inside = _inside(path).parts
-    if inside[0] != "lab":
+    folder, *inside = _file(nodeid).removeprefix("tests/").split("/")
+    if folder != "lab":
         return ""
-    return f"{inside[1]}/" if len(inside) > 2 else path.stem.removeprefix("test_")
-
-
-def _group(item: pytest.Item) -> str:
-    """The name of the tests that one process takes together: a lab's, else a file's."""
-    place, path = _place(item.path), _inside(item.path)
-    if path.parts[0] == "molecule":
-        return item.name
-    return next((lab for lab, places in LABS.items() if place in places), path.as_posix())
-
-
-def _inside(path: Path) -> Path:
-    return path.relative_to(HERE) if path.is_relative_to(HERE) else path
+    name = inside[0]
+    return f"{name}/" if len(inside) > 1 else name.removeprefix("test_").removesuffix(".py")
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
