@@ -6,7 +6,6 @@ are kept for the life of the object; one object serves one command.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import shlex
@@ -25,6 +24,8 @@ from appliance.adapters.ssh_keys import check_private_key, local_fault
 from appliance.adapters.ssh_tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh_way import MANY, logins_at_once, through_jump_host, was_dropped
 from appliance.errors import NodeUnreachable
+from appliance.model.departure import DEAD
+from appliance.model.facts import NotFacts, read_facts
 from appliance.model.jump import jump_command
 from appliance.model.observation import Fault, Look
 from appliance.model.photograph import Photograph
@@ -43,6 +44,8 @@ CONNECT_SECONDS = 8
 LOGIN_SECONDS = 24
 PROBE_SECONDS = 40
 # OpenSSH drops one in three of ten logins at once (MaxStartups); who is dropped comes again.
+# Of what a node says, in a message about it.
+MOST_SHOWN = 200
 RETRY_PAUSES = (0.5, 1.5, 3.0)
 
 # One round: the zipapp arrives on standard input, runs with what rights there are, and is removed.
@@ -177,18 +180,26 @@ class SshNodes:
             )
         except NodeUnreachable as error:
             return Fault(node.name, error.message, error.hint or "", error.answers)
-        try:
-            document = json.loads(answer.output)
-        except ValueError:
+        if answer.code or not answer.output.strip():
             said = (answer.errors or answer.output).strip().splitlines()
             return Fault(
                 node.name,
                 f"{node.name}: the probe ended with code {answer.code} and said: "
-                f"{said[-1] if said else 'nothing'}",
+                f"{said[-1][:MOST_SHOWN] if said else 'nothing'}",
                 f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
                 answers=True,
             )
-        return Photograph(document, received_at=time.time())
+        try:
+            return read_facts(answer.output, received_at=time.time())
+        except NotFacts as error:
+            return Fault(
+                node.name,
+                f"{node.name}: what its probe said is no document of this tool's probe: {error}",
+                f"see what answers there: ssh {self._login(node)} uptime; a worker that cannot be "
+                f"trusted any more: appliance node remove {node.name} {DEAD}",
+                answers=True,
+                deceives=True,
+            )
 
     def _transport(self, node: Node) -> paramiko.Transport:
         with self._lock:

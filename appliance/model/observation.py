@@ -19,12 +19,14 @@ class Fault:
 
     Attributes:
         answers: something is alive at its address; False where nothing answered at all.
+        deceives: what answers there said something that is no document of our probe.
     """
 
     node: str
     reason: str
     hint: str
     answers: bool = False
+    deceives: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,10 @@ class Look:
     def alive(self, node: str) -> str:
         """Why a node that answers was not photographed; empty where nothing answers."""
         return next((f.reason for f in self.faults if f.node == node and f.answers), "")
+
+    def deceiver(self, node: str) -> bool:
+        """Whether something answers there that is not to be believed."""
+        return any(fault.node == node and fault.deceives for fault in self.faults)
 
 
 @dataclass(frozen=True)

@@ -323,7 +323,7 @@ def _member(desired: Desired, observed: Observed, choice: Choice, node: Node) ->
 def _interface(desired: Desired, nics: list[Mapping[str, Any]] | None, node: Node) -> str:
     """The NIC that carries the node's address, else the one the site names."""
     for nic in nics or ():
-        if any(str(a).partition("/")[0] == node.ip for a in nic.get("addresses", ())):
+        if any(str(a).partition("/")[0] == node.ip for a in nic.get("addresses") or ()):
             return str(nic["name"])
     return desired.site.settings.network.interface or ""
 

@@ -6,12 +6,12 @@ its GPUs where it has some. Only what we did is undone; somebody else's cordon o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotProven
+from appliance.model.facts import check_facts
 from appliance.model.hardware_facts import Difference, compare, hardware_facts
 from appliance.model.photograph import Photograph, photograph_digest
 from appliance.model.plan import PlannedStep
@@ -19,6 +19,7 @@ from appliance.model.planner import unmet
 from appliance.model.postconditions import Observed
 from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.steps import BY_NAME
+from appliance.model.strict_json import read_json
 from appliance.workflows.gpu_proof import prove_gpus
 from appliance.workflows.recording import Recorder
 
@@ -212,11 +213,12 @@ def _before(request: ReturnRequest, ports: ReturnPorts, mark: Maintenance) -> Ph
 def _kept(text: str | None) -> Photograph | None:
     """A photograph as the archive has it; None when it has none, or not the whole of it."""
     try:
-        kept = json.loads(text or "")
-        document, received_at = kept["document"], kept["received_at"]
+        kept = read_json(text or "")
+        received_at = kept["received_at"]
+        at = None if received_at is None else float(received_at)
+        return check_facts(kept["document"], at)
     except (ValueError, KeyError, TypeError):
         return None
-    return Photograph(document, received_at) if isinstance(document, dict) else None
 
 
 def _refuse_losses(

@@ -237,7 +237,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def kernel(subject: Subject) -> Iterator[Finding]:
     """What pods need from the kernel is there, loaded, built in or on disk."""
     modules = subject.photo.at("modules") or {}
-    missing = [name for name in ASKED_MODULES if name not in modules.get("loaded", [])]
+    missing = [name for name in ASKED_MODULES if name not in (modules.get("loaded") or ())]
     if missing and not modules.get("available"):
         yield subject.error(
             "kernel",

@@ -1,0 +1,1 @@
+"""Checks before the next stage, as data."""
