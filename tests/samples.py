@@ -117,6 +117,10 @@ def desired(of: Site | None = None, *, with_bundle: bool = True) -> Desired:
     )
 
 
+CLUSTER_CA = "/etc/kubernetes/pki/ca.crt"
+CLUSTER_CA_SHA256 = "c1" * 32
+
+
 def bare(node: Node) -> dict[str, Any]:
     """What the probe says of a freshly imaged node."""
     return {
@@ -178,16 +182,22 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
     found["trust"] = {"site_ca_sha256": CA, "docker": {wish.site.settings.registry: CA}}
     found["runtime"]["docker"] = {"version": "20.10.24+dfsg1", "cgroup_driver": "systemd"}
     found["services"] = {"docker": {"active": "active", "enabled": "enabled"}}
+    endpoint = wish.site.settings.control_plane_endpoint
     found["kubernetes"] |= {
         "kubeadm_version": VERSION,
         "kubelet_version": VERSION,
         "kubelet_active": True,
-        "kubeconfigs": [{"path": "/etc/kubernetes/kubelet.conf"}],
+        "kubeconfigs": [
+            {
+                "path": "/etc/kubernetes/kubelet.conf",
+                "server": f"https://{endpoint.name}:{endpoint.port}",
+            }
+        ],
+        "pki": [{"path": CLUSTER_CA, "sha256": CLUSTER_CA_SHA256}],
     }
     if "control_plane" in node.groups:
         found["kubernetes"] |= {
             "manifests": ["etcd.yaml", "kube-apiserver.yaml"],
-            "pki": [{"path": "/etc/kubernetes/pki/ca.crt"}],
             "etcd_data": {"present": True},
             "api_healthz": {"ok": True},
         }

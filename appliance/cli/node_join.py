@@ -50,6 +50,13 @@ reason_option = click.option("--reason", default="", help="Why, for those who co
     "--allow-move", is_flag=True, help="Go on although a stateful service is bound to the node."
 )
 @sworn_option
+@click.option(
+    "--lose-machine",
+    default="",
+    metavar="HOSTNAME",
+    help="Empty the machine that calls itself HOSTNAME although nothing proves that it is NODE: "
+    "what it is a member of loses it, with its data.",
+)
 @site_option
 @dry_run_option
 @yes_option
@@ -62,6 +69,7 @@ def remove(
     reason: str,
     allow_move: bool,
     sworn: bool,
+    lose_machine: str,
     site: Path,
     dry_run: bool,
     yes: bool,
@@ -75,7 +83,8 @@ def remove(
     - its pods are evicted, with patience; PodDisruptionBudgets are respected
     - it is written down that it is removed: no install brings it back, until node rejoin
     - of a control-plane node, etcd's member is taken out, if etcd keeps its quorum
-    - the machine, if it answers, is emptied: kubeadm reset, links, firewall rules, certificates
+    - the machine, if it answers and is proved to be this node (by the cluster's API and CA, or its
+      serial), is emptied: kubeadm reset, links, firewall rules, certificates
     - its Node object is deleted; its labels, taints and Run:ai roles are kept for a rejoin
     - of a dead machine you are told what must be cleaned should it come back
 
@@ -85,7 +94,7 @@ def remove(
 
     connected = app.connect(site)
     node_of(connected.site, node)
-    wish = RemovalWish(node, reason, sworn=sworn, allow_move=allow_move)
+    wish = RemovalWish(node, reason, sworn=sworn, allow_move=allow_move, lose_machine=lose_machine)
     with progress(plain=output == "json") as display:
         done = _remove(connected, wish, display, yes=yes, dry_run=dry_run)
     _show_removal(done, output)
@@ -128,7 +137,9 @@ def _remove(
         record = connected.records.get(wish.node)
         # Of the others, those that were removed before are not asked.
         present = connected.wish_with(frozenset({wish.node})).site
-        request = NodeRemoveRequest(present, wish, run, record, dry_run=dry_run)
+        passport = connected.passport(wish.node)
+        serial = passport.serial if passport else None
+        request = NodeRemoveRequest(present, wish, run, record, serial, dry_run=dry_run)
         return node_remove(request, removing)
 
 

@@ -29,6 +29,7 @@ class Witness:
         bmc: what the BMC at the inventory's address says; None when the inventory knows none.
         alive: why there is no photograph although something answers at its address; empty where
             nothing does.
+        foreign: what answers is no member of this cluster, whatever its serial.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Witness:
     sworn: bool = False
     bmc: BmcReport | None = None
     alive: str = ""
+    foreign: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
     """
     name, member, photo = witness.name, witness.member, witness.photo
     same = bool(photo and photo.serial and photo.serial == witness.accepted_serial)
+    same = same and not witness.foreign
     found = _seen_dead(witness, same=same)
     if found is not None:
         return Proof(found)
@@ -67,7 +70,8 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             f"find it: kubectl get node {name} -o wide; if it was powered off just now, wait a "
             f"minute until the API notices{_unasked(witness)}",
         )
-    if photo is not None and is_member(photo) and (same or witness.accepted_serial is None):
+    nameless = witness.accepted_serial is None and not witness.foreign
+    if photo is not None and is_member(photo) and (same or nameless):
         return Refusal(
             name,
             "identity",

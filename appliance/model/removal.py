@@ -11,13 +11,24 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model import groups
 from appliance.model.cluster import Cluster, ClusterNode
-from appliance.model.departure import Witness, prove_dead
+from appliance.model.departure import DEAD, Witness, prove_dead
+from appliance.model.ownership import (
+    LOSE,
+    Known,
+    Ownership,
+    Vouched,
+    in_words,
+    judge,
+    known_of,
+    named,
+)
 from appliance.model.plan import Notice, Refusal
 from appliance.model.quorum import EtcdMember, Verdict, may_go
 from appliance.model.traces import cluster_traces, is_member
 
 if TYPE_CHECKING:
     from appliance.model.bmc import BmcReport
+    from appliance.model.membership import Removal
     from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node, Site
@@ -44,12 +55,15 @@ class RemovalWish:
     Attributes:
         sworn: he says that the machine is dead.
         allow_move: stateful services may be cut off from the node they are bound to.
+        lose_machine: what a machine calls itself that is to be emptied although nothing proves
+            that it is this node; empty for none.
     """
 
     node: str
     reason: str = ""
     sworn: bool = False
     allow_move: bool = False
+    lose_machine: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,11 +74,30 @@ class Answers:
         members: etcd's, each asked for its health; none for a worker.
         bmc: what its BMC says; None where it was not asked, or the inventory knows none.
         alive: why it was not photographed although something answers there; else empty.
+        serials: accepted under the node's name by its passport, if there is one.
     """
 
     members: Sequence[EtcdMember] = ()
     bmc: BmcReport | None = None
     alive: str = ""
+    serials: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reset:
+    """What the module that empties the machine is told, to ask again by itself.
+
+    Attributes:
+        machine_id: of the machine that was judged; no other may be emptied in its place.
+        hosts: under which a member knows this cluster's API.
+        ca: sha256 of this cluster's CA, or empty where it is not known.
+        vouched: what proved that it is ours.
+    """
+
+    machine_id: str
+    hosts: tuple[str, ...]
+    ca: str
+    vouched: Vouched
 
 
 @dataclass(frozen=True)
@@ -75,7 +108,7 @@ class RemovalPlan:
         drain: its pods are evicted first.
         record: that it was removed on purpose is still to be written.
         etcd: the member to take out, or None.
-        reset: the machine is emptied.
+        reset: the machine is emptied, on this evidence; None leaves it alone.
         delete: the Node object is deleted.
         to_clean: what must be done to the machine should it come back, when it is not emptied.
     """
@@ -84,7 +117,7 @@ class RemovalPlan:
     drain: bool = False
     record: bool = False
     etcd: EtcdMember | None = None
-    reset: bool = False
+    reset: Reset | None = None
     delete: bool = False
     refusals: tuple[Refusal, ...] = ()
     notices: tuple[Notice, ...] = ()
@@ -103,7 +136,10 @@ class RemovalPlan:
             (self.drain, "no new pods come to it, and its pods are evicted"),
             (self.record, "it is written down as removed on purpose: no install brings it back"),
             (etcd is not None, named),
-            (self.reset, "kubeadm reset and a full clean on the machine; Docker and images stay"),
+            (
+                self.reset is not None,
+                "kubeadm reset and a full clean on the machine; Docker and images stay",
+            ),
             (
                 self.delete,
                 "its Node object is deleted; labels and taints are kept for a rejoin",
@@ -118,7 +154,7 @@ def plan_removal(
     wish: RemovalWish,
     answers: Answers,
     *,
-    recorded: bool,
+    removed: Removal | None,
 ) -> RemovalPlan:
     """What removing a node means for this cluster.
 
@@ -127,13 +163,21 @@ def plan_removal(
         observed: with the node's photograph, if it answers; the API answered.
         wish: as typed.
         answers: of those who were asked beside the nodes and the API.
-        recorded: that it is removed on purpose is written down already.
+        removed: what is written down of its removal, if it was removed before.
     """
     assert isinstance(observed.cluster, Cluster)  # noqa: S101  (for the type checker)
     node = site.node(wish.node)
     member = observed.cluster.nodes.get(node.name)
     photo = observed.photographs.get(node.name)
-    ours = photo if photo and is_same_machine(member, photo) else None
+    serials = (member.serial if member else None, removed.serial if removed else None)
+    known = known_of(site, node, observed, removed, (*serials, *answers.serials))
+    ownership = judge(photo, known) if photo else Ownership(bare=True)
+    same = photo is not None and is_same_machine(member, photo)
+    wished = bool(photo and wish.lose_machine and wish.lose_machine == photo.hostname)
+    ours = (
+        photo if same and (ownership.may_be_emptied or (wished and not ownership.never)) else None
+    )
+    stranger = same and ours is None
     verdict = may_go(answers.members, node.ip)
     refusals = [
         *_of_the_site(site, node),
@@ -141,29 +185,57 @@ def plan_removal(
         *_of_services(observed.cluster, wish),
     ]
     proven: list[Notice] = []
-    if member is not None and ours is None:
+    # Emptied by us before, and somebody else's since: nothing of this cluster is left on it.
+    settled = bool(stranger and removed and removed.reset) and not (member and member.ready)
+    if photo and stranger and not (wish.sworn or settled):
+        refusals.append(_of_a_stranger(photo, ownership, known))
+    elif member is not None and ours is None and not settled:
         bmc, alive = answers.bmc, answers.alive
-        proof = prove_dead(Witness(node.name, member, photo, member.serial, wish.sworn, bmc, alive))
+        proof = prove_dead(
+            Witness(node.name, member, photo, member.serial, wish.sworn, bmc, alive, stranger)
+        )
         if isinstance(proof, Refusal):
             refusals.append(proof)
         else:
             proven.append(Notice(node.name, f"the machine is dead: {proof.text}"))
-    reset = ours is not None and (is_member(ours) or cluster_traces(ours) is not None)
-    unclean = reset is False and ours is None
+    foreign = f": it {in_words(ownership, known)}" if stranger else ""
+    reset = None
+    if ours is not None and not ownership.bare:
+        hosts, ca = tuple(sorted(known.hosts)), known.ca or ""
+        vouched = ownership.vouched if ownership.may_be_emptied else "operator"
+        reset = Reset(str(ours.at("host.machine_id") or ""), hosts, ca, vouched)
     return RemovalPlan(
         node.name,
         # A node that is not Ready never confirms an eviction.
-        drain=bool(member and member.ready and ours and reset),
-        record=not recorded,
+        drain=bool(member and member.ready and reset),
+        record=removed is None,
         etcd=verdict.member,
         reset=reset,
         delete=member is not None,
         refusals=tuple(refusals),
         notices=(
             *proven,
-            *_notices(node, member, photo, verdict, foreign=photo is not ours),
+            *_notices(node, member, photo, verdict, foreign=None if photo is ours else foreign),
         ),
-        to_clean=_to_clean(node) if unclean else (),
+        to_clean=_to_clean(node) if ours is None and not settled else (),
+    )
+
+
+def _of_a_stranger(photo: Photograph, ownership: Ownership, known: Known) -> Refusal:
+    """What answers is not proved to be this node: it is not ours to empty."""
+    accepted = ", ".join(sorted(known.serials)) or "of which no serial is known"
+    leave = f"the address in host_vars/{known.node}.yml may be another machine's: correct it; if "
+    leave += f"{known.node} is gone and this one is to be left alone: {DEAD}"
+    lose = f"; {LOSE} {photo.hostname} empties it: its membership and its cluster's data are lost"
+    by_hand = (
+        f"; it is never emptied from here: whose etcd data are they? See to it on {photo.hostname}"
+    )
+    return Refusal(
+        known.node,
+        "identity",
+        f"{named(photo)}, which {in_words(ownership, known)}",
+        f"{known.node} ({accepted}), a member of {known.url}",
+        leave + (by_hand if ownership.never else lose),
     )
 
 
@@ -176,6 +248,8 @@ def left_behind(photo: Photograph) -> tuple[str, ...]:
     """What a photograph still shows of a member, one sentence each."""
     if photo.kubernetes_untold:
         return ("its probe came to its deadline before it had told what is left on it",)
+    if photo.at("kubernetes.reset_begun"):
+        return ("its reset was begun and did not come to its end",)
     traces = cluster_traces(photo)
     interfaces = photo.at("cni.interfaces") or ()
     links = ", ".join(name for name in interfaces if name in LINKS)
@@ -244,16 +318,17 @@ def _notices(
     photo: Photograph | None,
     verdict: Verdict,
     *,
-    foreign: bool,
+    foreign: str | None,
 ) -> Iterator[Notice]:
     if verdict.notice:
         yield Notice(node.name, verdict.notice)
     if member and MAINTENANCE in member.annotations:
         yield Notice(node.name, "is in maintenance; a rejoin does not bring that back")
-    if foreign and photo is not None:
+    if foreign is not None and photo is not None:
         yield Notice(
             node.name,
-            f"another machine (serial {photo.serial}) answers at its address, and is left alone",
+            f"another machine (serial {photo.serial}) answers at its address, and is left alone"
+            + foreign,
         )
     elif member and not member.ready and photo is not None:
         yield Notice(node.name, "its kubelet does not answer: pods there end with the reset")

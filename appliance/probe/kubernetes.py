@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 from functools import partial
@@ -21,6 +22,8 @@ HEALTH_URL = "https://127.0.0.1:6443/healthz"
 # The role api_oidc keeps these: the CA of the issuer, and a mark while flags are being changed.
 OIDC_CA = PKI + "/appliance-oidc-ca.crt"
 CHANGE_MARK = "/etc/kubernetes/appliance/api-server/change.json"
+# The role node_reset keeps this from its first step to its last.
+RESET_MARK = "/var/lib/appliance/node-reset.json"
 SUBNET_FILE = "/run/flannel/subnet.env"
 KUBELET_KEYS = (
     "cgroupDriver", "clusterDNS", "clusterDomain", "failSwapOn", "staticPodPath",
@@ -59,10 +62,24 @@ def kubernetes(source: Source, kubelet_active: bool) -> Dict[str, Any]:
             "node_ip": _flag(source, "node-ip"),
             "kubeadm_flags": _flag(source, None),
             "apiserver": _apiserver(source),
+            "reset_begun": _reset_begun(source),
             "kubeadm_config": source.exists("/etc/kubernetes/appliance-kubeadm.yaml"),
         }
     )
     return found
+
+
+def _reset_begun(source: Source) -> Optional[Dict[str, Any]]:
+    """As whose member this machine was being emptied, where that did not come to its end."""
+    text = source.text(RESET_MARK) if source.exists(RESET_MARK) else None
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    found = found if isinstance(found, dict) else {}
+    return {key: str(found.get(key) or "")[:64] for key in ("node", "ca_sha256")}
 
 
 def _yaml_names(source: Source, folder: str) -> List[str]:

@@ -21,6 +21,7 @@ from appliance.model.removal import (
     Answers,
     RemovalPlan,
     RemovalWish,
+    Reset,
     is_same_machine,
     left_behind,
     plan_removal,
@@ -55,12 +56,18 @@ RESET = "node_reset"
 
 @dataclass(frozen=True)
 class NodeRemoveRequest:
-    """What was asked for, by whom, with which tool; ``record`` is what is written of the node."""
+    """What was asked for, by whom, with which tool.
+
+    Attributes:
+        record: what is written down of the node.
+        accepted_serial: by its passport.
+    """
 
     site: Site
     wish: RemovalWish
     run: Run
     record: MemberRecord | None = None
+    accepted_serial: str | None = None
     dry_run: bool = False
 
 
@@ -150,8 +157,13 @@ class _Removal:
             self._request.site,
             observed,
             self._request.wish,
-            Answers(members, self._ask_bmc(observed, observed.cluster), look.alive(name)),
-            recorded=self._record.removed is not None,
+            Answers(
+                members,
+                self._ask_bmc(observed, observed.cluster),
+                look.alive(name),
+                (self._request.accepted_serial,) if self._request.accepted_serial else (),
+            ),
+            removed=self._record.removed,
         )
 
     def _ask_bmc(self, observed: Observed, cluster: Cluster) -> BmcReport | None:
@@ -196,7 +208,7 @@ class _Removal:
                 self._prove_etcd(self._asked, plan.etcd)
         if plan.reset:
             with self._step(RESET, "nothing of a member stays on it"):
-                self._reset()
+                self._reset(plan.reset)
             self._write(replace(self._removal(), reset=True))
         if plan.delete:
             with self._step("node_object", "the cluster forgets it"):
@@ -235,9 +247,9 @@ class _Removal:
         self._record = replace(self._record, removed=removal)
         self._ports.archive.put(self._record.document, self._record.text())
 
-    def _reset(self) -> None:
+    def _reset(self, reset: Reset) -> None:
         ports, site, name = self._ports, self._request.site, self._node.name
-        inventory = reset_inventory(site, self._node)
+        inventory = reset_inventory(site, self._node, reset)
         play = Play(self._request.run.id, RESET, (name,), inventory)
 
         def on_task(node: str, task: str, changed: bool | None) -> None:
@@ -276,8 +288,16 @@ class _Removal:
             yield
 
 
-def reset_inventory(site: Site, node: Node) -> dict[str, object]:
+def reset_inventory(site: Site, node: Node, reset: Reset) -> dict[str, object]:
     """The run's inventory for one machine that is emptied: no bundle is needed for that."""
-    variables = {**connection_vars(site), "node_reset_users": [site.settings.ssh.user]}
+    variables = {
+        **connection_vars(site),
+        "node_reset_users": [site.settings.ssh.user],
+        "node_reset_node_name": node.name,
+        "node_reset_machine_id": reset.machine_id,
+        "node_reset_api_hosts": list(reset.hosts),
+        "node_reset_ca_sha256": reset.ca,
+        "node_reset_vouched": reset.vouched,
+    }
     hosts = {node.name: {"ansible_host": node.ip}}
     return {"all": {"vars": variables, "hosts": hosts}}

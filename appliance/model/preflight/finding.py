@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
 from appliance.model.cluster import Cluster
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.ownership import api_hosts, ca_of, servers_of, strange_servers
 from appliance.model.ssh_command import ssh_command
 
 if TYPE_CHECKING:
@@ -92,20 +92,28 @@ class Subject:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """The API servers that the node's kubeconfigs name."""
-        configs = self.photo.items("kubernetes.kubeconfigs")
-        return tuple(sorted({str(c["server"]) for c in configs if c.get("server")}))
+        """The API servers that the node's kubeconfigs of a member name."""
+        return servers_of(self.photo)
 
     @property
     def is_ours(self) -> bool:
         """Whether the node already carries a part of this appliance's cluster."""
+        if self._has_another_ca:
+            return False
         cluster = self.observed.cluster
         if isinstance(cluster, Cluster) and self.node.name in cluster.nodes:
             return True
-        # By host alone: with another port in site.yml it is the same cluster still.
-        own = {self.site.settings.control_plane_endpoint.name.lower()}
-        own |= {node.ip for node in self.site.control_plane}
-        return any(urlsplit(server).hostname in own for server in self.servers)
+        hosts = api_hosts(self.site)
+        return len(strange_servers(self.photo, hosts)) < len(self.servers)
+
+    @property
+    def _has_another_ca(self) -> bool:
+        """Whether it names another API, and its CA is not that of our control plane either."""
+        masters = (node.name for node in self.site.control_plane if node != self.node)
+        cas = {ca_of(self.others[name]) for name in masters if name in self.others} - {None}
+        strange = strange_servers(self.photo, api_hosts(self.site))
+        own = ca_of(self.photo)
+        return bool(strange and cas and own and own not in cas)
 
     @property
     def macs(self) -> frozenset[str]:

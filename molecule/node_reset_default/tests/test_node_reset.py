@@ -12,6 +12,7 @@ def test_what_is_a_members_alone_is_empty(host, folder):
 
 def test_its_mounts_links_and_credentials_are_gone(host):
     assert "/var/lib/kubelet/" not in host.file("/proc/mounts").content_string
+    assert not host.file("/var/lib/appliance/node-reset.json").exists
     assert not host.interface("cni0").exists
     assert not host.interface("flannel.1").exists
     assert not host.file("/root/.kube/config").exists

@@ -5,10 +5,21 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 from pathlib import Path
 
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.member_folders import (
+    FOLDERS,
+    KUBELET,
+    below,
+    mounts_of,
+    require_local,
+    require_own,
+    resolved,
+)
+from ansible.module_utils.reset_evidence import ARGUMENTS, SERVER, Evidence, host_of, refusal
 
 DOCUMENTATION = r"""
 module: member_traces
@@ -18,7 +29,17 @@ description:
     the kubelet's identity, etcd's data, the pod network's links, files and firewall rules.
   - Docker, its images, its own rules, programs and packages stay, and so does everything else.
   - Run it after C(kubeadm reset), which leaves much of this, or without it, where there is none.
+  - Refuses a machine that is not proved to be the node, before it changes anything.
+  - Links in the folders' paths are resolved; nothing is deleted while anything is mounted below
+    them, on another file system, or on network storage.
 options:
+  node_name: {description: The node's name in the cluster, type: str, required: true}
+  machine_id: {description: Of the machine that was looked at, type: str, required: true}
+  api_hosts: {description: Names and addresses of the cluster's API, type: list, elements: str,
+    required: true}
+  ca_sha256: {description: sha256 of the cluster's CA; empty where unknown, type: str, default: ""}
+  vouched: {description: What proved it to the caller beside the CA, type: str, default: "",
+    choices: ["", ca, serial, removal, operator]}
   units: {description: Units that are stopped and not started at boot, type: list, elements: str,
     default: [kubelet.service]}
   homes: {description: Login users whose ~/.kube/config is removed, type: list, elements: str,
@@ -30,6 +51,10 @@ author: [Hyperscalers]
 EXAMPLES = r"""
 - name: Remove what is left of the member
   member_traces:
+    node_name: w2
+    machine_id: 0123456789abcdef0123456789abcdef
+    api_hosts: [k8s.example.com]
+    ca_sha256: "{{ ca }}"
     units: [kubelet.service]
 """
 
@@ -37,19 +62,10 @@ RETURN = r"""
 removed: {description: What was there and is gone, type: list, elements: str, returned: always}
 """
 
-# Everything below these goes; the folders themselves may be mount points, and stay.
-FOLDERS = (
-    "var/lib/kubelet",
-    "var/lib/etcd",
-    "var/lib/cni",
-    "var/lib/dockershim",
-    "run/flannel",
-    "etc/cni/net.d",
-    "etc/kubernetes",
-    "var/run/kubernetes",
-)
 # Stopping the kubelet's units and unmounting may wait for what hangs.
 PROGRAM_SECONDS = 180
+# A pod may leave millions of files; what is not done by then goes on with the next run.
+DELETE_SECONDS = 1200
 LINKS = ("cni0", "flannel.1", "flannel-v6.1", "kube-ipvs0", "nodelocaldns")
 # Both kinds of iptables: kube-proxy picks one by itself, and the node's default may be the other.
 FIREWALLS = (
@@ -76,9 +92,10 @@ def without_ours(text):
 class Traces:
     """What is left of a member on this node."""
 
-    def __init__(self, root, run, which=shutil.which):
+    def __init__(self, root, run, delete, which=shutil.which):
         self._root = root
         self._run = run
+        self._delete = delete
         self._which = which
         self.removed = []
 
@@ -103,31 +120,42 @@ class Traces:
 
     def mounts(self, act):
         """Unmount what pods had mounted, the innermost first."""
-        kubelet = str(self._root / "var/lib/kubelet") + "/"
-        lines = (self._root / "proc/mounts").read_text().splitlines()
-        paths = [line.split()[1].replace("\\040", " ") for line in lines]
-        for path in sorted((p for p in paths if p.startswith(kubelet)), reverse=True):
+        kubelet = str((self._root / KUBELET).resolve())
+        paths = [path for path, _ in mounts_of(self._root) if below(path, kubelet)]
+        for path in sorted(paths, reverse=True):
             self.removed.append("mount %s" % path)
             if act:
-                self._call("umount", "--lazy", path)
+                # The path is not looked up: a server that is away would be asked.
+                self._call("umount", "--no-canonicalize", "--lazy", path)
 
     def folders(self, act):
-        """Empty the folders that are a member's alone."""
-        for name in FOLDERS:
-            folder = self._root / name
-            if folder.is_symlink() or not folder.is_dir():
-                continue
+        """Empty the folders that are a member's alone, on their own file system alone."""
+        require_own(self._root, FOLDERS)
+        if act:
+            require_local(self._root, FOLDERS)
+        for folder in resolved(self._root, FOLDERS):
+            device = folder.stat().st_dev
             for path in sorted(folder.iterdir()):
                 self.removed.append(str(path))
+                state = path.lstat()
+                if stat.S_ISDIR(state.st_mode) and state.st_dev != device:
+                    raise OSError("%s is on another file system than %s" % (path, folder))
                 if act:
-                    remove(path)
+                    self._empty(path)
 
-    def credentials(self, homes, act):
-        """Remove the kubeconfigs of login users."""
+    def _empty(self, path):
+        argv = ["rm", "--recursive", "--force", "--one-file-system", "--", str(path)]
+        rc, out, err = self._delete(argv)
+        if rc != 0:
+            raise OSError("%s: %s" % (" ".join(argv), (err or out).strip()))
+
+    def credentials(self, homes, hosts, act):
+        """Remove the kubeconfigs of login users that name this cluster and no other."""
         for user in homes:
             home = (self._root / "root") if user == "root" else (self._root / "home" / user)
             path = home / ".kube/config"
-            if path.is_file():
+            servers = SERVER.findall(path.read_text(errors="replace")) if path.is_file() else []
+            if servers and all(host_of(server) in hosts for server in servers):
                 self.removed.append(str(path))
                 if act:
                     path.unlink()
@@ -160,33 +188,33 @@ class Traces:
         return path.is_file() and bool(path.read_text().strip())
 
 
-def remove(path):
-    """Remove a file or a folder."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(str(path))
-    else:
-        path.unlink()
-
-
 def main():
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            **ARGUMENTS,
             "units": {"type": "list", "elements": "str", "default": ["kubelet.service"]},
             "homes": {"type": "list", "elements": "str", "default": []},
-            "root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
     )
     want, act = module.params, not module.check_mode
-    traces = Traces(Path(want["root"]), runner(module, PROGRAM_SECONDS))
+    root = Path(want["root"])
+    run, delete = runner(module, PROGRAM_SECONDS), runner(module, DELETE_SECONDS)
+    traces = Traces(root, run, delete)
     try:
+        evidence = Evidence(root)
+        why = refusal(evidence, want)
+        if why:
+            module.fail_json(msg="%s. Nothing was removed" % why, removed=[])
         traces.units(want["units"], act)
         traces.mounts(act)
         traces.links(act)
         traces.firewall(act)
-        traces.credentials(want["homes"], act)
+        traces.credentials(want["homes"], want["api_hosts"], act)
         traces.folders(act)
+        if act:
+            evidence.end()
     except OSError as error:
         module.fail_json(
             msg="%s. What was removed before: %s. Run the same command again"

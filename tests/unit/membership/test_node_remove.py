@@ -20,7 +20,7 @@ from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.membership import parse_record
 from appliance.model.node_roles import Anchored, RolesView
 from appliance.model.observation import Fault, Play
-from appliance.model.removal import RemovalPlan, RemovalWish
+from appliance.model.removal import RemovalPlan, RemovalWish, Reset
 from appliance.workflows.node_remove import (
     NodeRemoved,
     NodeRemovePorts,
@@ -301,9 +301,18 @@ def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
 
 def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
     site = samples.site()
-    found: Any = reset_inventory(site, site.node("w2"))
+    told = Reset("m2", ("api", "198.18.7.11"), "c1", "ca")
+    found: Any = reset_inventory(site, site.node("w2"), told)
     assert found["all"]["hosts"] == {"w2": {"ansible_host": "198.18.7.22"}}
-    assert found["all"]["vars"]["node_reset_users"] == ["ubuntu"]
+    variables = found["all"]["vars"]
+    assert {name: value for name, value in variables.items() if "reset" in name} == {
+        "node_reset_users": ["ubuntu"],
+        "node_reset_node_name": "w2",
+        "node_reset_machine_id": "m2",
+        "node_reset_api_hosts": ["api", "198.18.7.11"],
+        "node_reset_ca_sha256": "c1",
+        "node_reset_vouched": "ca",
+    }
 
 
 def test_a_member_too_busy_to_tell_what_it_is_stays() -> None:

@@ -14,6 +14,8 @@ UTILS = ROOT / "playbooks" / "module_utils"
 def load(name: str, *, role: str | None = None) -> ModuleType:
     """Return a module of playbooks/library, or of a role's library."""
     folder = ROOT / "roles" / role / "library" if role else ROOT / "playbooks" / "library"
+    if role:
+        _join(ROOT / "roles" / role / "module_utils")
     return from_file(f"node_module_{name}", folder / f"{name}.py")
 
 
@@ -22,11 +24,16 @@ def load_utils(name: str) -> ModuleType:
     return from_file(name, UTILS / f"{name}.py")
 
 
+def _join(folder: Path) -> None:
+    """Let a folder's modules be found in the package that Ansible puts them in."""
+    package = importlib.import_module("ansible.module_utils")
+    if str(folder) not in package.__path__:
+        package.__path__.append(str(folder))
+
+
 def from_file(name: str, path: Path) -> ModuleType:
     """Return the module in a file."""
-    package = importlib.import_module("ansible.module_utils")  # the package that ours join
-    if str(UTILS) not in package.__path__:
-        package.__path__.append(str(UTILS))
+    _join(UTILS)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

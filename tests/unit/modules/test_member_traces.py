@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,7 +56,8 @@ def test_the_rules_of_docker_and_of_the_customer_stay(traces: ModuleType) -> Non
 class Machine:
     """Answers commands, and remembers them."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = Path("/absent")) -> None:
+        self.root = root
         self.rules = RULES
         self.active = {"kubelet.service"}
         self.called: list[list[str]] = []
@@ -67,11 +70,24 @@ class Machine:
             return (1, "", "no such file")
         if argv[0] == "systemctl":
             self.active.discard(argv[-1])
+        if argv[0] in ("umount", "rm"):
+            return self.on_disk(argv)
         if argv[0].endswith("-save"):
             return 0, self.rules, ""
         if argv[0].endswith("-restore"):
             assert data is not None
             self.rules = data
+        return 0, "", ""
+
+    def on_disk(self, argv: list[str]) -> tuple[int, str, str]:
+        """Unmounting is left out of the kernel's list; deleting is done."""
+        if argv[0] == "rm":
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+            return done.returncode, done.stdout, done.stderr
+        mountinfo = self.root / "proc/self/mountinfo"
+        point = re.sub(r"[ \t\n\\]", lambda match: f"\\{ord(match.group()):03o}", argv[-1])
+        lines = mountinfo.read_text().splitlines(keepends=True)
+        mountinfo.write_text("".join(line for line in lines if f" {point} " not in line))
         return 0, "", ""
 
 
@@ -85,39 +101,47 @@ def root(tmp_path: Path) -> Path:
     kept = ("var/lib/appliance/archive/x", "srv/data/x", "home/ubuntu/.ssh/keys")
     own = (
         *("etc/kubernetes/pki/ca.crt", "etc/kubernetes/admin.conf", "var/lib/etcd/member/wal/0"),
-        *("var/lib/cni/networks/x", "run/flannel/subnet.env", "home/ubuntu/.kube/config"),
+        *("var/lib/cni/networks/x", "run/flannel/subnet.env"),
     )
     for name in (*kept, *own, "sys/class/net/cni0/mtu", "sys/class/net/docker0/mtu"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    (tmp_path / "proc").mkdir()
+    for user, server in (("ubuntu", "https://api.test:6443"), ("root", "https://other.test:6443")):
+        home = tmp_path / ("root" if user == "root" else f"home/{user}")
+        (home / ".kube").mkdir(parents=True)
+        (home / ".kube/config").write_text(f"clusters:\n- cluster:\n    server: {server}\n")
+    (tmp_path / "var/lib/kubelet").mkdir()
     volumes = f"{tmp_path}/var/lib/kubelet/pods/a"
-    (tmp_path / "proc/mounts").write_text(
-        f"/dev/x {tmp_path}/var/lib/kubelet ext4 rw 0 0\ntmpfs {volumes} tmpfs rw 0 0\n"
-        f"tmpfs {volumes}/b\\040c tmpfs rw 0 0\n"
-    )
+    mounted(tmp_path, f"{tmp_path}/var/lib/kubelet", volumes, f"{volumes}/b\\040c\\134\\011\\012")
     return tmp_path
 
 
+def mounted(root: Path, *points: str, kind: str = "tmpfs") -> None:
+    """Write what the kernel tells of mounts."""
+    (root / "proc/self").mkdir(parents=True, exist_ok=True)
+    lines = [f"36 35 98:0 / {point} rw shared:1 - {kind} none rw" for point in points]
+    (root / "proc/self/mountinfo").write_text("\n".join(lines) + "\n")
+
+
 def everything(traces: ModuleType, root: Path, machine: Machine, *, act: bool) -> list[str]:
-    found: Any = traces.Traces(root, machine, which)
+    found: Any = traces.Traces(root, machine, machine, which)
     found.units(["kubelet.service", "haproxy.service"], act)
     found.mounts(act)
     found.links(act)
     found.firewall(act)
-    found.credentials(["ubuntu"], act)
+    found.credentials(["ubuntu", "root"], ["api.test"], act)
     found.folders(act)
     return [str(item) for item in found.removed]
 
 
 def test_what_is_a_members_goes_and_nothing_else(traces: ModuleType, root: Path) -> None:
-    machine = Machine()
+    machine = Machine(root)
     removed = everything(traces, root, machine, act=True)
     volumes = f"{root}/var/lib/kubelet/pods/a"
     assert removed[:5] == [
         "unit kubelet.service",
-        f"mount {volumes}/b c",
+        f"mount {volumes}/b c\\\t\n",
         f"mount {volumes}",
         "link cni0",
         "7 rules of iptables-nft",
@@ -126,8 +150,10 @@ def test_what_is_a_members_goes_and_nothing_else(traces: ModuleType, root: Path)
     assert machine.rules == KEPT
     left = {str(p.relative_to(root)) for p in root.rglob("*") if stat.S_ISREG(p.stat().st_mode)}
     assert left == {
-        *("var/lib/appliance/archive/x", "srv/data/x", "home/ubuntu/.ssh/keys", "proc/mounts"),
-        *("sys/class/net/cni0/mtu", "sys/class/net/docker0/mtu"),
+        *("var/lib/appliance/archive/x", "srv/data/x", "home/ubuntu/.ssh/keys"),
+        *("proc/self/mountinfo", "sys/class/net/cni0/mtu", "sys/class/net/docker0/mtu"),
+        # It names another cluster.
+        "root/.kube/config",
     }
     assert (root / "etc/kubernetes").is_dir()
 
@@ -144,7 +170,7 @@ def test_looking_finds_the_same_and_removes_nothing(traces: ModuleType, root: Pa
 
 def test_old_tables_that_do_not_exist_are_not_asked_for(traces: ModuleType, root: Path) -> None:
     machine = Machine()
-    found = traces.Traces(root, machine, lambda name: "/sbin/" + name)
+    found = traces.Traces(root, machine, machine, lambda name: "/sbin/" + name)
     found.firewall(False)
     assert not any("legacy" in argv[0] for argv in machine.called)
     (root / "proc/net").mkdir()
@@ -153,7 +179,35 @@ def test_old_tables_that_do_not_exist_are_not_asked_for(traces: ModuleType, root
     assert ["iptables-legacy-save"] in machine.called
 
 
+def busy(_argv: list[str], data: str | None = None) -> tuple[int, str, str]:
+    """Whatever is called fails."""
+    return 1, data or "", "device is busy"
+
+
 def test_what_cannot_be_removed_is_an_error(traces: ModuleType, root: Path) -> None:
-    found = traces.Traces(root, lambda _argv, **_: (1, "", "device is busy"), which)
-    with pytest.raises(OSError, match=r"umount --lazy .*: device is busy"):
+    found = traces.Traces(root, busy, busy, which)
+    with pytest.raises(OSError, match=r"umount(?s:.*)--lazy(?s:.*): device is busy"):
         found.mounts(True)
+
+
+def test_nothing_is_deleted_while_anything_is_mounted_below_a_folder(
+    traces: ModuleType, root: Path
+) -> None:
+    volume = f"{root}/var/lib/etcd/member"
+    mounted(root, volume)
+    found = traces.Traces(root, Machine(root), Machine(root), which)
+    with pytest.raises(OSError, match=r"member is mounted below .*/var/lib/etcd"):
+        found.folders(True)
+    assert (root / "var/lib/etcd/member/wal/0").exists()
+    assert (root / "etc/kubernetes/admin.conf").exists()
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
+def test_a_folder_on_network_storage_is_not_emptied(
+    traces: ModuleType, root: Path, kind: str
+) -> None:
+    mounted(root, f"{root}/var/lib", kind=kind)
+    found = traces.Traces(root, Machine(root), Machine(root), which)
+    with pytest.raises(OSError, match=f"lies on network storage .{kind}"):
+        found.folders(True)
+    assert (root / "var/lib/etcd/member/wal/0").exists()

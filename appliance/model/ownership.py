@@ -1,0 +1,201 @@
+"""Whose member is a machine? What proves that it is ours to empty, and what forbids it.
+
+A machine is emptied on positive evidence alone: it names this cluster's API, and it has the
+cluster's CA or the serial that was accepted under the node's name. The module that empties it asks
+again by itself (``roles/node_reset/module_utils/reset_evidence.py``). What must not be here:
+asking the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
+
+from appliance.model.traces import cluster_traces, is_member
+
+if TYPE_CHECKING:
+    from appliance.model.membership import Removal
+    from appliance.model.photograph import Photograph
+    from appliance.model.postconditions import Observed
+    from appliance.model.site import Node, Site
+
+LOSE: Final = "--lose-machine"
+CA: Final = "/etc/kubernetes/pki/ca.crt"
+# The others name a control-plane node's own API server, whosever it is.
+_OF_MEMBERS: Final = ("kubelet.conf", "bootstrap-kubelet.conf", "admin.conf")
+_IDENTITY: Final = re.compile(r"CN=system:node:([^,/]+)")
+
+# How it was proved, in the words of the role: "" where nothing proves it.
+Vouched = Literal["", "ca", "serial", "removal", "operator"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the node, beside the machine that answers.
+
+    Attributes:
+        node: its name.
+        url: the API that members of this cluster name.
+        hosts: every name and address of that API.
+        ca: sha256 of the cluster's CA as other control-plane nodes have it; None when they do not
+            tell it, or do not agree.
+        serials: accepted under the name, and shown by no other machine of the site.
+        unfinished: the serial of a removal that was begun and did not get to its end.
+    """
+
+    node: str
+    url: str
+    hosts: frozenset[str]
+    ca: str | None = None
+    serials: frozenset[str] = frozenset()
+    unfinished: str | None = None
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """The judgement.
+
+    Attributes:
+        bare: there is nothing of a member on it.
+        vouched: what proves that it is this node; empty when nothing does.
+        against: what speaks against it, one sentence part each.
+        never: no word of an operator allows it to be emptied here: it holds data of another etcd.
+    """
+
+    bare: bool = False
+    vouched: Vouched = ""
+    against: tuple[str, ...] = ()
+    never: bool = False
+
+    @property
+    def may_be_emptied(self) -> bool:
+        """Whether it is bare, or proved to be this node and nothing speaks against it."""
+        return self.bare or (bool(self.vouched) and not self.against)
+
+
+def servers_of(photo: Photograph) -> tuple[str, ...]:
+    """The API servers that a machine's kubeconfigs of a member name."""
+    configs = photo.items("kubernetes.kubeconfigs")
+    named = (c for c in configs if str(c.get("path", "")).rpartition("/")[2] in _OF_MEMBERS)
+    return tuple(sorted({str(c["server"]) for c in named if c.get("server")}))
+
+
+def api_hosts(site: Site) -> frozenset[str]:
+    """Every name and address under which members may know the site's API."""
+    endpoint = site.settings.control_plane_endpoint
+    found = {endpoint.name.lower(), *(node.ip for node in site.control_plane)}
+    return frozenset(found | ({str(endpoint.virtual_address)} - {"None"}))
+
+
+def strange_servers(photo: Photograph, hosts: Collection[str]) -> tuple[str, ...]:
+    """Those of a machine's servers that are of another cluster; by host: a port may change."""
+    return tuple(server for server in servers_of(photo) if _host(server) not in hosts)
+
+
+def _host(server: str) -> str | None:
+    try:
+        return urlsplit(server).hostname
+    except ValueError:
+        return None
+
+
+def known_of(
+    site: Site,
+    node: Node,
+    observed: Observed,
+    removed: Removal | None,
+    serials: Collection[str | None],
+) -> Known:
+    """Gather what speaks for a machine at a node's address; ``serials`` were accepted."""
+    others = {n: p for n, p in observed.photographs.items() if n != node.name}
+    masters = [others[n.name] for n in site.control_plane if n.name in others]
+    cas = {ca for photo in masters if (ca := ca_of(photo))}
+    endpoint = site.settings.control_plane_endpoint
+    begun = removed.serial if removed and not removed.reset else None
+    shared = {photo.serial for photo in others.values()}
+    return Known(
+        node.name,
+        f"https://{endpoint.name}:{endpoint.port}",
+        api_hosts(site),
+        cas.pop() if len(cas) == 1 else None,
+        frozenset(serial for serial in serials if serial and serial not in shared),
+        begun if begun not in shared else None,
+    )
+
+
+def ca_of(photo: Photograph) -> str | None:
+    """The sha256 of the CA that a machine has as a member; None when there is none or unread."""
+    found = (c.get("sha256") for c in photo.items("kubernetes.pki") if c.get("path") == CA)
+    return next((str(sha256) for sha256 in found if sha256), None)
+
+
+def judge(photo: Photograph, known: Known) -> Ownership:
+    """Whether a machine may be emptied as this node."""
+    if not (is_member(photo) or cluster_traces(photo) or photo.at("kubernetes.reset_begun")):
+        return Ownership(bare=True)
+    own_ca = ca_of(photo)
+    no_ca = not any(entry.get("path") == CA for entry in photo.items("kubernetes.pki"))
+    by_ca = known.ca is not None and known.ca == (_begun(photo, known) if no_ca else own_ca)
+    by_serial = photo.serial is not None and photo.serial in known.serials
+    goes_on = no_ca and photo.serial is not None and photo.serial == known.unfinished
+    vouched: Vouched = "ca" if by_ca else "removal" if goes_on else "serial" if by_serial else ""
+    against = tuple(_against(photo, known))
+    etcd = bool(photo.at("kubernetes.etcd_data.present"))
+    theirs = bool(own_ca and known.ca and own_ca != known.ca)
+    if etcd and vouched not in ("ca", "removal"):
+        whose = "another CA's" if theirs else "nobody can tell whose"
+        against += (f"has etcd data that are {whose}",)
+    never = etcd and (theirs or bool(_strange(photo, known)))
+    return Ownership(False, vouched, against, never=never)
+
+
+def _begun(photo: Photograph, known: Known) -> object:
+    """The CA of the cluster as whose member a reset of ours found this machine, and began."""
+    mine = photo.at("kubernetes.reset_begun.node") == known.node
+    return photo.at("kubernetes.reset_begun.ca_sha256") if mine else None
+
+
+def _strange(photo: Photograph, known: Known) -> tuple[str, ...]:
+    return strange_servers(photo, known.hosts)
+
+
+def _against(photo: Photograph, known: Known) -> Iterator[str]:
+    strange = _strange(photo, known)
+    if strange:
+        yield f"is a member of another cluster ({', '.join(strange)})"
+    identity = identity_of(photo)
+    if identity and identity != known.node:
+        yield f"is the member {identity}"
+
+
+def identity_of(photo: Photograph) -> str | None:
+    """The name in the certificate with which a machine's kubelet calls the API."""
+    subjects = [
+        *(c.get("subject") for c in photo.items("kubernetes.pki") if "kubelet-client" in str(c)),
+        *(
+            c.get("subject")
+            for c in photo.items("kubernetes.kubeconfigs")
+            if str(c.get("path", "")).endswith("/kubelet.conf")
+        ),
+    ]
+    found = (_IDENTITY.search(str(subject)) for subject in subjects if subject)
+    return next((match.group(1) for match in found if match), None)
+
+
+def named(photo: Photograph) -> str:
+    """The machine in words: what it calls itself, and its serial."""
+    return f"the machine {photo.hostname or 'without a name'} (serial {photo.serial or 'unknown'})"
+
+
+def in_words(ownership: Ownership, known: Known) -> str:
+    """What was found of a machine that may not be emptied."""
+    if ownership.against:
+        return " and ".join(ownership.against)
+    unknown = "" if known.ca else " (the cluster's own CA is not known)"
+    return (
+        f"has traces of a member, and neither its CA nor its serial proves that it is {known.node}"
+        f"{unknown}"
+    )

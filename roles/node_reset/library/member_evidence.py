@@ -1,0 +1,69 @@
+#!/usr/bin/python
+"""Ansible module: this machine is the node that is to be emptied, or nothing goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.member_folders import FOLDERS, KUBELET, require_local, require_own
+from ansible.module_utils.reset_evidence import ARGUMENTS, Evidence, refusal
+
+DOCUMENTATION = r"""
+module: member_evidence
+short_description: Refuse to empty a machine that is not proved to be the node
+description:
+  - Compares the machine-id, the API server that the kubeconfigs name and the cluster's CA with what
+    is expected; fails where they differ, or where nothing proves whose member the machine is.
+  - Writes down as whose member it is being emptied, so that a reset that was interrupted goes on.
+options:
+  node_name: {description: The node's name in the cluster, type: str, required: true}
+  machine_id: {description: Of the machine that was looked at, type: str, required: true}
+  api_hosts: {description: Names and addresses of the cluster's API, type: list, elements: str,
+    required: true}
+  ca_sha256: {description: sha256 of the cluster's CA; empty where unknown, type: str, default: ""}
+  vouched: {description: What proved it to the caller beside the CA, type: str, default: "",
+    choices: ["", ca, serial, removal, operator]}
+  root: {description: The folder that stands for /, type: path, default: /}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Refuse another machine
+  member_evidence:
+    node_name: w2
+    machine_id: 0123456789abcdef0123456789abcdef
+    api_hosts: [k8s.example.com]
+    ca_sha256: "{{ ca }}"
+"""
+
+RETURN = r"""
+begun: {description: Whether the mark was written now, type: bool, returned: success}
+"""
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    want = module.params
+    try:
+        root = Path(want["root"])
+        evidence = Evidence(root)
+        why = refusal(evidence, want)
+        if why:
+            module.fail_json(msg="%s. Nothing was changed" % why)
+        # A mark without a CA proves nothing to the next run.
+        require_own(root, FOLDERS)
+        # What pods mounted below the kubelet's folder is unmounted later, by kubeadm or by us.
+        require_local(root, [name for name in FOLDERS if name != KUBELET])
+        mark = (want["node_name"], want["ca_sha256"])
+        begin = bool(want["ca_sha256"]) and evidence.traces() and evidence.begun() != mark
+        if begin and not module.check_mode:
+            evidence.begin(want["node_name"], want["ca_sha256"])
+    except OSError as error:
+        module.fail_json(msg="%s. Nothing was changed" % error)
+    module.exit_json(changed=False, begun=begin)
+
+
+if __name__ == "__main__":
+    main()
