@@ -153,7 +153,7 @@ def _vendor_bundle(site: Site) -> VendorBundle | None:
 
 @click.command(
     cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "APPLIANCE"},
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")

@@ -1,4 +1,8 @@
-"""Options that many commands share, so that each has one name and one meaning everywhere."""
+"""Options that many commands share, so that each has one name and one meaning everywhere.
+
+A variable of the environment may say where (``APPLIANCE_SITE``), never that it is allowed: those of an
+option are named at the option, and Click makes up none.
+"""
 
 from __future__ import annotations
 
@@ -57,10 +61,8 @@ def nodes_option(command: Command) -> Command:
 
 
 def yes_option(command: Command) -> Command:
-    """Add ``--yes``."""
-    return click.option(
-        "-y", "--yes", is_flag=True, envvar="APPLIANCE_YES", help="Do not ask before acting."
-    )(command)
+    """Add ``--yes``: only what is typed answers a question, no variable of the environment."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask before acting.")(command)
 
 
 def output_option(command: Command) -> Command:

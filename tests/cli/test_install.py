@@ -249,3 +249,11 @@ def test_a_rehearsal_ends_at_a_jump_host_whose_key_is_not_kept(
     assert "without --dry-run" in (refused.value.hint or "")
     assert "jump host (gate.rack.test)" in capsys.readouterr().err
     assert not site.known_hosts.exists()
+
+
+def test_only_a_typed_word_confirms(rack: FakeRack, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("APPLIANCE_YES", "APPLIANCE_INSTALL_YES", "APPLIANCE_INSTALL_ACCEPT_HOST_KEYS"):
+        monkeypatch.setenv(name, "1")
+    rack.documents["w1"]["sysctl"] = {}
+    assert play(rack, "install") == 3
+    assert rack.plays == []

@@ -133,3 +133,21 @@ def test_json_is_offered_wherever_there_is_a_table(
             if "--output" in parameter.opts:
                 assert isinstance(parameter.type, click.Choice), path
                 assert list(parameter.type.choices) == ["table", "json"], path
+
+
+def test_no_variable_of_the_environment_answers_a_question_or_gives_a_permission(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    """Variables say where and how; a profile must not confirm for everybody who reads it."""
+    harmless = {"--dry-run", "--standins"}
+    permitting = [
+        (path, parameter.opts)
+        for path, command in commands.items()
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        and parameter.is_flag
+        and not harmless.intersection(parameter.opts)
+        and parameter.envvar
+    ]
+    assert permitting == []
+    assert "auto_envvar_prefix" not in cli.context_settings
