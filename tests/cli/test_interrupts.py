@@ -81,8 +81,8 @@ PROMPTED = """
 
     end_like_ctrl_c()
     with password_source(Path(sys.argv[1]), ask=lambda: "secret") as file:
-        print(file, flush=True)
         try:
+            print(file, flush=True)
             time.sleep(60)
         finally:
             print("cleaning up", flush=True)
