@@ -1,7 +1,7 @@
 """Options that many commands share, so that each has one name and one meaning everywhere.
 
-A variable of the environment may say where (``APPLIANCE_SITE``), never that it is allowed: those of an
-option are named at the option, and Click makes up none.
+A variable of the environment may say where (``APPLIANCE_SITE``), never that it is allowed: those of
+an option are named at the option, and Click makes up none.
 """
 
 from __future__ import annotations

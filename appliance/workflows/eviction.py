@@ -100,7 +100,13 @@ class Eviction:
         left: set[str] = set()
         known: set[str] | None = None
         back: dict[tuple[str, tuple[str, str] | None], set[str]] = {}
-        while pods := to_be_moved(self.drain.view(name)):
+        while True:
+            # What was seen in a look counts at the moment when that look began: one that hung, or
+            # a machine that slept, costs no pod its time.
+            looked = self.clock.monotonic()
+            pods = to_be_moved(self.drain.view(name))
+            if not pods:
+                return
             here = {pod.where for pod in pods}
             known = here if known is None else known
             self._refuse_returning(name, [pod for pod in pods if pod.where not in known], back)
@@ -108,14 +114,15 @@ class Eviction:
                 held = {}
             left = here
             for pod in pods:
+                began = self.clock.monotonic()
                 why = "" if pod.ending else self.drain.evict(pod)
-                now = self.clock.now()
+                now = self.clock.monotonic()
                 if not why:
                     held.pop(pod.where, None)
                     asked.setdefault(pod.where, now)
-                elif now - held.setdefault(pod.where, now) >= self.budget_seconds:
+                elif began - held.setdefault(pod.where, now) >= self.budget_seconds:
                     raise self._held_up(name, pod, why)
-            self._refuse_late(name, pods, asked)
+            self._refuse_late(name, pods, {where: looked - since for where, since in asked.items()})
             self.observer.verifying(self.step, _waiting_for(pods, held))
             self.clock.sleep(POLL_SECONDS)
 
@@ -138,11 +145,7 @@ class Eviction:
                     f"-n {pod.namespace} get pod {pod.name} -o yaml; then the same command again",
                 )
 
-    def _refuse_late(
-        self, name: str, pods: Sequence[PodOnNode], asked: Mapping[str, float]
-    ) -> None:
-        now = self.clock.now()
-        took = {where: now - since for where, since in asked.items()}
+    def _refuse_late(self, name: str, pods: Sequence[PodOnNode], took: Mapping[str, float]) -> None:
         late = [
             pod for pod in pods if took.get(pod.where, 0.0) >= pod.grace_seconds + PATIENCE_SECONDS
         ]

@@ -30,6 +30,7 @@ from appliance.model.role_vars import run_inventory
 from appliance.model.steps import BY_NAME
 from appliance.workflows.gpu_proof import prove_gpus
 from appliance.workflows.passports import accept_members, settle, spread
+from appliance.workflows.patience import Patience
 from appliance.workflows.recording import Recorder
 from appliance.workflows.survey import Preflight, Survey, refuse, survey
 
@@ -284,8 +285,8 @@ class _Run:
         step, ports, desired = BY_NAME[planned.name], self._ports, self._desired
         if step.unmet is None:
             return
-        deadline = ports.clock.now() + step.patience_seconds
-        faults, looked = self._look(planned), ports.clock.now()
+        patience = Patience(ports.clock, step.patience_seconds)
+        faults, looked = self._look(planned), ports.clock.monotonic()
         while open_points := [
             *faults,
             *(
@@ -293,7 +294,7 @@ class _Run:
                 for reason in unmet(step, desired, self._observed, frozenset(planned.nodes))
             ),
         ]:
-            if ports.clock.now() >= deadline:
+            if patience.is_over():
                 raise StepNotProven(
                     f"{step.name} ran, but {open_points[0]}",
                     hint="look again: appliance status; then run the same command again",
@@ -301,12 +302,11 @@ class _Run:
                 )
             ports.observer.verifying(step.name, open_points[0])
             ports.clock.sleep(POLL_SECONDS)
-            if isinstance(self._observed.cluster, Cluster) and (
-                ports.clock.now() < looked + LOOK_SECONDS
-            ):
+            soon = ports.clock.monotonic() < looked + LOOK_SECONDS
+            if soon and not patience.is_last and isinstance(self._observed.cluster, Cluster):
                 self._read_cluster()
             else:
-                faults, looked = self._look(planned), ports.clock.now()
+                faults, looked = self._look(planned), ports.clock.monotonic()
         self._prove(planned)
 
     def _prove(self, planned: PlannedStep) -> None:

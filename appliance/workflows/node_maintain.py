@@ -26,6 +26,7 @@ from appliance.errors import (
 from appliance.model.drain import Forecast, forecast
 from appliance.model.maintenance import TAINT, Maintenance, Mode, archived, timestamp
 from appliance.workflows.eviction import BUDGET_SECONDS, POLL_SECONDS, Eviction, to_be_moved
+from appliance.workflows.patience import Patience
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
@@ -303,9 +304,9 @@ class _Run:
         # A silent sshd alone is no proof that a node is off: somebody must have given the order.
         if self._mark.phase != "shutdown" or self._ports.power.answers(self._request.node):
             self._ports.power.shut_down(self._request.node)
-        deadline = clock.now() + SHUTDOWN_SECONDS
+        patience = Patience(clock, SHUTDOWN_SECONDS)
         while self._ports.power.answers(self._request.node):
-            if clock.now() >= deadline:
+            if patience.is_over():
                 raise StepNotProven(
                     f"{self._name}: still answers {SHUTDOWN_SECONDS:.0f} s after the order to "
                     "power off",

@@ -21,6 +21,7 @@ from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.steps import BY_NAME
 from appliance.model.strict_json import read_json
 from appliance.workflows.gpu_proof import prove_gpus
+from appliance.workflows.patience import Patience
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
         LeaseLost: another command took the site over between two steps.
         StepNotProven: a part of the node does not come back; it stays cordoned.
     """
-    began = ports.clock.now()
+    began = ports.clock.monotonic()
     look = ports.nodes.look(_concerned(request))
     view = ports.drain.view(request.node.name)
     mark = view.maintenance
@@ -125,10 +126,10 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
     if not ports.confirm(mark, differences):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     seen = request.node.name in look.photographs
-    fresh = look if seen and ports.clock.now() < began + FRESH_SECONDS else None
+    fresh = look if seen and ports.clock.monotonic() < began + FRESH_SECONDS else None
     _Run(request, ports, mark, photograph, fresh).carry_out()
-    now = ports.clock.now()
-    return Returned(mark, differences, mark.overrun_seconds(now), now - began)
+    took = ports.clock.monotonic() - began
+    return Returned(mark, differences, mark.overrun_seconds(ports.clock.now()), took)
 
 
 def _concerned(request: ReturnRequest) -> list[Node]:
@@ -158,10 +159,10 @@ def _wait_for_node(request: ReturnRequest, ports: ReturnPorts, look: Look) -> Ph
     Raises:
         NodeUnreachable: it does not, for as long as was asked for.
     """
-    deadline = ports.clock.now() + request.wait_seconds
+    patience = Patience(ports.clock, request.wait_seconds)
     while request.node.name not in look.photographs:
         fault = next(fault for fault in look.faults if fault.node == request.node.name)
-        if ports.clock.now() >= deadline:
+        if patience.is_over():
             raise NodeUnreachable(fault.reason, hint=fault.hint)
         ports.observer.note(f"waiting for {request.node.name}: {fault.reason}")
         ports.clock.sleep(5 * POLL_SECONDS)
@@ -180,11 +181,11 @@ def _differences(
     before = _before(request, ports, mark)
     if before is None:
         return ()
-    was, deadline = hardware_facts(before), ports.clock.now() + DRIVER_SECONDS
+    was, patience = hardware_facts(before), Patience(ports.clock, DRIVER_SECONDS)
     while True:
         found = compare(was, hardware_facts(photograph))
         late = any(d.name == "driver" and d.seen is None for d in found)
-        if not late or ports.clock.now() >= deadline or request.dry_run:
+        if not late or request.dry_run or patience.is_over():
             return found
         ports.observer.note(f"waiting for NVIDIA's driver on {request.node.name}")
         ports.clock.sleep(10 * POLL_SECONDS)
@@ -305,9 +306,8 @@ class _Run:
     def _wait_until_whole(self) -> Observed:
         """Look until the post-conditions of a member in service are observed on the node."""
         ports, desired = self._ports, self._request.desired
-        deadline = ports.clock.now() + max(
-            [READY_SECONDS, *(BY_NAME[step].patience_seconds for step in self._steps())]
-        )
+        seconds = [READY_SECONDS, *(BY_NAME[step].patience_seconds for step in self._steps())]
+        patience = Patience(ports.clock, max(seconds))
         while True:
             observed, faults = self._look()
             only = frozenset({self._name})
@@ -321,7 +321,7 @@ class _Run:
             ]
             if not open_points:
                 return observed
-            if ports.clock.now() >= deadline:
+            if patience.is_over():
                 raise StepNotProven(
                     f"the return is not proved: {open_points[0]}",
                     hint="it stays cordoned; see appliance status, then run the same command again",

@@ -35,7 +35,16 @@ CHANGING = {
 # Modules beside the workflows: Protocols, what several of them share, and a command that only
 # fetches.
 NO_COMMAND = {
-    *("__init__", "eviction", "gpu_proof", "recording", "survey", "joining", "passports"),
+    *(
+        "__init__",
+        "eviction",
+        "gpu_proof",
+        "recording",
+        "survey",
+        "joining",
+        "passports",
+        "patience",
+    ),
     "site_adopt",
 }
 

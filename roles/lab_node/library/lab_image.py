@@ -142,7 +142,7 @@ def main():
         supports_check_mode=True,
     )
     params = dict(module.params, recipe_dir=Path(module.params["recipe_dir"]).resolve())
-    started = time.time()
+    started = time.monotonic()
     digest = recipe_digest(params["recipe_dir"])
     image = "localhost/appliance-lab-node:" + digest[:12]
     cache = Path(params["cache_dir"])
@@ -162,7 +162,7 @@ def main():
     except CommandFailed as problem:
         module.fail_json(msg="The image of a lab node could not be made: {0}".format(problem))
     module.exit_json(
-        changed=True, image=image, source=source, seconds=round(time.time() - started, 1)
+        changed=True, image=image, source=source, seconds=round(time.monotonic() - started, 1)
     )
 
 

@@ -147,7 +147,7 @@ def present(module):
     # Containers are created one after the other: podman 4.3 can mix up addresses otherwise.
     for node in nodes:
         actions += node.ensure_running()
-    deadline = time.time() + params["wait_seconds"]
+    deadline = time.monotonic() + params["wait_seconds"]
     for done in in_parallel(lambda node: node.settle(deadline), nodes):
         actions += done
     module.exit_json(

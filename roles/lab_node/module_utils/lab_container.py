@@ -189,7 +189,7 @@ class LabNode:
             state = podman("exec", self.name, "sh", "-c", command + " 2>&1").strip().splitlines()
             if state and state[-1] == "running":
                 return
-            if (state and state[-1] == "degraded") or time.time() > deadline:
+            if (state and state[-1] == "degraded") or time.monotonic() > deadline:
                 failed = podman(
                     "exec", self.name, "systemctl", "--failed", "--plain", "--no-legend"
                 )
@@ -209,7 +209,7 @@ class LabNode:
                         break
             except OSError:
                 pass
-            if time.time() > deadline:
+            if time.monotonic() > deadline:
                 raise CommandFailed(
                     ["ssh", self.address], 1, "sshd of {0} does not answer".format(self.name)
                 )

@@ -1,0 +1,85 @@
+"""The wall clock is for records: nothing is waited for, or limited, by a clock that can be set."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.contract import tree
+
+# Where the time of day is read -> what for. A wait is measured by workflows/patience.py.
+RECORDS = {
+    "appliance/adapters/certificates.py": "a certificate's days",
+    "appliance/adapters/clock.py": "the clock itself",
+    "appliance/adapters/journal.py": "the time that is part of a run's id",
+    "appliance/adapters/kubernetes.py": "when the network was proved",
+    "appliance/adapters/runai_certificate.py": "a certificate's days",
+    "appliance/adapters/ssh.py": "when a node's facts arrived",
+    "appliance/cli/bundle_parts.py": "when a bundle was built",
+    "appliance/cli/health_parts.py": "a certificate's days",
+    "appliance/probe/collect.py": "when a node's facts were taken",
+    "appliance/probe/naming.py": "what a node's clock says",
+    "appliance/workflows/eviction.py": "since when a node is cordoned",
+    "appliance/workflows/node_maintain.py": "the window that was announced",
+    "appliance/workflows/node_remove.py": "when a node was removed",
+    "appliance/workflows/node_return.py": "by how much a window was overrun",
+    "appliance/workflows/passports.py": "when a node was accepted",
+    "appliance/workflows/recording.py": "when a step began",
+    "playbooks/library/service_current.py": "whether files are newer than a service",
+    "roles/site_certificate/library/certificate_sign.py": "a certificate's days",
+}
+SOURCES = ("appliance", "playbooks", "roles")
+NAMES = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today"}
+ENDS = {"deadline", "until", "patience", "expires", "timeout"}
+
+
+def wall_clocks(text: str) -> Iterator[tuple[ast.Call, ast.stmt]]:
+    """Each reading of the wall clock, with the statement that it stands in."""
+    for statement in ast.walk(ast.parse(text)):
+        if isinstance(statement, ast.stmt):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Call):
+                    name = ast.unparse(node.func)
+                    short = ".".join(name.split(".")[-2:])
+                    if short in NAMES or short in ("clock.now", "_clock.now"):
+                        yield node, statement
+
+
+def read() -> dict[str, str]:
+    return {
+        str(path): tree.read(path)
+        for path in tree.under(*SOURCES)
+        if path.suffix == ".py" and not path.is_relative_to("appliance/lab")
+    }
+
+
+def test_each_place_that_reads_the_wall_clock_says_what_it_is_for() -> None:
+    assert {file for file, text in read().items() if any(wall_clocks(text))} == set(RECORDS)
+
+
+def test_no_wait_is_measured_by_the_wall_clock() -> None:
+    wrong = [
+        f"{file}:{call.lineno}: {ast.unparse(statement).splitlines()[0]}"
+        for file, text in read().items()
+        for call, statement in wall_clocks(text)
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.While | ast.If)
+        and judges(statement)
+    ]
+    assert wrong == []
+
+
+def judges(statement: ast.stmt) -> bool:
+    """Whether a reading becomes a deadline here, or decides whether to go on."""
+    if isinstance(statement, ast.While | ast.If):
+        return any(True for _ in wall_clocks(ast.unparse(statement.test)))
+    targets = ast.unparse(statement).partition("=")[0].lower()
+    return any(word in targets for word in ENDS)
+
+
+def test_this_finds_a_deadline_by_the_wall_clock() -> None:
+    for text in (
+        "deadline = time.time() + 3",
+        "while self._clock.now() < x:\n    pass",
+        "if datetime.now(UTC) > end:\n    raise X",
+    ):
+        assert any(judges(statement) for _, statement in wall_clocks(text)), text

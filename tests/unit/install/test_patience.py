@@ -1,0 +1,83 @@
+"""Waits do not follow a clock that is set, and look once more after their end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from appliance.errors import StepNotProven
+from appliance.model.cluster import Cluster, ClusterState
+from appliance.model.photograph import Photograph
+from appliance.workflows.patience import Patience
+from tests import samples
+from tests.fakes import FakeClock, FakeRack
+from tests.unit.install.test_install import Bench
+
+
+class SetForward(FakeClock):
+    """Somebody sets the clock by an hour, again and again."""
+
+    def now(self) -> float:
+        self.jumps = getattr(self, "jumps", 0) + 1
+        return super().now() + 3600.0 * self.jumps
+
+
+class Slow(FakeRack):
+    """A rack whose first look at the network hangs, and brings what was so before it hung."""
+
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        super().__init__(samples.desired())
+        self.clock, self.seconds = clock, seconds
+
+    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:
+        now = super().read(photographs)
+        if not self.plays or self.plays[-1].playbook != "network" or not self.seconds:
+            return now
+        self.clock.sleep(self.seconds)
+        self.seconds = 0.0
+        assert isinstance(now, Cluster)
+        return replace(now, pods=tuple(replace(pod, ready=False) for pod in now.pods))
+
+
+def test_a_clock_that_is_set_forward_ends_no_wait() -> None:
+    bench = Bench(clock=SetForward())
+    bench.rack.reads_until_pods_are_ready = 20
+    bench.install()
+    assert {record.outcome for record in bench.journal.records} == {"proven"}
+
+
+def test_patience_ends_with_a_look_that_began_after_it() -> None:
+    clock = FakeClock()
+    patience = Patience(clock, 10.0)
+    assert not patience.is_over()
+    clock.sleep(9.0)
+    assert not patience.is_over()
+    clock.sleep(3600.0)  # a look that hung
+    assert not patience.is_over()
+    assert patience.is_last
+    assert patience.is_over()
+
+
+def test_no_patience_means_one_look() -> None:
+    assert Patience(FakeClock(), 0.0).is_over()
+
+
+@pytest.mark.parametrize("hung", [10.0, 100_000.0])
+def test_a_look_that_hung_beyond_the_deadline_is_not_the_last(hung: float) -> None:
+    clock = FakeClock()
+    rack = Slow(clock, hung)
+    bench = Bench(rack=rack, clock=clock)
+    bench.install()
+    assert rack.seconds == 0.0
+    assert {record.outcome for record in bench.journal.records} == {"proven"}
+
+
+def test_what_never_comes_still_ends_the_wait() -> None:
+    bench = Bench()
+    bench.rack.without_effect = {"runtime"}
+    began = bench.clock.monotonic()
+    with pytest.raises(StepNotProven):
+        bench.install()
+    assert 20 <= bench.clock.monotonic() - began < 25
