@@ -13,31 +13,31 @@ import subprocess
 import pytest
 
 from appliance.adapters.processes import find_program
+from appliance.model.programs import program_named
 
-PACKAGE_OF = {
-    "gcc": "build-essential",
-    "go": "golang-go",
-    "gpg": "gnupg",
-    "ip": "iproute2",
-    "mmdebstrap": "mmdebstrap",
-    "openssl": "openssl",
-    "podman": "podman",
-    "qemu-system-x86_64": "qemu-system-x86",
-    "ssh-keygen": "openssh-client",
-    "unshare": "util-linux",
+# What only tests start on this machine.
+OF_TESTS = {
+    "openssl": ("openssl",),
+    "qemu-system-x86_64": ("qemu-system-x86",),
+    "unshare": ("util-linux",),
 }
 
 
 def require(*programs: str) -> None:
     """Make sure that programs are there; fail with what to install where we may not."""
     missing = [name for name in programs if find_program(name) is None]
-    packages = [PACKAGE_OF[name] for name in missing]
+    packages = [package for name in missing for package in _packages(name)]
     if not missing:
         return
     if os.geteuid() != 0 or find_program("apt-get") is None:
         pytest.fail(f"these tests need {', '.join(missing)}: install {' '.join(packages)}")
     _refresh()
     _apt_get("install", "--yes", "--no-install-recommends", *packages)
+
+
+def _packages(name: str) -> tuple[str, ...]:
+    row = program_named(name, on_node=False)
+    return row.packages if row else OF_TESTS[name]
 
 
 @functools.cache

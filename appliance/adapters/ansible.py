@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.content import find_content_root, find_package_parent
 from appliance.adapters.inventory_file import inventory_text
+from appliance.adapters.missing_program import missing_program
 from appliance.adapters.play_processes import end_leftovers, ending_with_us
+from appliance.adapters.processes import search_path
 from appliance.adapters.state_files import make_folder, replace_file
 from appliance.errors import Interrupted, PlaybookFailed
 
@@ -141,7 +143,7 @@ class AnsiblePlaybooks:
             # Ansible loads plugins and collections from there: nothing that came with the site.
             "ANSIBLE_HOME": str(log.parent / "ansible"),
             "PYTHONPATH": str(find_package_parent()),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{search_path()}",
         }
 
 
@@ -180,23 +182,32 @@ class _Events:
                 hint=f"read the last lines of the log: tail {log}",
                 log_path=log,
             )
-        lines = [f"{host}: {_sentence(data)}" for host, data in self._failures.items()]
-        data = next(iter(self._failures.values()))
+        lines = [f"{host}: {_sentence(host, data)}" for host, data in self._failures.items()]
+        first, data = next(iter(self._failures.items()))
+        missing = missing_program(first, _result(data))
+        cure = missing.hint if missing else "mend it"
         return PlaybookFailed(
             lines[0],
             task=f"{data.get('task', '-')} ({data.get('task_path', '-')})",
-            hint="mend it, then run the same command again: it goes on from here",
+            hint=f"{cure}; then run the same command again: it goes on from here",
             details=lines[1:],
             log_path=log,
         )
 
 
-def _sentence(data: Mapping[str, Any]) -> str:
+def _result(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a task, or the first item of it that failed, said."""
     result = data.get("res", {})
     if not isinstance(result, dict):
-        return str(result)
+        return {"msg": str(result)}
     items = [item for item in result.get("results", []) if item.get("failed")]
-    source = items[0] if items else result
+    return items[0] if items else result
+
+
+def _sentence(host: str, data: Mapping[str, Any]) -> str:
+    source = _result(data)
+    if missing := missing_program(host, source):
+        return missing.sentence
     message = str(source.get("msg", "failed without a message")).strip()
     detail = str(source.get("stderr") or source.get("module_stderr") or "").strip().splitlines()
     return f"{message} ({detail[-1].strip()})" if detail and detail[-1] not in message else message

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from appliance.adapters.processes import Completed, find_program, run
-from appliance.errors import BundleRefused, ConfigError, Refused
+from appliance.adapters.control_host import require
+from appliance.adapters.processes import Completed, run
+from appliance.errors import BundleRefused, ConfigError
 from appliance.model.bundle import MANIFEST, SIGNATURE
+from appliance.model.programs import Use
 from appliance.model.signature import NAMESPACE, Signature
 
 _PROGRAM = "ssh-keygen"
@@ -24,7 +26,7 @@ class SshSigner:
     """Signs the manifest of the bundle in a directory with one SSH key."""
 
     def __init__(self, directory: Path, key: Path) -> None:
-        _require_program()
+        require(Use.SIGN)
         self._manifest = directory.resolve() / MANIFEST
         self._signature = directory.resolve() / SIGNATURE
         self._key = key
@@ -92,7 +94,7 @@ def read_signature(directory: Path, manifest: bytes, allowed: Path | None) -> Si
     _require_readable(allowed)
     if not there:
         return Signature("missing", fault=f"{SIGNATURE}: missing: nobody signed this bundle")
-    _require_program()
+    require(Use.SIGN)
     return _checked(path, manifest, allowed)
 
 
@@ -138,11 +140,3 @@ def _require_readable(allowed: Path) -> None:
             f"the allowed signers {allowed} can not be read: {error.strerror}",
             hint="name an ssh allowed_signers file: one line 'NAME KEYTYPE KEY' for each signer",
         ) from error
-
-
-def _require_program() -> None:
-    if find_program(_PROGRAM) is None:
-        raise Refused(
-            f"{_PROGRAM} is not on this machine; it makes and checks the signatures of bundles",
-            hint="install OpenSSH's client: apt-get install openssh-client",
-        )

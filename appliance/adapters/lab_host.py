@@ -9,13 +9,12 @@ from collections.abc import Callable, Collection, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from appliance.adapters.control_host import present
 from appliance.adapters.processes import find_program, run
 from appliance.model.lab import SysctlChange
 
 # Where role lab_node keeps what sysctls were before the first lab; gone with a reboot, as they are.
 SYSCTL_RECORD = Path("/run/appliance-lab/host-sysctls.json")
-# Where people unpack Go; not always on the path.
-MORE_PROGRAMS = {"go": Path("/usr/local/go/bin/go")}
 
 
 class LabMachine:
@@ -48,11 +47,7 @@ class LabMachine:
 
     def programs(self, names: Collection[str]) -> frozenset[str]:
         """Which of these programs are there."""
-        return frozenset(
-            name
-            for name in names
-            if find_program(name) or (name in MORE_PROGRAMS and MORE_PROGRAMS[name].exists())
-        )
+        return present(names)
 
     def install(self, packages: Sequence[str]) -> None:
         """Install packages with apt, refreshing its lists first."""

@@ -12,7 +12,9 @@ import appliance
 from appliance.adapters.ansible import LOCALE
 from appliance.adapters.content import find_content_root
 from appliance.adapters.inventory_file import inventory_text
+from appliance.adapters.missing_program import missing_program
 from appliance.adapters.play_processes import end_leftovers, ending_with_us
+from appliance.adapters.processes import search_path
 from appliance.errors import LabError
 
 
@@ -62,10 +64,12 @@ class LocalPlays:
         if result.rc != 0:
             data = failures[0] if failures else {}
             message = str(data.get("res", {}).get("msg") or f"{playbook} ended as {result.status}")
+            missing = missing_program("localhost", {"msg": message}, here=True)
             raise LabError(
-                message.strip(),
+                missing.sentence if missing else message.strip(),
                 task=f"{data.get('task', '-')} ({data.get('task_path', '-')})",
-                hint="mend it, then run the same command again: it goes on from here",
+                hint=f"{missing.hint if missing else 'mend it'}; then run the same command again: "
+                "it goes on from here",
                 details=() if failures else output,
             )
 
@@ -84,5 +88,5 @@ def _environment(playbooks: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(
             filter(None, (package_parent, os.environ.get("PYTHONPATH", "")))
         ),
-        "PATH": f"{beside}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": f"{beside}{os.pathsep}{search_path()}",
     }

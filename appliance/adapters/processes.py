@@ -1,8 +1,9 @@
 """The one wrapper over :mod:`subprocess`: time limits, captured output, translated errors.
 
 What belongs here: starting a program on this machine and saying what came of it. What must not:
-knowing what the program is for. A time limit ends the whole process group, so that no grandchild
-goes on writing; so does an interrupt.
+knowing what the program is for; the table of programs has the package of one that is missing. A
+time limit ends the whole process group, so that no grandchild goes on writing; so does an
+interrupt.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -21,10 +23,13 @@ from pathlib import Path
 from typing import IO, TextIO, cast
 
 from appliance.errors import CommandFailed
+from appliance.model.programs import install_command, program_named
 
 DEFAULT_TIMEOUT = 120.0
 _GRACE_SECONDS = 5.0
 _TAIL_LINES = 12
+# Those of root, which su leaves out, and where people unpack Go.
+_MORE_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/go/bin")
 _running: set[subprocess.Popen[str]] = set()
 
 
@@ -133,10 +138,15 @@ def failure(done: Completed, *, hint: str | None = None, log: Path | None = None
     )
 
 
+def search_path() -> str:
+    """Where programs are looked for and started from: the path, and what it often leaves out."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([*folders, *_MORE_FOLDERS]))
+
+
 def find_program(name: str) -> Path | None:
-    """Where a program is on this machine, or None (looks in the sbin folders too)."""
-    path = os.environ.get("PATH", os.defpath) + ":/usr/local/sbin:/usr/sbin:/sbin"
-    found = shutil.which(name, path=path)
+    """Where a program is on this machine, or None."""
+    found = shutil.which(name, path=search_path())
     return Path(found) if found else None
 
 
@@ -202,7 +212,7 @@ def _start(
     *,
     attended: bool,
 ) -> subprocess.Popen[str]:
-    merged = {**os.environ, **(env or {})}
+    merged = {**os.environ, "PATH": search_path(), **(env or {})}
     try:
         return subprocess.Popen(  # noqa: S603 - a word list, never a shell
             words,
@@ -218,9 +228,14 @@ def _start(
         )
     except OSError as error:
         raise CommandFailed(
-            f"{words[0]} could not be started: {error.strerror}",
-            hint=hint or f"install the package that brings {Path(words[0]).name}",
+            f"{socket.gethostname()}: {words[0]} could not be started: {error.strerror}",
+            hint=hint or _install_hint(words[0]),
         ) from error
+
+
+def _install_hint(program: str) -> str:
+    row = program_named(program, on_node=False)
+    return install_command([row]) if row else f"install what brings {Path(program).name}"
 
 
 def _feed(process: subprocess.Popen[str], stdin: str | bytes | None) -> None:

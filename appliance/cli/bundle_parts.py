@@ -23,7 +23,9 @@ from appliance.adapters.content import (
     load_release,
     load_release_with_standins,
 )
+from appliance.adapters.control_host import refusal, require
 from appliance.errors import ApplianceError
+from appliance.model.programs import Use, used_by
 from appliance.model.signature import Signature
 from appliance.model.taken import Taken
 from appliance.workflows.bundle_build import BuildPorts, BuildRequest, Built, build_bundle
@@ -47,6 +49,7 @@ def build(
 ) -> Built:
     """Run the workflow with this machine's adapters."""
     progress = observer or BuildProgress()
+    require(Use.BUILD, *([Use.SIGN] if sign_key else []))
     found = load_release_with_standins(release) if standins else load_release(release)
     found.operating_system(os_name)
     cache = Cache()
@@ -55,6 +58,9 @@ def build(
         found, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
         standins=STANDINS if standins else None,
     )  # fmt: skip
+    lacking = sources.lacking()
+    if lacking:
+        raise refusal([row for row in used_by([Use.COMPILE]) if row.name in lacking])
     ports = BuildPorts(
         sources=sources,
         store=BundleWriter(directory, cache, replace_other=replace_other),

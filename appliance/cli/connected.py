@@ -75,14 +75,27 @@ class Connected:
         from appliance.adapters.hardware_files import load_hardware, load_role_minima
         from appliance.model.preflight import preflight
 
-        found = preflight(
-            desired, photographs, observed, models=load_hardware(), minima=load_role_minima()
+        found = (
+            *preflight(
+                desired, photographs, observed, models=load_hardware(), minima=load_role_minima()
+            ),
+            *self._programs_here(desired, observed),
         )
         if self.site.settings.runai is None:
             return found
         from appliance.cli.health_parts import before_runai
 
         return (*found, *before_runai(desired, observed, found))
+
+    def _programs_here(self, desired: Desired, observed: Observed) -> Iterator[Finding]:
+        """What this machine lacks to bring the bundles."""
+        from appliance.adapters.control_host import family_here, missing_here
+        from appliance.model.preflight.programs import bringing
+        from appliance.model.programs import Use, install_command
+
+        missing = missing_here(Use.BRING)
+        hint = install_command(missing, family_here())
+        return bringing(desired, observed, missing, socket.gethostname(), hint)
 
     @cached_property
     def _inventory(self) -> Desired:
@@ -259,10 +272,17 @@ class Connected:
 
     @cached_property
     def playbooks(self) -> AnsiblePlaybooks:
-        """Ansible, with the site's vault password."""
-        from appliance.adapters.ansible import AnsiblePlaybooks
-        from appliance.adapters.vault import password_file
+        """Ansible, with the site's vault password.
 
+        Raises:
+            Refused: a program that plays need is not on this machine.
+        """
+        from appliance.adapters.ansible import AnsiblePlaybooks
+        from appliance.adapters.control_host import require
+        from appliance.adapters.vault import password_file
+        from appliance.model.programs import Use
+
+        require(Use.PLAYS, also=[Use.BRING])
         return AnsiblePlaybooks(self.site.directory, password_file(self.site))
 
     @cached_property

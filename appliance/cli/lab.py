@@ -14,8 +14,8 @@ from appliance.cli.render import print_json, print_table
 from appliance.errors import Refused
 from appliance.model.lab import require_lab_name
 from appliance.model.lab_gpus import MOST
-from appliance.model.lab_host import packages_for
 from appliance.model.lab_site import LabExtras
+from appliance.model.programs import packages_for
 from appliance.model.site_faults import did_you_mean
 
 if TYPE_CHECKING:

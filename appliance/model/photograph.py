@@ -105,6 +105,7 @@ STABILITY: Mapping[str, Stability] = {
     "firewall.foreign_rules": _volatile("kube-proxy and Docker come and go with rules"),
     "firewall.policies": _volatile("Docker and kube-proxy change the policy of FORWARD"),
     "packages": _stable("what is installed and from where"),
+    "programs": _volatile("whatever the tool of this version asks for; packages is the record"),
     "packages.manager_lock_held_by": _volatile("a process that ends by itself"),
     "packages.manager_lock_unit": _volatile("of a process that ends by itself"),
     "packages.broken": _stable("half-installed packages stay until somebody mends them"),

@@ -32,6 +32,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     parser.add_argument("--nfs-folders", type=_names, default=[], help="folders in it")
     parser.add_argument("--issuer", help="address of the OIDC issuer, for control-plane nodes")
     parser.add_argument("--issuer-ca", help="PEM of the CA that vouches for it; the site's if not")
+    parser.add_argument("--programs", type=_names, default=[], help="programs to look for")
     options = parser.parse_args(arguments)
     request = Request(
         peers=options.peers,
@@ -43,6 +44,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
         nfs_folders=options.nfs_folders,
         issuer=options.issuer,
         issuer_ca=options.issuer_ca,
+        programs=options.programs,
     )
     source = Source(Machine(options.root, options.outputs, request), "probe")
     document = collect(source, facts=options.facts)

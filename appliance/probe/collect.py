@@ -49,6 +49,7 @@ INDEPENDENT: Dict[str, Section] = {
     "sysctl_persisted": kernel.sysctl_persisted,
     "modules": kernel.modules,
     "resolver": naming.resolver,
+    "programs": packages.programs,
     "runtime": runtime.runtime,
     "certificates": certificates.certificates,
     "trust": certificates.trust,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+import stat
 import struct
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from .naming import mask
-from .source import Source
+from .source import SEARCH_PATH, Source
 
 INTEREST = re.compile(
     r"^(docker|containerd|runc$|chrony$|nginx|kube|cri-|conntrack$|socat$|ebtables$|ethtool$"
@@ -81,6 +82,27 @@ def packages(source: Source, apt: Dict[str, List[str]]) -> Optional[Dict[str, An
         "apt_sources": _sources(source),
         "unattended_upgrades": _unattended(apt, installed),
     }
+
+
+def programs(source: Source) -> Dict[str, Optional[bool]]:
+    """Whether each program that was asked for is on the path; None where that was not seen."""
+    return {name: _is_there(source, name) for name in source.request.programs}
+
+
+def _is_there(source: Source, name: str) -> Optional[bool]:
+    seen = False
+    for folder in SEARCH_PATH.split(":"):
+        try:
+            mode = source.path(folder + "/" + name).stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            seen = seen or source.path(folder).is_dir()
+            continue
+        except OSError as error:
+            source.note("%s/%s: %s" % (folder, name, error.strerror))
+            return None
+        if stat.S_ISREG(mode) and mode & 0o111:
+            return True
+    return False if seen else None
 
 
 def _stanzas(text: str) -> Any:

@@ -37,6 +37,7 @@ class Request(NamedTuple):
     nfs_folders: Sequence[str] = ()
     issuer: Optional[str] = None
     issuer_ca: Optional[str] = None
+    programs: Sequence[str] = ()
 
 
 class Machine:

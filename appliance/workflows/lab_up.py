@@ -11,7 +11,6 @@ from pathlib import Path
 from appliance.errors import Refused
 from appliance.model.lab import Lab, choose_subnet, plan_lab, role_variables
 from appliance.model.lab_gpus import gpu_facts
-from appliance.model.lab_host import NEEDS, Need, missing_needs, packages_for
 from appliance.model.lab_site import (
     KEY,
     NOTHING_ELSE,
@@ -21,6 +20,7 @@ from appliance.model.lab_site import (
     LabSite,
     lab_site,
 )
+from appliance.model.programs import Program, Use, missing_programs, packages_for, used_by
 from appliance.workflows.lab_ports import LabContainers, LabHost, LabPlays, LabSites
 
 BUNDLE, VENDORS = "bundle", "vendor bundle"
@@ -62,6 +62,21 @@ class LabUpRequest:
         bundle = (BUNDLE,) if self.install and not self.bundle_is_there else ()
         return (*bundle, VENDORS) if self.extras.vendor_bundle else bundle
 
+    @property
+    def uses(self) -> frozenset[Use]:
+        """What will be done on this machine, and needs programs there."""
+        return frozenset(
+            use
+            for use, wanted in {
+                Use.LAB: True,
+                Use.BUILD: bool(self.builds),
+                Use.COMPILE: bool(self.builds),
+                Use.PLAYS: self.install,
+                Use.BRING: self.install,
+            }.items()
+            if wanted
+        )
+
 
 @dataclass(frozen=True)
 class LabUpPlan:
@@ -75,7 +90,7 @@ class LabUpPlan:
     """
 
     lab: Lab
-    missing: tuple[Need, ...]
+    missing: tuple[Program, ...]
     builds: tuple[str, ...]
     new_nodes: tuple[str, ...]
 
@@ -151,7 +166,7 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
             hint="pass --yes, or answer y",
         )
     with _timed(result, "prerequisites", ports):
-        _prerequisites(plan, ports)
+        _prerequisites(request, plan, ports)
     with _timed(result, "site", ports):
         _site(request, ports, result.lab)
     with ThreadPoolExecutor(max_workers=1) as pool:
@@ -185,29 +200,29 @@ def plan_lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpPlan:
     present = {node.name for node in ports.containers.nodes(request.name)} if podman else set()
     return LabUpPlan(
         lab=lab,
-        missing=_missing(ports, building=bool(request.builds)),
+        missing=_missing(request, ports),
         builds=request.builds,
         new_nodes=tuple(node.name for node in lab.nodes if node.name not in present),
     )
 
 
-def _missing(ports: LabUpPorts, *, building: bool) -> tuple[Need, ...]:
-    present = ports.host.programs([need.program for need in NEEDS])
-    return missing_needs(present, build_bundle=building)
+def _missing(request: LabUpRequest, ports: LabUpPorts) -> tuple[Program, ...]:
+    present = ports.host.programs([row.name for row in used_by(request.uses)])
+    return missing_programs(present, request.uses)
 
 
-def _prerequisites(plan: LabUpPlan, ports: LabUpPorts) -> None:
+def _prerequisites(request: LabUpRequest, plan: LabUpPlan, ports: LabUpPorts) -> None:
     if not plan.missing:
         return
     packages = packages_for(plan.missing)
-    for need in plan.missing:
-        ports.note(f"missing: {need.program} ({need.purpose})")
+    for row in plan.missing:
+        ports.note(f"missing: {row.name} ({row.purpose})")
     ports.note(f"installing: apt-get install {' '.join(packages)}")
     ports.host.install(packages)
-    still = _missing(ports, building=bool(plan.builds))
+    still = _missing(request, ports)
     if still:
         raise Refused(
-            f"{still[0].program} is still missing after installing {', '.join(packages)}",
+            f"{still[0].name} is still missing after installing {', '.join(packages)}",
             hint="put it on the PATH of root, then run the same command again",
         )
 

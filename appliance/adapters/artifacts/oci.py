@@ -48,17 +48,33 @@ class Oci:
 
     def take(self, _artifact: Artifact, spec: OciSource, context: Context) -> Taken:
         """Fetch an image's manifest and every blob of it, or recall them from the cache."""
-        locked = context.locked.get(spec.reference, "")
-        expected = spec.digest or (f"sha256:{locked}" if locked else None)
-        key = recipe_key({"kind": "oci", "spec": spec.model_dump(), "expected": expected})
-        known = context.cache.recall(key)
+        known = in_cache(spec, context)
         if known is not None:
-            taken = Taken.parse(known)
-            if all(context.cache.holds(file.sha256, file.size) for file in taken.files):
-                return taken
+            return known
+        expected, key = _key(spec, context)
         taken = _fetched(spec, expected, context)
         context.cache.remember(key, taken.as_json())
         return taken
+
+
+def in_cache(spec: OciSource, context: Context) -> Taken | None:
+    """The image where the cache has all of it already."""
+    known = context.cache.recall(_key(spec, context)[1])
+    taken = Taken.parse(known) if known is not None else None
+    whole = taken and all(context.cache.holds(file.sha256, file.size) for file in taken.files)
+    return taken if whole else None
+
+
+def address_of(spec: OciSource) -> str:
+    """The web address of the registry that has it."""
+    return _Repository.of(spec.reference).base
+
+
+def _key(spec: OciSource, context: Context) -> tuple[str | None, str]:
+    """What its digest must be, as far as that is known, and its key in the cache."""
+    locked = context.locked.get(spec.reference, "")
+    expected = spec.digest or (f"sha256:{locked}" if locked else None)
+    return expected, recipe_key({"kind": "oci", "spec": spec.model_dump(), "expected": expected})
 
 
 def _fetched(spec: OciSource, expected: str | None, context: Context) -> Taken:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from appliance.adapters import processes
-from appliance.adapters.artifacts import Context, Source
+from appliance.adapters.artifacts import Context, Source, oci, url
 from appliance.adapters.artifacts.compose import AptFile, Compose
 from appliance.adapters.artifacts.file import OperatorFile
 from appliance.adapters.artifacts.go import Go
 from appliance.adapters.artifacts.local import LocalChart, LocalFile
-from appliance.adapters.artifacts.oci import Oci
 from appliance.adapters.artifacts.packages import TargetPackages, target_of
 from appliance.adapters.artifacts.reach import Reach
-from appliance.adapters.artifacts.url import Url
 from appliance.adapters.artifacts.wheels import write_wheel_closure
 from appliance.adapters.artifacts.wheels_recipe import closure_recipe
 from appliance.adapters.cache import Cache, recipe_key
+from appliance.adapters.control_host import present
+from appliance.model.builders import BUILDERS, lacking_programs
 from appliance.model.release import Artifact, Release
+from appliance.model.sources import OciSource, UrlSource
 from appliance.model.sources import Source as Spec
 from appliance.model.taken import Taken, TakenFile
 
@@ -40,6 +42,7 @@ class Sources:
         standins: Path | None = None,
     ) -> None:
         system = release.operating_system(os_name)
+        self._release, self._os_name = release, os_name
         self._roots = system.roots
         self._context = Context(
             cache=cache,
@@ -54,8 +57,8 @@ class Sources:
             standins=standins,
         )
         self._by_kind: dict[str, Source[Any]] = {
-            "url": Url(),
-            "oci": Oci(),
+            "url": url.Url(),
+            "oci": oci.Oci(),
             "go": Go(),
             "apt": AptFile(),
             "compose": Compose(),
@@ -68,6 +71,31 @@ class Sources:
         """Take an artifact from one source."""
         context = replace(self._context, inputs=inputs)
         return self._by_kind[source.kind].take(artifact, source, context)
+
+    def lacking(self) -> frozenset[str]:
+        """Programs without which something can not be had from anywhere, as far as can be seen.
+
+        Only what can not be fetched is built here; a host that answers is believed to have it.
+        """
+        artifacts = self._release.artifacts_on(self._os_name)
+        with ThreadPoolExecutor() as pool:  # hosts are asked at the same time
+            specs = {spec.ref: spec for item in artifacts for spec in item.sources}
+            answers = pool.map(self._can_be_fetched, specs.values())
+            fetched = dict(zip(specs, answers, strict=True))
+        here = present(BUILDERS)
+        return lacking_programs(artifacts, here, lambda spec: fetched[spec.ref])
+
+    def _can_be_fetched(self, source: Spec) -> bool:
+        if isinstance(source, UrlSource):
+            known = url.in_cache(source, self._context) is not None
+            return known or self._answers(source.url)
+        if isinstance(source, OciSource):
+            known = oci.in_cache(source, self._context) is not None
+            return known or self._answers(oci.address_of(source))
+        return False
+
+    def _answers(self, address: str) -> bool:
+        return self._context.reach.why_not(address) is None
 
     def packages(self) -> Taken:
         """The closure of the release's packages, essential ones included."""

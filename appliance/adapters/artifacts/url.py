@@ -38,12 +38,9 @@ class Url:
         return Taken("url", spec.ref, verified, (file,), learned=(spec.url, whole))
 
     def _whole(self, spec: UrlSource, expected: str | None, context: Context) -> str:
-        if expected and context.cache.path(expected).is_file():
-            return expected
-        key = recipe_key({"kind": "url", "url": spec.url})
-        known = context.cache.recall(key)
-        if expected is None and known and context.cache.holds(known["sha256"], known["size"]):
-            return str(known["sha256"])
+        if known := in_cache(spec, context):
+            return known
+        key = _key(spec)
         context.reach.require(spec.url)
         partial = context.cache.work("downloads") / key
         fetch(spec.url, partial)
@@ -70,6 +67,21 @@ class Url:
             return landing
 
         return context.cache.made(key, extracted)
+
+
+def in_cache(spec: UrlSource, context: Context) -> str | None:
+    """The sha256 of the whole file where the cache has it already."""
+    expected = spec.sha256 or context.locked.get(spec.url)
+    if expected:
+        return expected if context.cache.path(expected).is_file() else None
+    known = context.cache.recall(_key(spec))
+    if known and context.cache.holds(known["sha256"], known["size"]):
+        return str(known["sha256"])
+    return None
+
+
+def _key(spec: UrlSource) -> str:
+    return recipe_key({"kind": "url", "url": spec.url})
 
 
 def _extract(archive: tarfile.TarFile, member: str, destination: Path) -> None:

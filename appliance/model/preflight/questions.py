@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from appliance.model import access
+from appliance.model.programs import Where, on_nodes
 from appliance.model.shared_storage import export_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
         *("--peers", ",".join(peers)),
         *virtual,
         *("--resolve", ",".join(dict.fromkeys(names))),
+        *("--programs", ",".join(sorted({row.name for row in on_nodes(tuple(Where))}))),
         *_storage(desired),
         *asked,
     )

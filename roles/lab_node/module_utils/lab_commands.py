@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import re
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -28,6 +29,8 @@ class CommandFailed(Exception):
 
 def run(argv, data=None, timeout=300):
     """Run a command and return its standard output."""
+    if shutil.which(argv[0]) is None:
+        raise CommandFailed(argv, 127, "{0}: not found".format(argv[0]))
     done = subprocess.run(
         argv,
         input=data,

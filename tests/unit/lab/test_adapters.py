@@ -9,7 +9,6 @@ import yaml
 from appliance.adapters.lab_host import LabMachine
 from appliance.adapters.lab_sites import LabSiteFiles
 from appliance.model.lab import SysctlChange, plan_lab
-from appliance.model.lab_host import NEEDS, missing_needs, packages_for
 from appliance.model.lab_site import KEY, LabSite, lab_site
 from tests.prerequisites import require
 
@@ -82,14 +81,6 @@ def test_networks_of_this_machine_hold_the_loopback() -> None:
     machine = LabMachine()
     if machine.programs(("ip",)):
         assert any(IPv4Network("127.0.0.1/32").subnet_of(net) for net in machine.networks())
-
-
-def test_a_bundle_that_is_there_needs_no_compiler() -> None:
-    everything = {need.program for need in NEEDS}
-    assert missing_needs(everything, build_bundle=True) == ()
-    assert missing_needs(everything - {"go", "gcc"}, build_bundle=False) == ()
-    missing = missing_needs(everything - {"go", "gcc"}, build_bundle=True)
-    assert packages_for(missing) == ("golang-go", "gcc", "libc6-dev")
 
 
 def test_this_machine_has_a_name_as_releases_use_it() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from appliance.errors import ConfigError, LabError, Refused
 from appliance.model.lab import RunningNode, SysctlChange
-from appliance.model.lab_host import NEEDS
 from appliance.model.lab_site import VENDOR_BUNDLE, LabExtras, LabSite
+from appliance.model.programs import PROGRAMS
 from appliance.workflows.lab_down import LabDownPorts, lab_down
 from appliance.workflows.lab_up import LabUpPorts, LabUpRequest, lab_up
 
@@ -22,7 +22,7 @@ class FakeMachine:
 
     root: bool = True
     runs: str = "debian-12"
-    present: set[str] = field(default_factory=lambda: {need.program for need in NEEDS})
+    present: set[str] = field(default_factory=lambda: {row.name for row in PROGRAMS})
     taken: frozenset[IPv4Network] = frozenset()
     running: list[RunningNode] = field(default_factory=list)
     networks_of: dict[str, IPv4Network] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class FakeMachine:
     def install(self, packages: Sequence[str]) -> None:
         self.done.append("apt " + " ".join(packages))
         if not self.apt_brings_nothing:
-            self.present |= {need.program for need in NEEDS}
+            self.present |= {row.name for row in PROGRAMS}
 
     def networks(self) -> frozenset[IPv4Network]:
         return self.taken
@@ -200,7 +200,7 @@ def test_a_dry_run_plans_and_changes_nothing() -> None:
     machine = FakeMachine(root=False)
     machine.present -= {"mmdebstrap"}
     plan = lab_up(replace(REQUEST, dry_run=True), ports(machine, confirm=False)).plan
-    assert [need.program for need in plan.missing] == ["mmdebstrap"]
+    assert [row.name for row in plan.missing] == ["mmdebstrap"]
     assert plan.builds == ("bundle",)
     assert plan.new_nodes == ("lab-cp1", "lab-w1", "lab-w2")
     assert machine.done == []

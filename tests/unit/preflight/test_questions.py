@@ -15,6 +15,9 @@ from tests import samples
 def test_the_probe_is_told_the_peers_the_names_and_the_services() -> None:
     arguments = probe_arguments(samples.desired())
     options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    programs = options.pop("--programs").split(",")
+    assert {"rsync", "openssl", "flock"} <= set(programs)
+    assert not {"docker", "kubeadm", "nvidia-smi", "sudo"} & set(programs)
     assert options == {
         "--facts": "/etc/appliance-lab/facts",
         "--registry": "registry.rack.test:5000",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from appliance.probe import collect as collecting
-from appliance.probe import kubernetes
+from appliance.probe import kubernetes, packages
 from appliance.probe.collect import collect
 from appliance.probe.source import Machine, Request, Source
 from tests.unit.probe import recorded
@@ -122,3 +122,36 @@ def test_one_certificate_that_is_late_is_not_absent(tmp_path: Path) -> None:
     source.machine.deadline = time.monotonic() + 0.1
     with pytest.raises(TimeoutError, match="before the deadline"):
         source.all_together([lambda: 1, lambda: time.sleep(1)])
+
+
+def _folders(root: Path) -> None:
+    for name in ("usr/bin/tar", "usr/sbin/half"):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    (root / "usr/bin/tar").chmod(0o755)
+
+
+def test_programs_are_looked_for_where_there_is_something_to_look_at(tmp_path: Path) -> None:
+    request = Request(programs=("tar", "half", "rsync"))
+    source = Source(Machine(tmp_path, None, request), "programs")
+    assert set(packages.programs(source).values()) == {None}
+    _folders(tmp_path)
+    assert packages.programs(source) == {"tar": True, "half": False, "rsync": False}
+
+
+def test_a_folder_that_may_not_be_entered_leaves_programs_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _folders(tmp_path)
+    source = Source(Machine(tmp_path, None, Request(programs=("rsync",))), "programs")
+    real = Path.stat
+
+    def stat(self: Path, **options: Any) -> Any:
+        if self.parent.name == "sbin":
+            raise PermissionError(13, "Permission denied")
+        return real(self, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert packages.programs(source) == {"rsync": None}
+    assert "Permission denied" in source.machine.unreadable[0]["reason"]

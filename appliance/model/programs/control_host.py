@@ -1,0 +1,52 @@
+"""What is started where commands are typed: for labs, for bundles, and to change nodes."""
+
+from __future__ import annotations
+
+from appliance.model.programs.program import Program, Use
+
+LAB, BUILD, COMPILE = Use.LAB, Use.BUILD, Use.COMPILE
+SIGN, PLAYS, BRING = Use.SIGN, Use.PLAYS, Use.BRING
+
+
+def _row(
+    name: str, purpose: str, packages: str, *uses: Use, fedora: str = "", started_by: str = ""
+) -> Program:
+    return Program(
+        name,
+        purpose,
+        tuple(packages.split()),
+        fedora=tuple(fedora.split()),
+        uses=frozenset(uses),
+        since=min(uses, key=list(Use).index),
+        started_by=started_by,
+    )
+
+
+PROGRAMS: tuple[Program, ...] = (
+    _row("podman", "starts the nodes of a lab", "podman netavark", LAB),
+    _row("runc", "the runtime that works with hybrid control groups", "runc", LAB,
+         started_by="podman"),
+    _row("iptables", "podman's networks", "iptables", LAB, started_by="podman"),
+    _row("mmdebstrap", "builds the root file system of a lab's nodes", "mmdebstrap", LAB),
+    _row("gpg", "checks who signed packages", "gpg", LAB, fedora="gnupg2", started_by="mmdebstrap"),
+    _row("chroot", "adds the user of a lab's nodes", "coreutils", LAB),
+    _row("systemctl", "sets the units of a lab's nodes", "systemd", LAB),
+    _row("chmod", "sets the modes of a lab's files", "coreutils", LAB),
+    _row("rm", "clears the root file system of a lab's nodes", "coreutils", LAB),
+    _row("mkdir", "makes folders of a lab's nodes", "coreutils", LAB),
+    _row("ip", "finds networks that are taken", "iproute2", LAB, fedora="iproute"),
+    _row("apt-get", "brings what is missing; finds what packages need", "apt", LAB, BUILD),
+    _row("apt-cache", "tells what packages need", "apt", BUILD),
+    _row("apt-config", "reads this machine's sources of packages", "apt", BUILD),
+    _row("dpkg-deb", "reads packages", "dpkg", BUILD),
+    _row("sh", "joins programs", "dash", LAB, BUILD, fedora="bash"),
+    _row("go", "builds what is only served as Go modules", "golang-go", COMPILE, fedora="golang"),
+    _row("gcc", "builds pause and flannel", "gcc libc6-dev", COMPILE,
+         fedora="gcc glibc-static"),
+    _row("update-ca-certificates", "the authorities that go believes", "ca-certificates", COMPILE,
+         fedora="ca-certificates", started_by="go"),
+    _row("ssh-keygen", "makes keys; makes and checks the signatures of bundles", "openssh-client",
+         LAB, SIGN, fedora="openssh"),
+    _row("ssh", "reaches the nodes", "openssh-client", LAB, PLAYS, fedora="openssh-clients"),
+    _row("rsync", "brings the bundles to the nodes", "rsync", LAB, BRING),
+)  # fmt: skip

@@ -1,0 +1,72 @@
+"""What is started on nodes: by the probe, by roles and modules, and over SSH.
+
+Packages are those of Ubuntu 20.04 and Debian 12, which have the same names for all of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from appliance.model.programs.program import Program, Where
+
+
+def _there(
+    packages: str, names: str, purpose: str, since: str, where: Where = Where.EVERY
+) -> Iterator[Program]:
+    """What a node brings itself; without it the install does not begin."""
+    for name in names.split():
+        yield Program(name, purpose, tuple(packages.split()), where=where, since=since)
+
+
+def _brought(packages: str, names: str, purpose: str, step: str) -> Iterator[Program]:
+    """What a step of the install brings."""
+    for name in names.split():
+        yield Program(name, purpose, tuple(packages.split()), where=Where.EVERY, since=step,
+                      brought_by=step)  # fmt: skip
+
+
+def _asked(packages: str, names: str, purpose: str, since: str) -> Iterator[Program]:
+    """What is asked where it is there; its absence is an answer, too."""
+    for name in names.split():
+        yield Program(name, purpose, tuple(packages.split()), where=Where.EVERY, since=since,
+                      optional=True)  # fmt: skip
+
+
+LOOK = "look"
+
+PROGRAMS: tuple[Program, ...] = (
+    # Looking at a node, and keeping records on it.
+    *_there("dash", "sh", "runs what comes over SSH", LOOK),
+    *_there("coreutils",
+            "base64 cat chmod id ln mkdir mktemp mv rm sha256sum stat sync timeout touch",
+            "moves and proves files", LOOK),
+    *_there("findutils", "find xargs", "lists files; pushes images in parallel", LOOK),
+    *_there("sed", "sed", "reads what apt says", "artifacts"),
+    *_there("tar", "tar", "unpacks records and bundles", LOOK),
+    *_there("util-linux", "flock lsblk", "holds the lock of the site; shows disks", LOOK),
+    *_there("mount", "mount umount swapoff", "tries shared storage; turns swap off", "host"),
+    *_there("systemd", "systemctl systemd-run journalctl systemd-detect-virt",
+            "services, and work that outlives a connection", LOOK),
+    *_there("iproute2", "ip", "shows links, addresses and routes", LOOK),
+    *_there("kmod", "modprobe", "loads kernel modules", "host"),
+    *_there("openssl", "openssl", "reads and makes certificates", LOOK),
+    *_there("dpkg", "dpkg dpkg-query", "knows what is installed", LOOK),
+    *_there("apt", "apt-get apt-config apt-mark", "installs and holds packages", LOOK),
+    *_there("rsync", "rsync", "receives the bundle", "artifacts", Where.SERVICES),
+    *_there("rsync", "rsync", "receives Run:ai's bundle", "runai", Where.VENDOR),
+    # Brought from the bundle.
+    *_brought("chrony", "chronyc", "shows how the clock is kept", "artifacts"),
+    *_brought("docker-ce docker.io", "docker", "runs containers", "runtime"),
+    *_brought("containerd.io containerd", "containerd", "runs containers for Docker", "runtime"),
+    *_brought("", "kubeadm kubectl kubelet", "makes and is a member", "registry"),
+    *_brought("nfs-kernel-server", "exportfs", "exports the shared storage", "storage"),
+    # Told where they are there.
+    # The connection's own setting names another.
+    *_asked("python3", "python3", "runs the probe and Ansible's modules", LOOK),
+    *_asked("sudo", "sudo", "becomes root, where the login user is another", LOOK),
+    *_asked("dmidecode", "dmidecode", "shows memory modules", LOOK),
+    *_asked("coreutils", "chroot", "asks the driver in NVIDIA's container", LOOK),
+    *_asked("iptables", "iptables-save", "shows rules of others", LOOK),
+    *_asked("nvidia-utils", "nvidia-smi", "shows GPUs", LOOK),
+    *_asked("initramfs-tools", "update-initramfs", "keeps nouveau out of the next boot", "gpu"),
+)  # fmt: skip
