@@ -7,6 +7,7 @@ What must not be here: what a value means (``appliance.model.site_checks``), and
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -186,6 +187,7 @@ class _Reader:
         if content is None or len(self.faults) > before:
             self.documents.append(unread)
             return unread
+        self.faults.extend(_program(self.directory, file, content))
         document, faults = read_yaml(content, file)
         self.faults.extend(faults)
         secrets = dict(secrets_in(document))
@@ -231,6 +233,15 @@ class _Reader:
                 self._stray(file, f"write settings into {SETTINGS} and secrets into {VAULT}")
 
 
+def _program(directory: Path, file: str, content: bytes) -> Iterator[SiteFault]:
+    """Ansible would run it and believe what it prints; our ansible.cfg keeps it from that, too."""
+    if content.startswith(b"#!"):
+        yield SiteFault(file, 1, "the file begins with #!, as a program does", "delete the line")
+    if (directory / file).stat().st_mode & 0o111:
+        path = shlex.quote(str(directory / file))
+        yield SiteFault(file, 1, "the file is executable, as a program is", f"chmod a-x {path}")
+
+
 def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
     before = len(reader.faults)
     content = reader.read(VAULT)
@@ -246,6 +257,7 @@ def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
             _RESTORE_VAULT,
         )
         return
+    yield from _program(reader.directory, VAULT, content)
     lines = content.split(b"\n")
     if not content.strip():
         yield SiteFault(VAULT, 1, "the file is empty", _RESTORE_VAULT)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import secrets
 import shlex
@@ -19,12 +18,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import yaml
-
 from appliance.adapters.ansible import LOCALE
 from appliance.adapters.content import find_content_root
 from appliance.adapters.processes import run
 from appliance.adapters.site_state import require_state
+from appliance.adapters.vault_text import read_secrets, require_plain
 from appliance.errors import CommandFailed, ConfigError, Refused
 
 if TYPE_CHECKING:
@@ -49,7 +47,8 @@ def find_password_file(directory: Path, given: Path | None = None) -> Path | Non
     """Find the password file of a site by its directory.
 
     Raises:
-        Refused: the file that was named does not exist, or the one there is may not be read.
+        Refused: the file that was named does not exist, the one there is may not be read, or the
+            site's own is a program.
     """
     named = given or (Path(os.environ[ENVIRONMENT]) if os.environ.get(ENVIRONMENT) else None)
     if named is not None:
@@ -59,7 +58,15 @@ def find_password_file(directory: Path, given: Path | None = None) -> Path | Non
         return named.resolve()
     require_state(directory)
     kept = kept_password(directory)
-    return kept.resolve() if _is_readable(kept) else None
+    if not _is_readable(kept):
+        return None
+    if kept.stat().st_mode & 0o111:
+        # Ansible runs such a file for the password; this one may have come with the site.
+        raise Refused(
+            f"the vault password file {kept} is executable: it would be run, not read",
+            hint=f"look at what is in it, then: chmod 600 {shlex.quote(str(kept))}",
+        )
+    return kept.resolve()
 
 
 def _is_readable(path: Path) -> bool:
@@ -152,7 +159,7 @@ class AnsibleVault:
             text = self._run("view", str(file))
         except CommandFailed as error:
             raise _closed(file, self._password, error) from error
-        return _mapping(file, text)
+        return read_secrets(file, text)
 
     def _run(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
         # An operator's own settings would bring in further passwords and make it ask which.
@@ -169,7 +176,8 @@ def read_as_a_play(file: Path, password: Path | None) -> Mapping[str, str]:
     """Open a vault file with all that a play has: ``password``, and what Ansible's variables name.
 
     Raises:
-        ConfigError: none of them opens it, or the file holds no mapping.
+        ConfigError: none of them opens it, the file holds no mapping, or a secret that Ansible
+            would evaluate.
     """
     given = ["--vault-password-file", str(password)] if password else []
     try:
@@ -177,7 +185,9 @@ def read_as_a_play(file: Path, password: Path | None) -> Mapping[str, str]:
         text = _ansible_vault(["view", *given, str(file.resolve())], cwd=Path("/"))
     except CommandFailed as error:
         raise _closed(file, password, error) from error
-    return _mapping(file, text)
+    found = read_secrets(file, text)
+    require_plain(file, text)
+    return found
 
 
 def _ansible_vault(
@@ -208,27 +218,6 @@ def _closed(file: Path, password: Path | None, error: CommandFailed) -> ConfigEr
         hint=f"see what Ansible says of it: {shlex.join([*words, str(file)])}",
         details=before,
     )
-
-
-def _mapping(file: Path, text: str) -> Mapping[str, str]:
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError:
-        # Not chained: the parser's message would quote a line of the secrets.
-        data = text
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise ConfigError(
-            f"{file} holds no mapping of names to secrets",
-            hint=f"edit it with: ansible-vault edit {file}",
-        ) from None
-    return {str(key): _text(value) for key, value in data.items()}
-
-
-def _text(value: object) -> str:
-    """A secret as text; a mapping of them as JSON, which can be read back."""
-    return json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)
 
 
 def _write_private(path: Path, text: str) -> None:

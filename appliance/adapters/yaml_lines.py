@@ -12,14 +12,13 @@ from typing import Any, Final
 import yaml
 
 from appliance.model.site_faults import Document, SiteFault, Where, dotted
+from appliance.model.vault_ref import TEMPLATE
 
 _PLAIN_TAGS: Final = {
     f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")
 }
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _STR: Final = "tag:yaml.org,2002:str"
-# What Ansible takes for a template: Jinja's opening brackets, or a first line that names others.
-JINJA: Final = re.compile(r"\{\{|\{%|\{#|\A#jinja2:")
 _INI_SECTION: Final = re.compile(r"\[[A-Za-z_][\w.-]*(:(children|vars))?\]\s*(#.*)?")
 _TAB_INDENT: Final = re.compile(r" *\t\s*\S")
 _MOST_NODES: Final = 50_000
@@ -186,7 +185,7 @@ class _Reader:
                 where, line, "a key that is not text", "write a plain name before the colon"
             )
             return None
-        if JINJA.search(node.value):
+        if TEMPLATE.search(node.value):
             self._refuse(where, line, "Jinja is not read here", "write the key itself")
             return None
         if node.tag != _STR:
@@ -232,7 +231,7 @@ class _Reader:
         if node.tag not in _PLAIN_TAGS:
             return self._tagged(node, where)
         line = node.start_mark.line + 1
-        if node.tag == _STR and (found := JINJA.search(node.value)):
+        if node.tag == _STR and (found := TEMPLATE.search(node.value)):
             line += node.value[: found.start()].count("\n") + (node.style in ("|", ">"))
             return self._refuse(
                 where,

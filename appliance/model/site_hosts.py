@@ -11,6 +11,8 @@ from appliance.model import addresses
 from appliance.model.groups import GROUPS
 from appliance.model.site_faults import Document, SiteFault, Where, did_you_mean
 
+# What Ansible takes for something else than a node of ours.
+_ANSIBLES = frozenset({"all", "localhost", "ungrouped", *GROUPS})
 _RANGE = re.compile(r"\[[0-9a-zA-Z]*:[0-9a-zA-Z]*(:[0-9]+)?\]")
 
 
@@ -152,6 +154,12 @@ def _host_fault(document: Document, here: Where, name: str, variables: Any) -> S
             here,
             f"{name!r} is not a node name by RFC 1123",
             "write lower-case letters, figures and hyphens, at most 63, without the domain",
+        )
+    if name in _ANSIBLES:
+        return document.fault(
+            here,
+            f"{name!r} means something else to Ansible than a node",
+            "give the node another name, here, on the machine and as host_vars/<node>.yml",
         )
     if variables:
         return document.fault(

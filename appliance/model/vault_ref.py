@@ -1,6 +1,6 @@
-"""References to secrets of ``vault.yml``: the only templates that a run's inventory holds.
+"""What is a template to Ansible, and the only ones that a run's inventory holds: vault references.
 
-A type of its own, so that no text can pass for one. What must not be here: secrets.
+They are a type of their own, so that no text can pass for one. What must not be here: secrets.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+# What Ansible takes for a template: Jinja's opening brackets, or a first line that names others.
+TEMPLATE: Final = re.compile(r"\{\{|\{%|\{#|\A#jinja2:")
+# The tag by which a value of a YAML file is none.
+UNSAFE: Final = "!unsafe"
 _NAME: Final = re.compile(r"vault_[a-z0-9_]+")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.errors import ConfigError, Refused
 from appliance.model.site_schema import site_schema_text
 from appliance.model.site_text import SCHEMA, hosts_text, node_text, site_text
+from appliance.model.vault_ref import TEMPLATE, UNSAFE
 
 if TYPE_CHECKING:
     from appliance.workflows.ports import Authorities, SiteFolder, Vault
@@ -72,14 +73,20 @@ def site_init(
     name = str(request.settings.get("site_name") or request.directory.resolve().name)
     authority = authorities.make(name)
     secrets = "---\n" + "".join(
-        f"{name}: |\n{textwrap.indent(pem, '  ')}"
-        for name, pem in (
+        _entry(name, secret)
+        for name, secret in (
             ("vault_site_ca_certificate", authority.certificate),
             ("vault_site_ca_key", authority.key),
             *((name, f"{secret}\n") for name, secret in request.secrets.items()),
         )
     )
     return files.write({**texts, VAULT: vault.encrypt(secrets)})
+
+
+def _entry(name: str, secret: str) -> str:
+    """A line of the vault; what Ansible would take for a template is marked as none."""
+    mark = f"{UNSAFE} " if TEMPLATE.search(secret) else ""
+    return f"{name}: {mark}|\n{textwrap.indent(secret, '  ')}"
 
 
 def site_files(request: SiteInitRequest) -> dict[str, str]:

@@ -308,12 +308,54 @@ def test_a_site_file_is_never_run(tmp_path: Path, shebang: str) -> None:
 
     script.write_text(f"{shebang}\nall: {{hosts: {{w1: {{ansible_local: {{}}}}}}}}\n")
     script.chmod(0o755)
-    inventory = Path(shutil.which("ansible-inventory", path=Path(sys.executable).parent) or "")
-    config = {"ANSIBLE_CONFIG": str(tree.ROOT / "playbooks" / "ansible.cfg")}
-    done = subprocess.run(
-        [inventory, "-i", site, "--list"],
-        cwd=tmp_path, env={**os.environ, **config, "LC_ALL": "C.UTF-8"},
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+    listed = _listed(site, tmp_path)
     assert list(tmp_path.rglob("PWNED")) == []
-    assert json.loads(done.stdout)["_meta"]["hostvars"] == {"w1": {"ansible_local": {}}}
+    assert json.loads(listed)["_meta"]["hostvars"] == {"w1": {"ansible_local": {}}}
+
+
+EVIL = "all: {hosts: {evil: {evil: 1}}, vars: {evil: 1}}\n"
+# What may lie about in a site's folder, and where Ansible might look for variables or plugins.
+LITTER = (
+    "evil.yml", "evil", "evil.json", "hosts.ini", "ansible.cfg", "inventory/hosts.yml", "hosts/x",
+    "evil.md", "evil.orig", "evil.bak/hosts.yml", "evil.pem/hosts.yml", "known_hosts.d/hosts.yml",
+    "allowed_signers/x", "hosts.yml~", ".evil.yml", ".evil/hosts.yml",
+    "group_vars/all.yml", "group_vars/all.yaml", "group_vars/gpu_workers.json", "group_vars/evil",
+    "group_vars/gpu_workers/x.yml", "group_vars/all/evil.yml", "group_vars/all/evil",
+    "group_vars/all/evil.md", "group_vars/all/deep/evil.yml", "group_vars/all/deep.md/evil.yml",
+    "group_vars/all/.evil.yml", "group_vars/all/evil.yml~", "group_vars/ungrouped.yml",
+    "host_vars/gpu1", "host_vars/gpu1.json", "host_vars/gpu1.yaml", "host_vars/gpu1.pem",
+    "host_vars/localhost.yml", "host_vars/gpu2/x.yml", "host_vars/gpu1.md/x.yml",
+    "vars_plugins/evil.py", "library/evil.py", "filter_plugins/evil.py", "roles/x/tasks/main.yml",
+    "callback_plugins/evil.py", "collections/x", "action_plugins/evil.py", "inventory_plugins/x.py",
+)  # fmt: skip
+
+
+def test_nothing_in_a_sites_folder_is_loaded_that_was_not_checked(tmp_path: Path) -> None:
+    """What the check lets pass, Ansible does not load; all else is refused, file by file."""
+    site = copy_of_good(tmp_path / "site")
+    kept = []
+    for number, name in enumerate(LITTER):
+        one = copy_of_good(tmp_path / str(number))
+        if (one / name).parent.is_file():
+            (one / name).parent.unlink()
+        (one / name).parent.mkdir(parents=True, exist_ok=True)
+        (one / name).write_text("open('PWNED', 'w')\n" if name.endswith(".py") else EVIL)
+        if not check_site(one, known=KNOWN).faults:
+            kept.append(name)
+            shutil.copytree(one, site, dirs_exist_ok=True)
+    assert "evil.md" in kept
+    (site / "group_vars/all/vault.yml").write_text("vault_one: x\n")
+    listed = _listed(site, tmp_path)
+    assert "evil" not in listed.replace(str(tmp_path), ""), kept
+    assert '"gpu1"' in listed
+    assert list(tmp_path.rglob("PWNED")) == []
+
+
+def _listed(site: Path, cwd: Path) -> str:
+    program = Path(sys.executable).with_name("ansible-inventory")
+    config = {"ANSIBLE_CONFIG": str(tree.ROOT / "playbooks" / "ansible.cfg")}
+    return subprocess.run(
+        [program, "-i", site, "--list"],
+        cwd=cwd, env={**os.environ, **config, "LC_ALL": "C.UTF-8"},
+        capture_output=True, text=True, timeout=60, check=True,
+    ).stdout  # fmt: skip

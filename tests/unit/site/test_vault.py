@@ -161,3 +161,13 @@ def test_the_sites_authority_signs_servers_and_no_further_authority() -> None:
     assert certificate.not_valid_before_utc < now
     assert certificate.not_valid_after_utc > now + timedelta(days=3649)
     assert "PRIVATE" not in repr(authority)
+
+
+def test_a_program_in_the_place_of_the_sites_password_is_not_run(tmp_path: Path) -> None:
+    """Ansible runs an executable password file; a site may have come from somebody else."""
+    kept = new_password(tmp_path / "rack7")
+    kept.write_text("#!/bin/sh\ntouch PWNED\n", encoding="utf-8")
+    kept.chmod(0o700)
+    with pytest.raises(Refused, match=f"{kept} is executable") as told:
+        find_password_file(tmp_path / "rack7")
+    assert f"chmod 600 {kept}" in (told.value.hint or "")
