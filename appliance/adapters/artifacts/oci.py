@@ -6,12 +6,10 @@ Where the tag leads to an index, the image of the target's architecture is taken
 
 from __future__ import annotations
 
-import json
 import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPException
@@ -19,6 +17,7 @@ from typing import Any
 
 from appliance.adapters.artifacts import Context
 from appliance.adapters.artifacts.oci_layout import (
+    DIGEST,
     INDEX_TYPE,
     MANIFEST_TYPE,
     Blob,
@@ -30,6 +29,7 @@ from appliance.adapters.cache import digest_of, recipe_key
 from appliance.errors import SourceUnavailable
 from appliance.model.release import Artifact
 from appliance.model.sources import OciSource
+from appliance.model.strict_json import Unreadable, read_json
 from appliance.model.taken import Taken, TakenFile, Verified
 
 _DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
@@ -41,6 +41,9 @@ _API_HOSTS = {"docker.io": "registry-1.docker.io"}
 _LOCAL = ("localhost", "127.0.0.1")
 _PATIENCE_SECONDS = 20
 _AT_A_TIME = 4
+# Of a manifest, an index or a token.
+_MOST_BYTES = 8 << 20
+_TOKEN = re.compile(r"[\x21-\x7e]*")
 
 
 class Oci:
@@ -86,8 +89,14 @@ def _fetched(spec: OciSource, expected: str | None, context: Context) -> Taken:
         raise SourceUnavailable(f"{spec.reference} is sha256:{digest}, expected {expected}")
     raw, media_type = top, kind
     if kind in _INDEXES:
-        raw, media_type = repository.manifest(_of_architecture(top, context.architecture))
-    blobs = referenced(json.loads(raw))
+        variant = _of_architecture(_document(top, spec.reference), context.architecture)
+        raw, media_type = repository.manifest(variant)
+        if variant != f"sha256:{blob_of(raw).sha256}":
+            raise SourceUnavailable(f"{spec.reference}: {variant} leads to another manifest")
+    try:
+        blobs = referenced(_document(raw, spec.reference))
+    except Unreadable as error:
+        raise SourceUnavailable(f"{spec.reference}: its manifest: {error}") from error
     with ThreadPoolExecutor(_AT_A_TIME) as pool:
         list(pool.map(lambda blob: _bring(repository, blob, context), blobs))
     sha256, size = context.cache.add_bytes(raw)
@@ -131,11 +140,11 @@ class _Repository:
             if error.code != 401 or not challenge:
                 raise SourceUnavailable(f"{url} answers {error.code} {error.reason}") from error
             self._log_in(challenge)
-        except (OSError, HTTPException) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise SourceUnavailable(f"{url} can not be fetched: {error}") from error
         try:
             return self._get(url)
-        except (OSError, HTTPException) as error:
+        except (OSError, ValueError, HTTPException) as error:
             raise SourceUnavailable(f"{url} can not be fetched: {error}") from error
 
     def blob_url(self, blob: Blob) -> str:
@@ -146,27 +155,48 @@ class _Repository:
             url, headers={**self.headers, "Accept": _ACCEPT}
         )
         with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:  # noqa: S310
-            return answer.read(), answer.headers.get_content_type()
+            content = answer.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise HTTPException(f"it says more than {_MOST_BYTES} bytes")
+            return content, answer.headers.get_content_type()
 
     def _log_in(self, challenge: str) -> None:
         asked = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
         realm = asked.pop("realm", "")
         asked.setdefault("scope", f"repository:{self.name}:pull")
+        # Anything else, as a file of this machine, is no place to ask for a token.
+        if not realm.startswith(("https://", f"{self.base}/")):
+            raise SourceUnavailable(f"{self.base} sends for its token to {realm[:200]!r}")
         url = f"{realm}?{urllib.parse.urlencode(asked)}"
         try:
-            answer = json.loads(self._get(url)[0])
+            answer = read_json(self._get(url)[0])
         except (OSError, ValueError, HTTPException) as error:
             raise SourceUnavailable(f"{realm} gives no token for {self.name}: {error}") from error
-        token = answer.get("token") or answer.get("access_token", "")
+        found = answer if isinstance(answer, dict) else {}
+        token = found.get("token") or found.get("access_token") or ""
+        if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+            raise SourceUnavailable(f"{realm} gives no token for {self.name}")
         self.headers["Authorization"] = f"Bearer {token}"
 
 
-def _of_architecture(index: bytes, architecture: str) -> str:
-    found: list[Mapping[str, Any]] = json.loads(index)["manifests"]
-    for item in found:
-        platform = item.get("platform", {})
+def _document(content: bytes, reference: str) -> Any:
+    try:
+        return read_json(content)
+    except Unreadable as error:
+        raise SourceUnavailable(f"{reference}: what the registry says: {error}") from error
+
+
+def _of_architecture(index: Any, architecture: str) -> str:
+    listed = index.get("manifests") if isinstance(index, dict) else None
+    for item in listed if isinstance(listed, list) else ():
+        platform = item.get("platform") if isinstance(item, dict) else None
+        if not isinstance(platform, dict):
+            continue
         if (platform.get("os"), platform.get("architecture")) == ("linux", architecture):
-            return str(item["digest"])
+            digest = item.get("digest")
+            if isinstance(digest, str) and DIGEST.fullmatch(digest):
+                return digest
+            raise SourceUnavailable(f"{str(digest)[:100]!r} is no sha256 digest of a manifest")
     raise SourceUnavailable(f"the image has no variant for {architecture}")
 
 
@@ -175,7 +205,7 @@ def _bring(repository: _Repository, blob: Blob, context: Context) -> None:
         return
     with context.cache.alone(blob.sha256):
         partial = context.cache.work("downloads") / blob.sha256
-        fetch(repository.blob_url(blob), partial, repository.headers)
+        fetch(repository.blob_url(blob), partial, repository.headers, most_bytes=blob.size)
         found, _ = digest_of(partial)
         if found != blob.sha256:
             partial.unlink()

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Literal
 
 from appliance.model.strict_json import Unreadable
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 LAYOUT = b'{"imageLayoutVersion":"1.0.0"}'
 INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
@@ -201,7 +201,7 @@ def referenced(manifest: Any) -> list[Blob]:
 def _blob(item: Any) -> Blob:
     found = item if isinstance(item, dict) else {}
     digest, size = found.get("digest"), found.get("size")
-    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+    if not isinstance(digest, str) or not DIGEST.fullmatch(digest):
         raise Unreadable(f"{str(digest)[:100]!r} is no sha256 digest")
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise Unreadable(f"the size of {digest} is no number of bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tarfile
 import urllib.error
@@ -19,6 +20,8 @@ from appliance.model.taken import Taken, TakenFile, Verified
 _PATIENCE_SECONDS = 20
 _CHUNK = 1 << 18
 _USER_AGENT = "appliance"
+_MOST_BYTES = 32 << 30
+_VALIDATOR = re.compile(r"[\x21-\x7e][\x20-\x7e]{0,250}")
 
 
 class Url:
@@ -43,7 +46,7 @@ class Url:
         key = _key(spec)
         context.reach.require(spec.url)
         partial = context.cache.work("downloads") / key
-        fetch(spec.url, partial)
+        fetch(spec.url, partial, vouched=expected is not None)
         digest, size = digest_of(partial)
         if expected and digest != expected:
             partial.unlink()
@@ -96,36 +99,73 @@ def _extract(archive: tarfile.TarFile, member: str, destination: Path) -> None:
     raise KeyError(member)
 
 
-def fetch(url: str, partial: Path, headers: dict[str, str] | None = None) -> None:
+def fetch(
+    url: str,
+    partial: Path,
+    headers: dict[str, str] | None = None,
+    *,
+    vouched: bool = True,
+    most_bytes: int = _MOST_BYTES,
+) -> None:
     """Fetch a file to its end, going on where an earlier attempt was cut off.
+
+    Args:
+        url: where it is.
+        partial: what is there of it, and where the rest goes.
+        headers: more of the request.
+        vouched: its digest is known and will be compared. Where it is not, an attempt goes on only
+            with the very same file, by the validator that its server gave; else it begins again.
+        most_bytes: the largest file that is taken.
 
     Raises:
         SourceUnavailable: the server does not have it, or the connection broke.
     """
-    have = partial.stat().st_size if partial.exists() else 0
+    validator = partial.with_name(f"{partial.name}.validator")
     asked = {"User-Agent": _USER_AGENT, **(headers or {})}
+    have = partial.stat().st_size if partial.exists() else 0
+    known = validator.read_text("ascii", "replace") if have and validator.is_file() else ""
+    if have and not (vouched or known):
+        partial.unlink()
+        have = 0
     if have:
         asked["Range"] = f"bytes={have}-"
+        if known and not vouched:
+            asked["If-Range"] = known
     request = urllib.request.Request(url, headers=asked)  # noqa: S310 - addresses of a release
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:  # noqa: S310
-            _receive(answer, partial)
+            validator.write_text(_validator_of(answer), encoding="ascii")
+            _receive(answer, partial, have, most_bytes)
     except urllib.error.HTTPError as error:
+        # A server that compared the validator says so of the same file: there is no more of it.
         if error.code == 416 and have:
             return
         raise SourceUnavailable(f"{url} answers {error.code} {error.reason}") from error
-    except (OSError, HTTPException) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise SourceUnavailable(f"{url} can not be fetched: {reason}") from error
+    validator.unlink(missing_ok=True)
 
 
-def _receive(answer: HTTPResponse, partial: Path) -> None:
+def _validator_of(answer: HTTPResponse) -> str:
+    """What names exactly this content, for the next attempt; empty where the server has nothing."""
+    tag, date = answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or ""
+    strong = tag if not tag.startswith("W/") else ""
+    return next((found for found in (strong, date) if _VALIDATOR.fullmatch(found)), "")
+
+
+def _receive(answer: HTTPResponse, partial: Path, have: int, most_bytes: int) -> None:
     resumed = answer.status == 206
+    begins = answer.headers.get("Content-Range", f"bytes {have}-")
+    if resumed and not begins.startswith(f"bytes {have}-"):
+        raise HTTPException(f"asked for bytes from {have} on, it sends {begins[:60]!r}")
     expected = answer.headers.get("Content-Length")
     count = 0
     with partial.open("ab" if resumed else "wb") as sink:
         while piece := answer.read(_CHUNK):
-            sink.write(piece)
             count += len(piece)
+            if count + (have if resumed else 0) > most_bytes:
+                raise HTTPException(f"it is larger than {most_bytes} bytes")
+            sink.write(piece)
     if expected is not None and count != int(expected):
         raise HTTPException(f"the connection broke after {count} of {expected} bytes")

@@ -129,6 +129,79 @@ def test_a_missing_image_and_a_missing_architecture_are_told(web: Web, context: 
         Oci().take(*registry.artifact(), context)
 
 
+HOSTILE_DIGESTS = ("sha256:../../../victim", "sha256:" + "A" * 64, "../victim", "", 5, None)
+
+
+@pytest.mark.parametrize("digest", HOSTILE_DIGESTS, ids=repr)
+def test_a_digest_that_is_a_path_names_no_file(
+    web: Web, context: Context, tmp_path: Path, digest: object
+) -> None:
+    registry = Registry(web)
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    # The folder of downloads is three below the temporary one.
+    layer = {"mediaType": "x", "digest": digest, "size": 4}
+    config = blob_of(CONFIG).descriptor("x")
+    content = canonical({"schemaVersion": 2, "config": config, "layers": [layer]})
+    web.pages["/v2/team/web/manifests/v1"] = (MANIFEST_TYPE, content)
+    web.pages["/v2/team/web/blobs/sha256:../../../victim"] = ("x", b"more")
+    with pytest.raises(SourceUnavailable, match="no sha256 digest"):
+        Oci().take(*registry.artifact(), context)
+    assert victim.read_text() == "theirs"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[" * 100_000, b"[]", b"{}", b'{"config": 5, "layers": [5]}', b" " * ((8 << 20) + 1)],
+    ids=lambda content: repr(content)[:12],
+)
+@pytest.mark.parametrize("kind", [MANIFEST_TYPE, INDEX_TYPE])
+def test_what_is_no_manifest_is_a_source_that_does_not_work(
+    web: Web, context: Context, content: bytes, kind: str
+) -> None:
+    registry = Registry(web)
+    web.pages["/v2/team/web/manifests/v1"] = (kind, content)
+    with pytest.raises(SourceUnavailable):
+        Oci().take(*registry.artifact(), context)
+
+
+def test_the_manifest_that_an_index_names_is_compared_with_its_digest(
+    web: Web, context: Context
+) -> None:
+    registry = Registry(web)
+    path = f"/v2/team/web/manifests/sha256:{blob_of(registry.manifest).sha256}"
+    other = image_manifest(blob_of(CONFIG), [])
+    web.pages[path] = (MANIFEST_TYPE, other)
+    with pytest.raises(SourceUnavailable, match="leads to another manifest"):
+        Oci().take(*registry.artifact(registry.digest), context)
+
+
+def test_a_layer_larger_than_its_manifest_says_is_cut_off(web: Web, context: Context) -> None:
+    registry = Registry(web)
+    path = f"/v2/team/web/blobs/sha256:{blob_of(LAYER).sha256}"
+    web.pages[path] = ("application/octet-stream", LAYER * 100)
+    with pytest.raises(SourceUnavailable, match=f"larger than {len(LAYER)} bytes"):
+        Oci().take(*registry.artifact(), context)
+
+
+@pytest.mark.parametrize("realm", ["file:///etc/passwd", "ftp://e.test/token", "http://e.test/t"])
+def test_a_token_is_asked_for_at_no_other_kind_of_place(
+    web: Web, context: Context, realm: str
+) -> None:
+    registry = Registry(web)
+    web.token, web.realm = "secret", realm
+    with pytest.raises(SourceUnavailable, match="sends for its token to"):
+        Oci().take(*registry.artifact(), context)
+
+
+@pytest.mark.parametrize("token", ["a\\r\\nX-Evil: 1", "a b"])
+def test_a_token_that_is_none_is_refused(web: Web, context: Context, token: str) -> None:
+    registry = Registry(web)
+    web.token = token
+    with pytest.raises(SourceUnavailable, match="gives no token"):
+        Oci().take(*registry.artifact(), context)
+
+
 def test_a_layer_is_the_same_whatever_the_order_of_its_entries(tmp_path: Path) -> None:
     entries = [
         Entry("/usr/bin/tool", "file", content=b"tool"),

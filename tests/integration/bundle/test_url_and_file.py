@@ -78,6 +78,36 @@ def test_a_download_goes_on_where_it_broke_off(web: Web, context: Context) -> No
     assert context.cache.path(SHA256).read_bytes() == CONTENT
 
 
+def test_a_first_download_never_mixes_two_files(web: Web, context: Context) -> None:
+    """Nothing vouches for it yet: what is learned has to be one file, as its server had it."""
+    spec = url_of(web)
+    web.etags["/tool"] = '"one"'
+    web.cut_after = 1000
+    with pytest.raises(SourceUnavailable, match="can not be fetched"):
+        Url().take(tool(spec), spec, context)
+    changed = CONTENT[::-1]
+    web.pages["/tool"], web.etags["/tool"] = ("application/octet-stream", changed), '"two"'
+    assert Url().take(tool(spec), spec, context).learned == (
+        spec.url,
+        hashlib.sha256(changed).hexdigest(),
+    )
+
+
+def test_a_first_download_goes_on_only_with_a_validator(web: Web, context: Context) -> None:
+    spec = url_of(web)
+    web.cut_after = 1000
+    with pytest.raises(SourceUnavailable, match="can not be fetched"):
+        Url().take(tool(spec), spec, context)
+    web.etags["/tool"] = '"one"'
+    web.cut_after = 2000
+    with pytest.raises(SourceUnavailable, match="can not be fetched"):
+        Url().take(tool(spec), spec, context)
+    assert web.ranges == [], "the server had given nothing to compare by"
+    assert Url().take(tool(spec), spec, context).learned == (spec.url, SHA256)
+    assert web.ranges == ["bytes=2000-"]
+    assert not list((context.cache.root / "work/downloads").iterdir())
+
+
 def test_a_download_that_was_complete_but_not_kept_is_not_fetched_again(
     web: Web, context: Context
 ) -> None:

@@ -18,6 +18,8 @@ class Web:
         cut_after: bytes after which the next answer breaks off.
         stall_after: bytes after which the next answer waits for ``resume``.
         token: what a request must carry, when set.
+        etags: path -> the validator of its content.
+        realm: where a token is given, when it is not here.
     """
 
     base: str = ""
@@ -28,6 +30,8 @@ class Web:
     stall_after: int | None = None
     resume: threading.Event = field(default_factory=threading.Event)
     token: str = ""
+    etags: dict[str, str] = field(default_factory=dict)
+    realm: str = ""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, "application/json", f'{{"token":"{web.token}"}}'.encode())
         elif web.token and self.headers.get("Authorization") != f"Bearer {web.token}":
             self.send_response(401)
-            challenge = f'Bearer realm="{web.base}/token",service="test"'
+            challenge = f'Bearer realm="{web.realm or web.base + "/token"}",service="test"'
             self.send_header("WWW-Authenticate", challenge)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -55,7 +59,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _page(self, kind: str, content: bytes) -> None:
         asked = self.headers.get("Range", "")
-        if not asked:
+        expected = self.headers.get("If-Range")
+        if not asked or expected not in (None, self.web.etags.get(self.path)):
             self._answer(200, kind, content)
             return
         self.web.ranges.append(asked)
@@ -68,6 +73,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, kind: str, content: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        if etag := self.web.etags.get(self.path):
+            self.send_header("ETag", etag)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         cut, self.web.cut_after = self.web.cut_after, None
