@@ -20,6 +20,7 @@ import yaml
 
 from appliance.adapters.content import find_content_root
 from appliance.adapters.runai_access import researcher_kubeconfig
+from appliance.adapters.strict_tar import BROKEN, Damaged, StrictInfo
 from appliance.adapters.vendor_bundle_file import find_vendor_bundle, vendor_bundle_path
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.runai_cli import (
@@ -157,7 +158,10 @@ def _extract(tar: Path, wanted: str, target: Path) -> None:
     """Stream one member into a file, which appears whole or not at all."""
     handle, new = tempfile.mkstemp(prefix=".runai.", dir=target.parent)
     try:
-        with os.fdopen(handle, "wb") as out, tarfile.open(tar, "r|*") as archive:
+        with (
+            os.fdopen(handle, "wb") as out,
+            tarfile.open(tar, "r|*", tarinfo=StrictInfo) as archive,
+        ):
             for member in archive:
                 path = "/".join(part for part in member.name.split("/") if part not in ("", "."))
                 stream = archive.extractfile(member) if path == wanted else None
@@ -166,7 +170,7 @@ def _extract(tar: Path, wanted: str, target: Path) -> None:
                         out.write(block)
                     break
         Path(new).replace(target)
-    except (OSError, tarfile.TarError) as error:
+    except (OSError, Damaged, *BROKEN) as error:
         raise Refused(
             f"{wanted} cannot be taken from the vendor bundle {tar}: {error}",
             hint=f"see what is wrong: appliance runai inspect {tar}; or take the CLI {SOURCE}",

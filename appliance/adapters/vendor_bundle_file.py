@@ -6,20 +6,20 @@ Chart.yaml. What was read is remembered by the file's size, times and inode.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
 import tarfile
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import yaml
 
 from appliance.adapters.cache import cache_directory, recipe_key
+from appliance.adapters.state_files import replace_file
+from appliance.adapters.strict_tar import BROKEN, CHUNK, Damaged, members, plain_stream, told
 from appliance.errors import ConfigError
+from appliance.model.strict_json import Unreadable, read_json
 from appliance.model.vendor_bundle import (
     Chart,
     Contents,
@@ -36,39 +36,13 @@ from appliance.model.vendor_bundle import (
 if TYPE_CHECKING:
     from appliance.model.site import Site
 
-_CHUNK = 1 << 20
-_GZIP = b"\x1f\x8b"
 _MANIFEST_LIMIT = 8 << 20
-_CHART_YAML_LIMIT = 1 << 20
+_CHART_YAML_LIMIT = 256 << 10
+_IMAGES_LIMIT = 10_000
+_LAYERS_LIMIT = 100_000
 _FAULTS_LIMIT = 20
 _NAMES_LIMIT = 10_000
-_RECIPE = 1
-_BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
-
-
-# Not in its documentation, and the only way to tell these from an end.
-_TARFILE: Any = tarfile
-_EARLY_END = (_TARFILE.EmptyHeaderError, _TARFILE.TruncatedHeaderError)
-_NO_HEADER = (_TARFILE.InvalidHeaderError, _TARFILE.SubsequentHeaderError)
-
-
-class Damaged(Exception):
-    """The tar ends early, or holds what is no tar."""
-
-
-class _StrictInfo(tarfile.TarInfo):
-    """Tells an end from a break; tarfile takes a missing or broken header for the end."""
-
-    @classmethod
-    def fromtarfile(cls, tarfile: Any) -> Any:
-        try:
-            return super().fromtarfile(tarfile)
-        except _EARLY_END as error:
-            raise Damaged("it ends in the middle: it is truncated") from error
-        except _NO_HEADER as error:
-            if tarfile.offset == 0:
-                raise Damaged("it is no tar archive") from error
-            raise Damaged(f"it is damaged at byte {tarfile.offset}") from error
+_RECIPE = 2
 
 
 class _Hashed(io.RawIOBase):
@@ -90,7 +64,7 @@ class _Hashed(io.RawIOBase):
 
     def rest(self) -> str:
         """Read to the end; the digest of everything."""
-        piece = bytearray(_CHUNK)
+        piece = bytearray(CHUNK)
         while self.readinto(piece):
             pass
         return self._digest.hexdigest()
@@ -132,21 +106,26 @@ def find_vendor_bundle(site: Site) -> VendorBundle | None:
     return load_vendor_bundle(path) if path is not None and path.is_file() else None
 
 
+def known_vendor_bundle(site: Site) -> VendorBundle | None:
+    """The site's bundle as it was read before; None when it is not here, or was not read yet."""
+    path = vendor_bundle_path(site)
+    try:
+        known = _recall(_memory_of(path)) if path is not None else None
+    except OSError:
+        return None
+    return VendorBundle(known) if known is not None else None
+
+
 def read_contents(path: Path) -> Contents:
     """One pass over the file."""
     with path.open("rb", buffering=0) as stream:
         hashed = _Hashed(stream)
         reading = _Reading()
-        buffered = io.BufferedReader(hashed, _CHUNK)
-        packed = buffered.peek(2)[:2] == _GZIP
+        buffered = io.BufferedReader(hashed, CHUNK)
         try:
-            reading.whole(
-                cast("IO[bytes]", gzip.GzipFile(fileobj=buffered) if packed else buffered)
-            )
-        except Damaged as error:
-            reading.faults.append(str(error))
-        except _BROKEN as error:
-            reading.faults.append(_told(error))
+            reading.whole(plain_stream(cast("IO[bytes]", buffered)))
+        except (Damaged, *BROKEN) as error:
+            reading.fault(told(error))
         digest = hashed.rest()
     return reading.contents(path.name, hashed.count, digest)
 
@@ -168,12 +147,6 @@ def _memory_of(path: Path) -> Path:
     return cache_directory() / "vendor-bundles" / f"{key}.json"
 
 
-def _told(error: Exception) -> str:
-    if isinstance(error, EOFError) or "unexpected end" in str(error):
-        return "it ends in the middle: it is truncated"
-    return f"it is damaged: {error}"
-
-
 class _Reading:
     """What is gathered on the way."""
 
@@ -188,7 +161,7 @@ class _Reading:
         self._members = 0
 
     def whole(self, stream: IO[bytes]) -> None:
-        for archive, member in _members(stream):
+        for archive, member in members(stream):
             self._members += 1
             path = plain(member.name)
             self._judge(member)
@@ -198,7 +171,7 @@ class _Reading:
                     self._files[path] = member.size
                 self._look_inside(archive, member, path)
         # What follows the archive's end is padding; gzip checks its sum there.
-        while stream.read(_CHUNK):
+        while stream.read(CHUNK):
             pass
 
     def _judge(self, member: tarfile.TarInfo) -> None:
@@ -208,8 +181,13 @@ class _Reading:
             fault = hostile(member.name, member.linkname, hard=member.islnk())
         else:
             fault = f"the member {member.name!r} is a device, which no bundle needs"
-        if fault and len(self.faults) < _FAULTS_LIMIT:
-            self.faults.append(fault)
+        if fault:
+            self.fault(fault)
+
+    def fault(self, sentence: str) -> None:
+        """Keep what is wrong with the file; of very many the first will do."""
+        if len(self.faults) < _FAULTS_LIMIT:
+            self.faults.append(sentence)
 
     def _look_inside(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
         named = chart_name(path)
@@ -223,38 +201,35 @@ class _Reading:
                 self._chart(inside, path)
             else:
                 self._images_of(inside, path)
-        except (Damaged, *_BROKEN) as error:
+        except (Damaged, *BROKEN) as error:
             if isinstance(error, tarfile.ReadError) and "unexpected end" in str(error):
                 raise
             what = "chart" if named else "archive"
-            self.faults.append(f"the {what} {path} inside can not be read: {error}")
+            self.fault(f"the {what} {path} inside can not be read: {told(error)}")
 
     def _chart(self, stream: IO[bytes], path: str) -> None:
-        for archive, member in _members(_plain_stream(stream)):
+        for archive, member in members(plain_stream(stream)):
             if (
                 member.isreg()
                 and member.name.count("/") == 1
                 and (member.name.endswith("/Chart.yaml") and member.size <= _CHART_YAML_LIMIT)
             ):
                 text = archive.extractfile(member)
-                said = yaml.safe_load(text.read()) if text else None
-                if isinstance(said, dict) and said.get("name") and said.get("version"):
-                    chart = Chart(path, str(said["name"]), str(said["version"]))
-                    if strange("".join(chart)):
-                        break
+                if chart := _chart_of(path, text.read() if text else b""):
                     self._charts.append(chart)
                     return
-        self.faults.append(f"the chart {path} inside has no Chart.yaml")
+                break
+        self.fault(f"the chart {path} inside has no readable Chart.yaml")
 
     def _images_of(self, stream: IO[bytes], path: str) -> None:
         """A docker-archive has a manifest.json at its root; other archives have none."""
         sizes: dict[str, int] = {}
         manifest: Any = None
-        for archive, member in _members(_plain_stream(stream)):
+        for archive, member in members(plain_stream(stream)):
             name = plain(member.name)
             if name == "manifest.json" and member.size <= _MANIFEST_LIMIT:
                 text = archive.extractfile(member)
-                manifest = _json(text.read() if text else b"")
+                manifest = _listed(text.read() if text else b"")
             elif member.isreg() and len(sizes) < _NAMES_LIMIT:
                 sizes[name] = member.size
         if isinstance(manifest, list):
@@ -262,16 +237,21 @@ class _Reading:
             self._named(manifest, sizes, path)
 
     def _named(self, manifest: list[Any], sizes: dict[str, int], path: str) -> None:
-        for image in (item for item in manifest if isinstance(item, dict)):
-            config = str(image.get("Config") or "")
-            digest = config.rpartition("/")[2].removesuffix(".json")
-            for tag in image.get("RepoTags") or ():
-                if strange(str(tag) + digest):
-                    self.faults.append(f"the archive {path} inside names an image {tag!r}")
-                    continue
-                self._images[Image(str(tag), digest if len(digest) == 64 else "")] = None
-            for layer in image.get("Layers") or ():
-                self._layers[str(layer)] = sizes.get(plain(str(layer)), 0)
+        for image in manifest:
+            found = image if isinstance(image, dict) else {}
+            tags, layers = _texts(found.get("RepoTags")), _texts(found.get("Layers"))
+            config = found.get("Config", "")
+            if not found or tags is None or layers is None or not isinstance(config, str | None):
+                self.fault(f"the archive {path} inside does not say which images it holds")
+                return
+            digest = (config or "").rpartition("/")[2].removesuffix(".json")
+            for tag in tags:
+                if strange(tag + digest):
+                    self.fault(f"the archive {path} inside names an image {tag!r}")
+                elif len(self._images) < _IMAGES_LIMIT:
+                    self._images[Image(tag, digest if len(digest) == 64 else "")] = None
+            for layer in layers[: _LAYERS_LIMIT - len(self._layers)]:
+                self._layers[layer] = sizes.get(plain(layer), 0)
 
     def contents(self, name: str, size: int, sha256: str) -> Contents:
         return Contents(
@@ -289,44 +269,54 @@ class _Reading:
         )
 
 
-def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """Every member; tarfile would keep them all, so they are forgotten at once."""
-    with tarfile.open(fileobj=stream, mode="r|", bufsize=_CHUNK, tarinfo=_StrictInfo) as archive:
-        while (member := archive.next()) is not None:
-            yield archive, member
-            archive.members.clear()  # type: ignore[attr-defined]
-
-
-def _plain_stream(stream: IO[bytes]) -> IO[bytes]:
-    start = stream.peek(2)[:2]  # type: ignore[attr-defined]
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if start == _GZIP else stream
-
-
-def _json(content: bytes) -> Any:
+def _chart_of(path: str, content: bytes) -> Chart | None:
+    """What a Chart.yaml says; None when it is not readable, or names what no chart is called."""
     try:
-        return json.loads(content)
-    except ValueError:
+        said = yaml.safe_load(content)
+    except (yaml.YAMLError, *BROKEN, KeyError, AttributeError):
         return None
+    name, version = (said.get("name"), said.get("version")) if isinstance(said, dict) else ("", "")
+    if not isinstance(name, str) or not isinstance(version, str | int | float):
+        return None
+    chart = Chart(path, name, str(version))
+    return chart if name and version and not strange("".join(chart)) else None
+
+
+def _listed(content: bytes) -> list[Any] | None:
+    """The images of a docker-archive's manifest; None when it is another document.
+
+    Raises:
+        Damaged: it is not readable.
+    """
+    try:
+        found = read_json(content)
+    except Unreadable as error:
+        raise Damaged(f"its manifest.json: {error}") from error
+    return found if isinstance(found, list) else None
+
+
+def _texts(value: Any) -> list[str] | None:
+    """A list of texts, which may be absent; None when it is anything else."""
+    found = [] if value is None else value
+    is_right = isinstance(found, list) and all(isinstance(item, str) for item in found)
+    return found if is_right else None
 
 
 def _recall(path: Path) -> Contents | None:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return Contents(
+            **{
+                **data,
+                "charts": tuple(Chart(*item) for item in data["charts"]),
+                "images": tuple(Image(*item) for item in data["images"]),
+                "archives": tuple(data["archives"]),
+                "faults": tuple(data["faults"]),
+            }
+        )
+    except (OSError, *BROKEN, KeyError, AttributeError):
         return None
-    return Contents(
-        **{
-            **data,
-            "charts": tuple(Chart(*item) for item in data["charts"]),
-            "images": tuple(Image(*item) for item in data["images"]),
-            "archives": tuple(data["archives"]),
-            "faults": tuple(data["faults"]),
-        }
-    )
 
 
 def _remember(path: Path, contents: Contents) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(vars(contents)), encoding="utf-8")
-    new.replace(path)
+    replace_file(path, json.dumps(vars(contents)))

@@ -89,6 +89,8 @@ class Application:
         directory: Path,
         bundle: Path | None = None,
         changed: Callable[[Site], Site] = lambda site: site,
+        *,
+        reads_vendor_bundle: bool = False,
     ) -> Connected:
         """Load a site, its release and its bundle, and prepare the adapters; connects lazily.
 
@@ -96,6 +98,8 @@ class Application:
             directory: the site's.
             bundle: the bundle's directory, or None.
             changed: what a command asks for beyond what the site's files say.
+            reads_vendor_bundle: whether the vendor's bundle is read where it was not yet, as a
+                command needs that installs from it; else what is known of it will do.
 
         Raises:
             ConfigError: the site or the release is wrong; every fault at once.
@@ -111,7 +115,7 @@ class Application:
         )
         from appliance.adapters.site_files import load_site
         from appliance.adapters.ssh import SshNodes
-        from appliance.adapters.vendor_bundle_file import vendor_bundle_path
+        from appliance.adapters.vendor_bundle_file import known_vendor_bundle, vendor_bundle_path
         from appliance.cli.connected import Connected
         from appliance.model.desired import Desired
         from appliance.model.preflight import probe_arguments
@@ -119,13 +123,15 @@ class Application:
         site = changed(load_site(directory))
         found = BundleDirectory(bundle) if bundle else None
         signers = site.settings.bundle_signers
+        known = known_vendor_bundle(site)
         desired = Desired(
             site=site,
             release=load_release(site.settings.appliance_release),
             manifest=found.manifest if found else None,
             bundle_digest=found.digest if found else None,
             signature=found.signature(Path(signers)) if found and signers else None,
-            vendor_bundle=_vendor_bundle(site),
+            vendor_bundle=_vendor_bundle(site) if reads_vendor_bundle else known,
+            vendor_bundle_unread=not reads_vendor_bundle and known is None and _is_there(site),
             vendor_bundle_file=str(vendor_bundle_path(site) or ""),
             backend_certificate=backend_certificate(site),
             cluster_values_sha256=cluster_values_sha256(site),
@@ -149,6 +155,13 @@ def _vendor_bundle(site: Site) -> VendorBundle | None:
         if size > 1:
             click.echo(f"reading {path} once ({size:.1f} GB)", err=True)
     return find_vendor_bundle(site)
+
+
+def _is_there(site: Site) -> bool:
+    from appliance.adapters.vendor_bundle_file import vendor_bundle_path
+
+    path = vendor_bundle_path(site)
+    return path is not None and path.is_file()
 
 
 @click.command(

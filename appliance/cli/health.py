@@ -71,7 +71,7 @@ def health(
 
     Example: appliance health --site inventories/rack7 --stage runai
     """
-    connected = app.connect(site)
+    connected = app.connect(site, reads_vendor_bundle=True)
     stage = stage_of(connected.site, asked)
     facts, look = gather(connected, with_pods=not without_pods)
     results = judge(facts, stage)

@@ -72,7 +72,7 @@ def install(
     """
     from appliance.cli.host_keys import accept
 
-    connected = app.connect(site, bundle)
+    connected = app.connect(site, bundle, reads_vendor_bundle=True)
     scope = scope_of(connected.site, nodes, only, until, again=again)
     if accept_host_keys:
         trust = connected.nodes.trust if dry_run else None

@@ -144,7 +144,7 @@ class LabParts:
         from appliance.cli.progress import progress
         from appliance.model.planner import Scope
 
-        connected = self._app.connect(self.site, self.bundle)
+        connected = self._app.connect(self.site, self.bundle, reads_vendor_bundle=True)
         with progress() as display:
             connected.install(
                 Scope(only=None, until=None, nodes=frozenset()), display, lambda _plan: True

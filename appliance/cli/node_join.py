@@ -252,7 +252,7 @@ def _join(
     from appliance.cli.node_host_key import renew_host_key
     from appliance.workflows.joining import JoinRequest
 
-    connected = app.connect(site, bundle)
+    connected = app.connect(site, bundle, reads_vendor_bundle=True)
     node_of(connected.site, node)
     if accept_host_keys and connected.vault_is_open:
         renew_host_key(connected, node, yes=yes, sworn=sworn, dry_run=dry_run)

@@ -47,7 +47,7 @@ def plan(
 
     Example: appliance plan --site inventories/rack7
     """
-    connected = app.connect(site, bundle)
+    connected = app.connect(site, bundle, reads_vendor_bundle=True)
     found = connected.survey(scope_of(connected.site, nodes, only, until, again=again)).plan
     if output == "json":
         print_json(plan_as_json(found))

@@ -34,6 +34,7 @@ class Desired:
         signature: of the bundle at hand, checked against the site's ``bundle_signers``; None when
             the site names none, or there is no bundle at hand.
         vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
+        vendor_bundle_unread: it is there, and this command had no need to read it.
         vendor_bundle_file: where the site says that it is, or an empty string.
         backend_certificate: PEM of the backend's certificate that the site brings, or None.
         cluster_values_sha256: of the cluster's values that a person downloaded, or None.
@@ -50,6 +51,7 @@ class Desired:
     signature: Signature | None = None
     vendor_bundle: VendorBundle | None = None
     vendor_bundle_file: str = ""
+    vendor_bundle_unread: bool = False
     backend_certificate: str | None = None
     cluster_values_sha256: str | None = None
     issuer_ca: str | None = None
