@@ -255,7 +255,7 @@ def node_facts(name: str, *, serial: str | None = None) -> dict[str, dict[str, A
         "storage": {"client": NFS_CLIENT},
         "host": {
             "product_uuid": str(uuid.uuid5(_UUIDS, serial)),
-            "boot_id": "set at every start",
+            "boot_id": "set-at-every-start",
         },
         "memory": {
             "dimm_slots": 2,

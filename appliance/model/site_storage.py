@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from appliance.model.export_path import forbidden
 from appliance.model.groups import JUMPBOXES
 from appliance.model.site_draft import Draft, KnownContent
 from appliance.model.site_faults import SiteFault
@@ -26,4 +27,27 @@ def no_jumpbox_serves(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]
             )
 
 
-STORAGE_CHECKS: Final = (no_jumpbox_serves,)
+def no_system_folder_is_exported(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
+    """The role gives the folder to user 1001 and opens it to everyone."""
+    value = draft.value
+    if value is None or value.nfs is None or not draft.sound(("nfs",)):
+        return
+    system = forbidden(value.nfs.path)
+    if system and _is_ours(draft, value.nfs.server, value.domain):
+        yield draft.fault(
+            ("nfs", "path"),
+            f"{value.nfs.path} is, or lies in, the system's folder {system} of a node of this site",
+            "name a folder of its own, like /srv/runai",
+        )
+
+
+def _is_ours(draft: Draft, server: str, domain: str) -> bool:
+    """Whether a node of the site serves it; an NFS server of the customer's has its own folders."""
+    for name, node in draft.nodes.items():
+        address = str(node.checked.value.address.ip) if node.checked.value else None
+        if server in (name, f"{name}.{domain}", address):
+            return True
+    return False
+
+
+STORAGE_CHECKS: Final = (no_jumpbox_serves, no_system_folder_is_exported)
