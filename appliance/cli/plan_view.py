@@ -26,7 +26,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
             }
             for step in plan.steps
         ],
-        "satisfied": list(plan.satisfied),
+        **settled_as_json(plan),
         "refusals": [
             {
                 "node": r.node,
@@ -42,20 +42,51 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     }
 
 
+def settled_as_json(plan: Plan) -> dict[str, Any]:
+    """The steps that nothing observed calls for, by what can be said of them."""
+    return {
+        "satisfied": list(plan.satisfied),
+        "not_applicable": list(plan.not_applicable),
+        "unseen": [{"step": one.step, "nodes": list(one.nodes)} for one in plan.unseen],
+    }
+
+
 def show_plan(plan: Plan, *, err: bool = False) -> None:
     """Print what will be done and why; what is refused; what to know."""
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
-    if not plan.steps:
+    _show_refusals(plan, err=err)
+    if not plan.steps and not plan.unseen:
         click.echo("nothing to do: what each step is judged by was observed on every node", err=err)
-        return
+    elif not plan.steps:
+        click.echo("nothing to do on the nodes that were seen", err=err)
     for step in plan.steps:
         _show_step(step, err=err)
-    if plan.satisfied:
+    if plan.steps and plan.satisfied:
         click.echo(f"already so: {', '.join(plan.satisfied)}", err=err)
+    for nodes, steps in _by_nodes(plan).items():
+        click.echo(f"not seen: {', '.join(steps)}: {', '.join(nodes)}", err=err)
+
+
+def _show_refusals(plan: Plan, *, err: bool) -> None:
+    """First of all whether it can be done."""
+    if not plan.refusals:
+        return
+    count = len(plan.refusals)
+    things = "1 thing refuses" if count == 1 else f"{count} things refuse"
+    click.echo(f"cannot be done: {things} it; nothing is changed until then", err=err)
     for refusal in plan.refusals:
         click.echo(f"refused: {refusal.sentence()}", err=err)
         click.echo(f"   hint: {refusal.hint}", err=err)
+    click.echo("then this is to be done:", err=err)
+
+
+def _by_nodes(plan: Plan) -> dict[tuple[str, ...], list[str]]:
+    """Nodes that were not seen -> the steps that nothing can be said of without them."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for one in plan.unseen:
+        found.setdefault(one.nodes, []).append(one.step)
+    return found
 
 
 def show_install_plan(plan: Plan) -> None:

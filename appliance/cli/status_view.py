@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.plan_view import by_sentence
+from appliance.cli.plan_view import by_sentence, settled_as_json
 from appliance.cli.render import print_table
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
@@ -208,7 +208,7 @@ def status_as_json(
             if step.name != "preflight"
             for r in step.reasons
         ],
-        "satisfied": list(plan.satisfied),
+        **settled_as_json(plan),
     }
 
 

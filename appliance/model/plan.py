@@ -61,6 +61,14 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """A step of which nothing can be said: these nodes of it were not seen, others need nothing."""
+
+    step: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Choice:
     """What Python decided for the roles of this run.
 
@@ -84,7 +92,10 @@ class Plan:
 
     Attributes:
         steps: what will run, in order; empty means nothing to do.
-        satisfied: steps whose post-condition was observed on every node.
+        satisfied: steps whose post-condition was observed on every node that they concern, but for
+            nodes in maintenance.
+        not_applicable: steps for parts that the site, or what was asked for of it, does not have.
+        unseen: steps that nothing observed calls for, and that not all nodes were seen for.
         refusals: reasons to change nothing at all.
     """
 
@@ -93,6 +104,8 @@ class Plan:
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[Notice, ...] = ()
     choice: Choice = Choice(leader="")
+    not_applicable: tuple[str, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
 
     def step(self, name: str) -> PlannedStep | None:
         """The planned step of that name, or None when it is satisfied."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.model.cluster import Cluster, NoCluster, Unreachable
@@ -20,6 +20,7 @@ from appliance.model.plan import (
     PlannedStep,
     Reason,
     Refusal,
+    Unseen,
 )
 from appliance.model.postconditions import Observed
 from appliance.model.ssh_command import ssh_command
@@ -77,9 +78,9 @@ def plan(
         scope: the part of the install that is asked for.
     """
     resting = away(observed.cluster).keys() - scope.nodes
-    findings = [finding for finding in findings if finding.node not in resting]
+    findings = [f for f in findings if f.of_site or f.node not in resting]
     choice, refusals = choose(desired, observed)
-    satisfied: list[str] = []
+    settled = _Settled()
     steps: list[PlannedStep] = []
     for step in scope.steps():
         reasons = unmet(step, desired, observed, scope.nodes, with_proof=True)
@@ -88,7 +89,7 @@ def plan(
         if reasons:
             steps.append(_planned(step, reasons, desired, observed, scope.nodes))
         elif step.unmet is not None:
-            satisfied.append(step.name)
+            settled.take(step, desired, observed, scope.nodes)
     steps = _with_preflight(scope, desired, steps)
     refusals = (*refusals, *_forbidden(scope, steps, desired, observed))
     forbidding = [f for f in findings if f.severity == "error" and _forbids(f, steps)]
@@ -101,11 +102,36 @@ def plan(
     ]
     return Plan(
         steps=tuple(steps),
-        satisfied=tuple(satisfied),
+        satisfied=tuple(settled.satisfied),
+        not_applicable=tuple(settled.not_applicable),
+        unseen=tuple(settled.unseen),
         refusals=(*refusals, *errors) if steps else (),
         warnings=tuple(warnings),
         choice=choice,
     )
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """The steps that nothing observed calls for, by what can be said of them."""
+
+    satisfied: list[str] = field(default_factory=list)
+    not_applicable: list[str] = field(default_factory=list)
+    unseen: list[Unseen] = field(default_factory=list)
+
+    def take(self, step: Step, desired: Desired, observed: Observed, only: frozenset[str]) -> None:
+        """File a step; a node in maintenance is left alone, so no step waits for a look at it."""
+        resting = away(observed.cluster).keys() - only
+        names = [node.name for node in step.nodes(desired.site)]
+        asked = [name for name in names if not only or name in only]
+        seen = [name for name in asked if name in observed.photographs and name not in resting]
+        missed = [name for name in asked if name not in seen and name not in resting]
+        if not asked:
+            self.not_applicable.append(step.name)
+        elif missed or not seen:
+            self.unseen.append(Unseen(step.name, tuple(missed or asked)))
+        else:
+            self.satisfied.append(step.name)
 
 
 def unmet(

@@ -24,7 +24,7 @@ from appliance.model.preflight import (
     supply,
     vendor,
 )
-from appliance.model.preflight.finding import Check, Finding, Severity, Subject
+from appliance.model.preflight.finding import Check, Finding, Severity, SiteCheck, Subject
 from appliance.model.preflight.questions import probe_arguments
 
 if TYPE_CHECKING:
@@ -101,11 +101,8 @@ CHECKS: tuple[Check, ...] = (
     software.updates,
     software.nouveau,
     software.failed_units,
-    supply.bundle_signature,
     *shared_storage.CHECKS,
-    gpu.gpu_operator,
     gpu.gpu_operator_there,
-    gpu.gpu_bundle,
     gpu.gpu_on_pci,
     gpu.gpu_driver,
     gpu.gpu_fabric_manager,
@@ -115,6 +112,7 @@ CHECKS: tuple[Check, ...] = (
     vendor.vendor_bundle_space,
     vendor.registry_login,
 )
+SITE_CHECKS: tuple[SiteCheck, ...] = (supply.bundle_signature, gpu.gpu_operator, gpu.gpu_bundle)
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
@@ -127,7 +125,7 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
     models: Mapping[str, HardwareModel] | None = None,
     minima: Mapping[str, RoleMinimum] | None = None,
 ) -> tuple[Finding, ...]:
-    """Run every check on every photographed node of the site.
+    """Run every check on the site, and on every photographed node of it.
 
     Args:
         desired: site, release and bundle.
@@ -141,7 +139,7 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
     Returns:
         The findings, errors first, then in the order of the site and of :data:`CHECKS`.
     """
-    found: list[Finding] = []
+    found = [finding for check in SITE_CHECKS for finding in check(desired)]
     for node in desired.site.nodes:
         photo = photographs.get(node.name)
         if photo is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from appliance.model.cluster import Cluster
@@ -34,6 +34,8 @@ class Finding:
         hint: the next command.
         step: an error forbids this step alone, and is a warning where it is not planned; empty:
             it forbids the whole install.
+        of_site: it is about the site or a bundle, so it holds whatever becomes of the node that it
+            is told of.
     """
 
     node: str
@@ -43,6 +45,7 @@ class Finding:
     expected: str
     hint: str
     step: str = ""
+    of_site: bool = False
 
     def sentence(self) -> str:
         """The finding in one line."""
@@ -129,6 +132,10 @@ class Subject:
         """A finding that refuses the install."""
         return Finding(self.node.name, check, "error", str(seen), str(expected), hint)
 
+    def site_error(self, check: str, seen: object, expected: object, hint: str) -> Finding:
+        """The same of the site or a bundle, told of this node."""
+        return replace(self.error(check, seen, expected, hint), of_site=True)
+
     def warning(self, check: str, seen: object, expected: object, hint: str) -> Finding:
         """A finding that stops nothing."""
         return Finding(self.node.name, check, "warning", str(seen), str(expected), hint)
@@ -139,6 +146,8 @@ class Subject:
 
 
 Check = Callable[[Subject], Iterator[Finding]]
+# Of the site and its bundles alone: asked once, whether or not any node was seen.
+SiteCheck = Callable[["Desired"], Iterator[Finding]]
 
 
 def size(count: float) -> str:

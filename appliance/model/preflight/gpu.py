@@ -18,6 +18,7 @@ from appliance.model.gpu import (
 from appliance.model.preflight.finding import Finding, Subject
 
 if TYPE_CHECKING:
+    from appliance.model.desired import Desired
     from appliance.model.site_runai import Gpu
 
 
@@ -26,19 +27,22 @@ def _asked(subject: Subject) -> Gpu | None:
     return subject.site.settings.gpu if subject.node in gpu_nodes(subject.site) else None
 
 
-def gpu_operator(subject: Subject) -> Iterator[Finding]:
+def gpu_operator(desired: Desired) -> Iterator[Finding]:
     """The release brings one version of the operator."""
-    wanted = subject.site.settings.gpu
-    if wanted is None or not wanted.operator or not subject.in_control_plane:
+    wanted = desired.site.settings.gpu
+    if wanted is None or not wanted.operator:
         return
-    release = subject.desired.release
+    release = desired.release
     own = release.versions.gpu_operator
     if wanted.operator.removeprefix("v") != own:
-        yield subject.error(
+        yield Finding(
+            desired.site.control_plane[0].name,
             "gpu_operator",
+            "error",
             f"GPU Operator {wanted.operator} asked for",
             f"{own or 'none'}, which release {release.name} was tested with",
             "take the line gpu: operator: out of site.yml, or choose another release",
+            of_site=True,
         )
 
 
@@ -51,20 +55,23 @@ def gpu_operator_there(subject: Subject) -> Iterator[Finding]:
         yield subject.error("gpu_operator_there", *refusal_of(operator))
 
 
-def gpu_bundle(subject: Subject) -> Iterator[Finding]:
+def gpu_bundle(desired: Desired) -> Iterator[Finding]:
     """The bundle holds the operator's chart and every operand's image."""
-    wanted, manifest = subject.site.settings.gpu, subject.desired.manifest
-    if wanted is None or manifest is None or not subject.in_control_plane:
+    wanted, manifest = desired.site.settings.gpu, desired.manifest
+    if wanted is None or manifest is None:
         return
     absent = [] if chart_of(manifest) else ["the chart"]
     absent += absent_images(manifest, wanted.driver)
     if absent:
-        yield subject.error(
+        yield Finding(
+            desired.site.services_node.name,
             "gpu_bundle",
+            "error",
             f"a bundle without {', '.join(absent)}",
             "the GPU Operator's chart and images",
             "build the bundle again; the vendor's chart is a file of yours: "
             f"appliance bundle build --release {manifest.release} --os {manifest.os} --files DIR",
+            of_site=True,
         )
 
 

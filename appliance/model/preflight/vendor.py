@@ -25,7 +25,7 @@ def vendor_bundle(subject: Subject) -> Iterator[Finding]:
     if found is None and desired.vendor_bundle_unread:
         return
     if found is None:
-        yield subject.error(
+        yield subject.site_error(
             "vendor_bundle",
             f"no vendor bundle {desired.vendor_bundle_file} on the control host, and none unpacked",
             "the vendor's runai-<version>.tar[.gz]",
@@ -33,7 +33,7 @@ def vendor_bundle(subject: Subject) -> Iterator[Finding]:
         )
         return
     for fault in found.faults(desired.release.versions.kubernetes):
-        yield subject.error(
+        yield subject.site_error(
             "vendor_bundle",
             f"{found.contents.file_name}: {fault}",
             f"a whole bundle of Run:ai {supported_range(desired.release.versions.kubernetes)}",
@@ -59,7 +59,7 @@ def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
     running = (subject.photo.at("runai.bundle") or {}).get("version")
     if release is None or release.status != "deployed" or running in (None, found.version):
         return
-    yield subject.error(
+    yield subject.site_error(
         "vendor_bundle_version",
         f"{found.contents.file_name}, which is Run:ai {found.version}, "
         f"where {running} is installed",
