@@ -7,7 +7,9 @@ import base64
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from ansible.module_utils.appliance_mounts import require_local
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
@@ -20,7 +22,10 @@ description:
   - A CA or service account key can be made again only where no etcd data rests on it. With C(init)
     and without etcd data everything kubeadm made is removed with it; with etcd data this fails.
   - With C(join) the cluster has the originals, so only what is broken is removed.
+  - Nothing is removed where a kubeconfig names another cluster's API, or anything is mounted.
 options:
+  endpoint: {description: HOST:PORT under which members know the cluster's API, type: str,
+    required: true}
   before: {description: What is to run next, type: str, choices: [init, join], required: true}
   root: {description: The folder that stands for /, type: path, default: /}
 author: [Hyperscalers]
@@ -30,6 +35,7 @@ EXAMPLES = r"""
 - name: Clear the way
   kubeadm_leftovers:
     before: init
+    endpoint: k8s.example.com:6443
 """
 
 RETURN = r"""
@@ -53,6 +59,9 @@ KUBECONFIGS = (
     "kubelet.conf",
     "bootstrap-kubelet.conf",
 )
+# The others name a control-plane node's own API server, whosever it is.
+OF_MEMBERS = ("admin.conf", "kubelet.conf", "bootstrap-kubelet.conf")
+SERVER = re.compile(r"^\s*server:\s*[\"']?([^\s\"']+)", re.MULTILINE)
 DATA = re.compile(r"^\s*[a-z-]+-data: ?(\S*)$", re.MULTILINE)
 CREDENTIAL = re.compile(r"^\s*(client-key-data|client-key|token): ?\S+$", re.MULTILINE)
 
@@ -79,6 +88,17 @@ class Leftovers:
         self.home = root / "etc/kubernetes"
         self._pki = self.home / "pki"
         self._run = run
+
+    def strange_servers(self, endpoint):
+        """Return the API servers of another cluster that kubeconfigs of a member name."""
+        host = endpoint.rpartition(":")[0].lower()
+        texts = [
+            (self.home / name).read_text(errors="replace")
+            for name in OF_MEMBERS
+            if (self.home / name).is_file()
+        ]
+        found = {server for text in texts for server in SERVER.findall(text)}
+        return sorted(server for server in found if urlsplit(server).hostname != host)
 
     def has_etcd_data(self):
         """Return whether an etcd member has data here."""
@@ -132,8 +152,21 @@ class Leftovers:
         return [path for path in paths if path.exists()]
 
 
-def to_remove(leftovers, before):
+def judge(leftovers, before, endpoint):
     """Return (what to remove, why that is refused or None)."""
+    paths, refusal = to_remove(leftovers, before)
+    strange = leftovers.strange_servers(endpoint) if paths else []
+    if strange:
+        return [], (
+            "%s: left by kubeadm and not whole, and the kubeconfigs here name %s, expected %s: "
+            "this is a member of another cluster. None of it was touched"
+            % (", ".join(map(str, paths)), ", ".join(strange), endpoint)
+        )
+    return paths, refusal
+
+
+def to_remove(leftovers, before):
+    """Return (what to remove, why that is refused or None), if this machine is ours."""
     copies = leftovers.broken_copies()
     if before == "join":
         return copies + leftovers.broken_ca_certificate(), None
@@ -151,8 +184,8 @@ def to_remove(leftovers, before):
 
 
 def remove(path):
-    """Remove a file or a folder."""
-    if path.is_dir():
+    """Remove a file, a link or a folder."""
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(str(path))
     else:
         path.unlink()
@@ -162,18 +195,24 @@ def main():
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            "endpoint": {"type": "str", "required": True},
             "before": {"type": "str", "choices": ["init", "join"], "required": True},
             "root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
     )
-    leftovers = Leftovers(Path(module.params["root"]), runner(module))
-    paths, refusal = to_remove(leftovers, module.params["before"])
-    if refusal:
-        module.fail_json(msg=refusal, removed=[])
-    if not module.check_mode:
-        for path in paths:
-            remove(path)
+    root = Path(module.params["root"])
+    leftovers = Leftovers(root, runner(module))
+    try:
+        paths, refusal = judge(leftovers, module.params["before"], module.params["endpoint"])
+        if refusal:
+            module.fail_json(msg=refusal, removed=[])
+        if not module.check_mode:
+            require_local(root, [path for path in paths if path.is_dir() and not path.is_symlink()])
+            for path in paths:
+                remove(path)
+    except (OSError, ValueError) as error:
+        module.fail_json(msg=str(error), removed=[])
     module.exit_json(changed=bool(paths), removed=[str(path) for path in paths])
 
 

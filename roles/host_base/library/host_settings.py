@@ -91,11 +91,18 @@ class Host:
         return self.root / str(name).lstrip("/")
 
     def read(self, name):
-        """Return the text of a file, or an empty string."""
+        """Return the text of a file, or an empty string where there is none.
+
+        Raises:
+            SettingsError: it is there and cannot be read: it is not taken for an empty one.
+        """
         try:
-            return self.path(name).read_text()
-        except OSError:
+            # A comment in another encoding stays byte for byte.
+            return self.path(name).read_text(encoding="utf-8", errors="surrogateescape")
+        except (FileNotFoundError, NotADirectoryError):
             return ""
+        except OSError as error:
+            raise SettingsError("%s cannot be read: %s" % (name, error.strerror)) from error
 
     def write(self, name, text, why):
         """Bring a file to a text; atomically, unless it is a bind mount, which no rename takes."""
@@ -107,7 +114,7 @@ class Host:
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_name("." + path.name + ".new")
-        with new.open("w") as stream:
+        with new.open("w", encoding="utf-8", errors="surrogateescape") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -117,7 +124,7 @@ class Host:
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
-            path.write_text(text)
+            path.write_text(text, encoding="utf-8", errors="surrogateescape")
             new.unlink()
 
     def act(self, why, argv, tolerated=(0,)):

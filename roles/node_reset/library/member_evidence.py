@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ansible.module_utils.appliance_mounts import require_local
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.member_folders import FOLDERS, KUBELET, require_local, require_own
+from ansible.module_utils.member_folders import FOLDERS, KUBELET, require_own, resolved
 from ansible.module_utils.reset_evidence import ARGUMENTS, Evidence, refusal
 
 DOCUMENTATION = r"""
@@ -55,7 +56,7 @@ def main():
         # A mark without a CA proves nothing to the next run.
         require_own(root, FOLDERS)
         # What pods mounted below the kubelet's folder is unmounted later, by kubeadm or by us.
-        require_local(root, [name for name in FOLDERS if name != KUBELET])
+        require_local(root, resolved(root, [name for name in FOLDERS if name != KUBELET]))
         mark = (want["node_name"], want["ca_sha256"])
         begin = bool(want["ca_sha256"]) and evidence.traces() and evidence.begun() != mark
         if begin and not module.check_mode:

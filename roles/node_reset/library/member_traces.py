@@ -8,14 +8,12 @@ import shutil
 import stat
 from pathlib import Path
 
+from ansible.module_utils.appliance_mounts import below, mounts_of, require_local
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.member_folders import (
     FOLDERS,
     KUBELET,
-    below,
-    mounts_of,
-    require_local,
     require_own,
     resolved,
 )
@@ -131,9 +129,10 @@ class Traces:
     def folders(self, act):
         """Empty the folders that are a member's alone, on their own file system alone."""
         require_own(self._root, FOLDERS)
+        folders = resolved(self._root, FOLDERS)
         if act:
-            require_local(self._root, FOLDERS)
-        for folder in resolved(self._root, FOLDERS):
+            require_local(self._root, folders)
+        for folder in folders:
             device = folder.stat().st_dev
             for path in sorted(folder.iterdir()):
                 self.removed.append(str(path))

@@ -230,3 +230,19 @@ def test_timers_stop_only_when_the_site_says_so(node: Node) -> None:
     assert not any("apt-daily" in line for line in node.run.did)
     node.converge(automatic_updates_enabled=False)
     assert "systemctl disable --now apt-daily.timer" in node.run.did
+
+
+def test_a_file_that_cannot_be_read_is_not_taken_for_an_empty_one(node: Node) -> None:
+    path = node.root / "etc/hosts"
+    path.unlink()
+    path.mkdir()  # read() fails with EISDIR, as with EIO of a broken disk
+    with pytest.raises(host_settings.SettingsError, match="/etc/hosts cannot be read"):
+        node.converge()
+    assert node.run.did == []
+
+
+def test_a_byte_that_is_no_utf_8_stays_where_it_was(node: Node) -> None:
+    path = node.root / "etc/hosts"
+    path.write_bytes(b"127.0.0.1 localhost # B\xfcro\n")
+    node.converge()
+    assert path.read_bytes().startswith(b"127.0.0.1 localhost # B\xfcro\n# BEGIN appliance")

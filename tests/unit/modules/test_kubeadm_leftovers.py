@@ -17,6 +17,8 @@ from tests.unit.modules.loading import load
 kubeadm_leftovers = load("kubeadm_leftovers")
 kubeadm_state = load("kubeadm_state")
 
+SERVER = "https://api:6443"
+ENDPOINT = "api:6443"
 PKI = "etc/kubernetes/pki"
 PEM = b"-----BEGIN X-----\nAAAA\n-----END X-----\n"
 KUBECONFIG = f"""apiVersion: v1
@@ -60,7 +62,8 @@ def node(whole: Path, tmp_path: Path) -> Path:
 
 
 def judge(node: Path, before: str = "init") -> tuple[list[str], str | None]:
-    found, refusal = kubeadm_leftovers.to_remove(kubeadm_leftovers.Leftovers(node, run), before)
+    leftovers = kubeadm_leftovers.Leftovers(node, run)
+    found, refusal = kubeadm_leftovers.judge(leftovers, before, ENDPOINT)
     return [str(path.relative_to(node / "etc/kubernetes")) for path in found], refusal
 
 
@@ -150,3 +153,26 @@ def test_files_and_folders_are_removed(node: Path) -> None:
     for path in kubeadm_leftovers.Leftovers(node, run).everything():
         kubeadm_leftovers.remove(path)
     assert list((node / "etc/kubernetes").iterdir()) == []
+
+
+@pytest.mark.parametrize("before", ["init", "join"])
+@pytest.mark.parametrize("name", ["kubelet.conf", "admin.conf", "bootstrap-kubelet.conf"])
+def test_a_member_of_another_cluster_keeps_its_half_written_files(
+    node: Path, before: str, name: str
+) -> None:
+    path = node / "etc/kubernetes" / name
+    path.write_text(path.read_text().replace(SERVER, "https://k8s.other.example:6443"))
+    empty("pki/ca.crt")(node)
+    found, refusal = judge(node, before)
+    assert found == []
+    assert refusal is not None
+    assert "https://k8s.other.example:6443" in refusal
+
+
+def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/ca.key").write_text("theirs")
+    (tmp_path / "pki").symlink_to(tmp_path / "shared")
+    kubeadm_leftovers.remove(tmp_path / "pki")
+    assert not (tmp_path / "pki").is_symlink()
+    assert (tmp_path / "shared/ca.key").exists()
