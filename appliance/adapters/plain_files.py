@@ -30,8 +30,11 @@ def open_plain(path: Path, *, follow: bool = False) -> BinaryIO:
         if error.errno == errno.ELOOP and not follow:
             raise OSError(errno.ELOOP, "it is a link, not a regular file", str(path)) from error
         raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
         os.close(handle)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return os.fdopen(handle, "rb", buffering=0)
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from appliance.adapters.plain_files import read_plain
 from appliance.adapters.site_content import known_content
 from appliance.adapters.site_state import no_site
-from appliance.adapters.yaml_lines import read_yaml
+from appliance.adapters.yaml_lines import MOST_BYTES, read_yaml
 from appliance.errors import ConfigError
 from appliance.model.site import NodeSettings, Site, SiteSettings
 from appliance.model.site_checks import site_faults, site_warnings
@@ -164,7 +165,8 @@ class _Reader:
     def read(self, file: str) -> bytes | None:
         """Read a file; None (and a fault, unless it is absent) when that cannot be done."""
         try:
-            return (self.directory / file).read_bytes()
+            # A link to a file of one's own is fine here; a pipe or a device would never end.
+            return read_plain(self.directory / file, most_bytes=MOST_BYTES, follow=True)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -6,6 +6,7 @@ what was checked is what Ansible will read. What must not be here: knowing what 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -22,6 +23,18 @@ _STR: Final = "tag:yaml.org,2002:str"
 _INI_SECTION: Final = re.compile(r"\[[A-Za-z_][\w.-]*(:(children|vars))?\]\s*(#.*)?")
 _TAB_INDENT: Final = re.compile(r" *\t\s*\S")
 _MOST_NODES: Final = 50_000
+_DEEPEST: Final = 40
+MOST_BYTES: Final = 2 << 20
+_INTEGERS: Final = range(-(1 << 63), 1 << 63)
+# Half a character, and what a terminal obeys; a tab or a line break is text.
+_NOT_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_PLAIN_TEXT: Final = "write it in plain letters"
+_UNREAD: Final = object()
+# Whatever the constructors of PyYAML raise of a value that is not what its tag says.
+_NO_VALUE: Final = (
+    *(ValueError, ArithmeticError, LookupError, AttributeError, TypeError, RecursionError),
+    yaml.YAMLError,
+)
 
 
 def read_yaml(content: bytes, file: str) -> tuple[Document, tuple[SiteFault, ...]]:
@@ -32,6 +45,10 @@ def read_yaml(content: bytes, file: str) -> tuple[Document, tuple[SiteFault, ...
         file: how faults name it.
     """
     text, fault = _decode(content, file)
+    if len(content) > MOST_BYTES:
+        fault = SiteFault(
+            file, 1, f"the file is larger than {MOST_BYTES} bytes", "a site's files are far smaller"
+        )
     root: yaml.Node | None = None
     if fault is None:
         fault = _not_yaml(text, file)
@@ -81,8 +98,8 @@ def _not_yaml(text: str, file: str) -> SiteFault | None:
 
 def _compose(text: str, file: str) -> tuple[yaml.Node | None, SiteFault | None]:
     try:
-        roots = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
-    except yaml.YAMLError as error:
+        roots = list(yaml.compose_all(text, Loader=_Loader))
+    except (yaml.YAMLError, *_NO_VALUE) as error:
         return None, _syntax_fault(error, text, file)
     if len(roots) > 1:
         second = roots[1].start_mark.line + 1
@@ -95,7 +112,12 @@ def _compose(text: str, file: str) -> tuple[yaml.Node | None, SiteFault | None]:
     return root, None
 
 
-def _syntax_fault(error: yaml.YAMLError, text: str, file: str) -> SiteFault:
+def _syntax_fault(error: Exception, text: str, file: str) -> SiteFault:
+    if not isinstance(error, yaml.YAMLError):
+        return SiteFault(file, 1, f"YAML cannot be read: {error}", "write plain keys and values")
+    if isinstance(error, _Exceeded) and error.problem_mark is not None:
+        line = error.problem_mark.line + 1
+        return SiteFault(file, line, str(error.problem), "a site's files are far smaller")
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         # A reader error: a control character; it knows a position, not a line.
         position = getattr(error, "position", 0)
@@ -118,6 +140,40 @@ def _syntax_fault(error: yaml.YAMLError, text: str, file: str) -> SiteFault:
         f"YAML syntax: {problem}, at {shown!r}",
         "check the indentation, the colons, and that quotes and brackets are closed here and above",
     )
+
+
+def _is_beyond(value: object) -> bool:
+    """Whether a number has no end, or more than 64 bits."""
+    if isinstance(value, float):
+        return not math.isfinite(value)
+    return isinstance(value, int) and value not in _INTEGERS
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes within limits of depth and number."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._level = 0
+        self._nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose a node and all below it; a limit is an error with its line."""
+        mark = self.peek_event().start_mark
+        self._level += 1
+        self._nodes += 1
+        if self._level > _DEEPEST:
+            raise _Exceeded(None, None, f"more than {_DEEPEST} levels in each other", mark)
+        if self._nodes > _MOST_NODES:
+            raise _Exceeded(None, None, f"more than {_MOST_NODES} values", mark)
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._level -= 1
+
+
+class _Exceeded(yaml.MarkedYAMLError):
+    """A limit that no site meets."""
 
 
 class _Reader:
@@ -185,6 +241,9 @@ class _Reader:
                 where, line, "a key that is not text", "write a plain name before the colon"
             )
             return None
+        if _NOT_TEXT.search(node.value):
+            self._refuse(where, line, f"the key {node.value[:80]!r} is not plain text", _PLAIN_TEXT)
+            return None
         if TEMPLATE.search(node.value):
             self._refuse(where, line, "Jinja is not read here", "write the key itself")
             return None
@@ -239,19 +298,28 @@ class _Reader:
                 f"{dotted(where)!r} holds Jinja, which is not read here",
                 "write the value itself",
             )
-        try:
-            return self._constructor.construct_object(node)
-        except (ValueError, yaml.YAMLError):
+        if _NOT_TEXT.search(node.value):
             return self._refuse(
-                where, line, f"{node.value!r} cannot be read", "put it in quotes if it is text"
+                where, line, f"{dotted(where)!r} holds a control character or half a character",
+                _PLAIN_TEXT,
+            )  # fmt: skip
+        try:
+            value = self._constructor.construct_object(node)
+        except _NO_VALUE:
+            value = _UNREAD
+        if value is _UNREAD or _is_beyond(value):
+            return self._refuse(
+                where, line, f"{node.value[:80]!r} cannot be read", "put it in quotes if it is text"
             )
+        return value
 
     def _tagged(self, node: yaml.Node, where: Where) -> None:
         line = node.start_mark.line + 1
         remedy = "write a plain value"
         if node.tag in ("!vault", "!vault-encrypted"):
             remedy = "keep secrets in group_vars/all/vault.yml, which is encrypted as a whole"
-        self._refuse(where, line, f"the tag {node.tag} is not read here", remedy)
+        tag = _NOT_TEXT.sub("?", node.tag)[:80]
+        self._refuse(where, line, f"the tag {tag} is not read here", remedy)
 
     def _refuse(
         self, where: Where, line: int, problem: str, remedy: str, *, give_up: bool = True
