@@ -20,6 +20,7 @@ import yaml
 
 from appliance.adapters.content import find_content_root
 from appliance.adapters.runai_access import researcher_kubeconfig
+from appliance.adapters.state_files import make_folder
 from appliance.adapters.strict_tar import BROKEN, Damaged, StrictInfo
 from appliance.adapters.vendor_bundle_file import find_vendor_bundle, vendor_bundle_path
 from appliance.errors import NodeUnreachable, Refused
@@ -149,7 +150,7 @@ def _from_vendor_bundle(site: Site) -> Path | None:
     folder = site.state_directory.absolute() / "runai-cli" / bundle.sha256[:16]
     kept = folder / "runai"
     if not kept.is_file():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
         _extract(tar, bundle.researcher_cli, kept)
     return kept
 

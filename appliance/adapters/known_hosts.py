@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from appliance.adapters.state_files import COMMITTABLE, replace_file
 from appliance.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def append(path: Path, keys: Mapping[tuple[str, int], paramiko.PKey]) -> None:
         text += "\n"
     for (address, port), key in keys.items():
         text += f"{entry_name(address, port)} {key.get_name()} {key.get_base64()}\n"
-    path.write_text(text, encoding="utf-8")
+    replace_file(path, text, mode=COMMITTABLE)
 
 
 def holds(path: Path, address: str, port: int, key: paramiko.PKey) -> bool:
@@ -99,4 +100,4 @@ def forget(path: Path, address: str, port: int) -> None:
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
     kept = [line for line in lines if name not in line.partition(" ")[0].split(",")]
     if kept != lines:
-        path.write_text("".join(kept), encoding="utf-8")
+        replace_file(path, "".join(kept), mode=COMMITTABLE)

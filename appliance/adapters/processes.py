@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TextIO, cast
 
+from appliance.adapters.state_files import make_folder
 from appliance.errors import CommandFailed
 from appliance.model.programs import install_command, program_named
 
@@ -164,7 +165,7 @@ class _Sinks:
         self._on_line = on_line
         self._log: IO[str] | None = None
         if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(log.parent)
             self._log = log.open("a", encoding="utf-8")
         streams = (process.stdout, process.stderr)
         self._threads = [

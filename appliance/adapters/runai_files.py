@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from appliance.adapters.state_files import make_folder
 from appliance.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def write_new(path: Path, text: str, *, mode: int = 0o600) -> None:
         )
     try:
         # A folder that is made for a private file is as private.
-        path.parent.mkdir(parents=True, exist_ok=True, mode=mode | (mode & 0o444) >> 2)
+        make_folder(path.parent, mode=mode | (mode & 0o444) >> 2)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as error:
         raise Refused(

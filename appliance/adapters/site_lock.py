@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from appliance.adapters.state_files import make_folder
 from appliance.errors import Refused
 
 
@@ -22,7 +23,7 @@ def site_lock(state_directory: Path, what: str) -> Iterator[None]:
     Raises:
         Refused: somebody else holds it; says who, since when and what for.
     """
-    state_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(state_directory)
     path = state_directory / "lock"
     with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="utf-8") as stream:
         try:

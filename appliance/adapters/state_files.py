@@ -17,10 +17,16 @@ from typing import Final
 STATE: Final = ".appliance"
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
+# Of a file that goes under version control.
+COMMITTABLE: Final = 0o644
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, *, mode: int = 0o777) -> None:
     """Make a folder and those above it; from the site's ``.appliance`` down they are 0700.
+
+    Args:
+        folder: which.
+        mode: of those outside the state.
 
     Raises:
         OSError: one could not be made.
@@ -31,7 +37,7 @@ def make_folder(folder: Path) -> None:
         private = STATE in path.parts
         # Another process may make the same one at the same time.
         with suppress(FileExistsError):
-            path.mkdir(mode=PRIVATE_FOLDER if private else 0o777)
+            path.mkdir(mode=PRIVATE_FOLDER if private else mode)
     if not folder.is_dir():
         raise NotADirectoryError(20, "not a directory", str(folder))
 

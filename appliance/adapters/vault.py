@@ -22,6 +22,7 @@ from appliance.adapters.ansible import LOCALE
 from appliance.adapters.content import find_content_root
 from appliance.adapters.processes import run
 from appliance.adapters.site_state import require_state
+from appliance.adapters.state_files import make_folder
 from appliance.adapters.vault_text import read_secrets, require_plain
 from appliance.errors import CommandFailed, ConfigError, Refused
 
@@ -126,7 +127,7 @@ def new_password(directory: Path) -> Path:
     """Keep a new random password in the site's state; the one that is there, if there is one."""
     path = kept_password(directory)
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(path.parent)
         _write_private(path, secrets.token_urlsafe(32))
     return path.resolve()
 

@@ -159,7 +159,8 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node and all below it; a limit is an error with its line."""
-        mark = self.peek_event().start_mark
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        mark = event.start_mark
         self._level += 1
         self._nodes += 1
         if self._level > _DEEPEST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -38,14 +39,15 @@ def check(site: Path, output: str) -> None:
     \b
     - no node is reached; the vault is opened, and not shown
     - a warning when the vault's password is not at hand
-    - the schema that site.yml names for editors is written when it is absent or old
+    - nothing is written; a schema for editors that is absent or old is told
     - exit 3 when there is a fault
 
     Example: appliance site check --site inventories/rack7
     """
     from appliance.adapters.site_files import check_site, refusal
-    from appliance.adapters.site_folder import renew_schema
+    from appliance.adapters.site_folder import is_schema_current
     from appliance.adapters.site_vault import with_vault
+    from appliance.model.site_text import SCHEMA
 
     found = with_vault(check_site(site))
     if output == "json":
@@ -54,8 +56,13 @@ def check(site: Path, output: str) -> None:
         click.echo(f"warning: {warning}", err=True)
     if found.site is None:
         raise refusal(site, found)
-    if renewed := renew_schema(site):
-        click.echo(f"note: wrote {renewed}, for editors", err=True)
+    if not is_schema_current(site):
+        path = site / SCHEMA
+        click.echo(
+            f"note: {path}, which helps editors, is absent or of another version; renew it with: "
+            f"appliance site schema > {shlex.quote(str(path))}",
+            err=True,
+        )
     if output != "json":
         nodes = _counted(len(found.site.nodes), "node")
         warnings = _counted(len(found.warnings), "warning")

@@ -10,6 +10,7 @@ import pytest
 from appliance.adapters.vault import new_password
 from appliance.cli import exits
 from tests.site_cases import ROOT, break_site, copy_of_good
+from tests.trees import snapshot
 
 NEW = [
     "--domain=rack7.example",
@@ -95,18 +96,28 @@ def test_warnings_go_to_stderr_and_do_not_fail(
     assert "no NTP server" in printed.err
 
 
-def test_check_renews_the_schema_that_site_yml_names(
-    example: Path, capsys: pytest.CaptureFixture[str]
+def test_check_tells_of_an_old_schema_and_writes_nothing_not_even_through_a_link(
+    example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    schema = example / ".site.schema.json"
-    for content in (None, "{}"):
-        if content is not None:
-            schema.write_text(content)
+    schema, elsewhere = example / ".site.schema.json", tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+
+    def said() -> str:
+        before = snapshot(tmp_path)
         assert exits.run(["site", "check", "-s", str(example)]) == 0
-        assert f"wrote {schema}" in capsys.readouterr().err
-        assert "dns_servers" in json.loads(schema.read_text())["properties"]
-    assert exits.run(["site", "check", "-s", str(example)]) == 0
-    assert "wrote" not in capsys.readouterr().err
+        assert snapshot(tmp_path) == before
+        return capsys.readouterr().err
+
+    assert f"appliance site schema > {schema}" in said()
+    schema.write_text("{}")
+    assert f"appliance site schema > {schema}" in said()
+    schema.unlink()
+    schema.symlink_to(elsewhere)
+    assert f"appliance site schema > {schema}" in said()
+    schema.unlink()
+    assert exits.run(["site", "schema"]) == 0
+    schema.write_text(capsys.readouterr().out)
+    assert "schema" not in said()
 
 
 def test_check_writes_no_schema_that_nothing_names(example: Path) -> None:
