@@ -7,11 +7,13 @@ The one place that knows role variables outside the roles. Secrets appear as ref
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from appliance.errors import BundleRefused
+from appliance.model.bundle import DAMAGED
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.jump import jump_command
 from appliance.model.role_vars_access import access_vars
@@ -34,6 +36,7 @@ CONTROL_PLANE_IMAGES = (
     *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "coredns"),
 )
 API_PORT = 6443
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 Vars = dict[str, Any]
 
 
@@ -122,13 +125,13 @@ def _of_steps(site: Site) -> Vars:
 def connection_vars(site: Site) -> Vars:
     """How Ansible reaches the nodes, as the probe does."""
     connection = site.settings.ssh
-    options = [f"-o UserKnownHostsFile={site.known_hosts}", "-o StrictHostKeyChecking=yes"]
+    words = ["-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"]
     if proxy := jump_command(site):
-        options.append(f"-o {shlex.quote(f'ProxyCommand={proxy}')}")
+        words += ["-o", f"ProxyCommand={proxy}"]
     found: Vars = {
         "ansible_user": connection.user,
         "ansible_port": connection.port,
-        "ansible_ssh_common_args": " ".join(options),
+        "ansible_ssh_common_args": shlex.join(words),
         "ansible_become": connection.become,
         "ansible_python_interpreter": connection.python,
     }
@@ -225,11 +228,17 @@ def _registry(site: Site, manifest: BundleManifest) -> Vars:
 
 
 def _files(manifest: BundleManifest, kind: str, only: tuple[str, ...] = ()) -> list[Vars]:
-    return [
+    found = [
         {"name": item.name, "sha256": item.sha256}
         for item in manifest.artifacts
         if item.kind == kind and (not only or item.name in only)
     ]
+    # Each becomes a file of that name in a folder of programs.
+    if strange := [file["name"] for file in found if not _FILE_NAME.fullmatch(file["name"])]:
+        raise BundleRefused(
+            f"the bundle has a {kind} called {strange[0]!r}, which is no file name", hint=DAMAGED
+        )
+    return found
 
 
 def _kubernetes(desired: Desired, manifest: BundleManifest) -> Vars:

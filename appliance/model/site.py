@@ -18,8 +18,8 @@ from pydantic import Field, StrictInt
 
 from appliance.model import addresses, groups
 from appliance.model.site_fields import (
-    AbsolutePath,
     Address,
+    Device,
     DnsName,
     ExportPath,
     Flag,
@@ -31,6 +31,7 @@ from appliance.model.site_fields import (
     Mtu,
     Network,
     Port,
+    ProgramPath,
     Settings,
     Text,
     User,
@@ -67,7 +68,7 @@ class NetworkSettings(Settings):
     """Range of service addresses; never seen on the LAN."""
     lan_cidrs: tuple[Network, ...] | None = None
     """The LANs the nodes stand in; null: taken from the nodes' addresses."""
-    interface: Text | None = None
+    interface: Device | None = None
     """The interface flannel uses on every node; null: the one with the node's address."""
     mtu: Mtu = 1500
     """MTU of the LAN; the pod network takes 50 bytes of it for VXLAN."""
@@ -99,7 +100,7 @@ class Ssh(Settings):
     """[USER@]HOST[:PORT] to go through; null: directly."""
     become: Flag = True
     """Whether the user becomes root with sudo."""
-    python: AbsolutePath = "/usr/bin/python3"
+    python: ProgramPath = "/usr/bin/python3"
     """Python on the nodes."""
 
 

@@ -29,6 +29,7 @@ Text = StrictStr
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+_DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
 _EXPORT = re.compile(r"(/[A-Za-z0-9_.-]+)+")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
@@ -186,11 +187,25 @@ def _user(value: object) -> str:
     raise wrong(f"{text!r} is not a Linux user name", "write it like ubuntu")
 
 
+def _device(value: object) -> str:
+    text = _text(value, "eno1")
+    if _DEVICE.fullmatch(text):
+        return text
+    raise wrong(f"{text!r} is not the name of a network interface", "write it like eno1 or bond0")
+
+
 def _absolute(value: object) -> str:
     text = _text(value, "/srv/runai")
     if text.startswith("/") and ".." not in text.split("/"):
         return text
     raise wrong(f"{text!r} is not an absolute path", "write it like /srv/runai")
+
+
+def _program(value: object) -> str:
+    text = _absolute(value)
+    if _EXPORT.fullmatch(text):
+        return text
+    raise wrong(f"{text!r} is more than the path of a program", "write it like /usr/bin/python3")
 
 
 def _export(value: object) -> str:
@@ -233,7 +248,9 @@ Host = Annotated[str, BeforeValidator(_host)]
 JumpHost = Annotated[str, BeforeValidator(_jump_host)]
 Mac = Annotated[str, BeforeValidator(_mac)]
 User = Annotated[str, BeforeValidator(_user)]
+Device = Annotated[str, BeforeValidator(_device)]
 AbsolutePath = Annotated[str, BeforeValidator(_absolute)]
+ProgramPath = Annotated[str, BeforeValidator(_program)]
 ExportPath = Annotated[str, BeforeValidator(_export)]
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 Mtu = Annotated[StrictInt, Field(ge=1280, le=9216)]

@@ -28,8 +28,8 @@ options:
       content: {description: The whole content, type: str, default: ""}
       absent: {description: Whether the file must not exist, type: bool, default: false}
       mode: {description: Octal mode, type: str, default: "0644"}
-      owner: {description: Name of the owner, type: str, default: root}
-      group: {description: Name of the group, type: str, default: root}
+      owner: {description: Name of the owner; the user who runs this, when not given, type: str}
+      group: {description: Name of the group; that user's, when not given, type: str}
 author: [Hyperscalers]
 """
 
@@ -62,8 +62,9 @@ def identity(name, ask, check_mode):
 def desired(entry, check_mode):
     """Return (path, bytes or None, (mode, uid, gid))."""
     content = None if entry["absent"] else entry["content"].rstrip("\n") + "\n"
-    owner = identity(entry["owner"], pwd.getpwnam, check_mode)
-    group = identity(entry["group"], grp.getgrnam, check_mode)
+    owner, group = entry.get("owner"), entry.get("group")
+    owner = identity(owner, pwd.getpwnam, check_mode) if owner else os.geteuid()
+    group = identity(group, grp.getgrnam, check_mode) if group else os.getegid()
     data = None if content is None else content.encode()
     return Path(entry["path"]), data, (int(entry["mode"], 8), owner, group)
 
@@ -136,8 +137,8 @@ def main():
         "content": {"type": "str", "default": ""},
         "absent": {"type": "bool", "default": False},
         "mode": {"type": "str", "default": "0644"},
-        "owner": {"type": "str", "default": "root"},
-        "group": {"type": "str", "default": "root"},
+        "owner": {"type": "str"},
+        "group": {"type": "str"},
     }
     files = {"type": "list", "elements": "dict", "required": True, "options": entry}
     module = AnsibleModule(argument_spec={"files": files}, supports_check_mode=True)

@@ -15,7 +15,7 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 try:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.x509.oid import ExtendedKeyUsageOID
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError:
     CRYPTOGRAPHY_ERROR = traceback.format_exc()
 else:
@@ -25,7 +25,8 @@ DOCUMENTATION = r"""
 module: certificate_sign
 short_description: Sign a request with the site's certificate authority
 description:
-  - The names in the certificate are those given here, never those of the request.
+  - The names in the certificate are those given here, its subject is the first of them; of the
+    request only the key is taken, once its signature shows that the key is there.
   - Only computes; a host changes when the certificate is written.
 options:
   csr: {description: The request (PEM), type: str, required: true}
@@ -61,9 +62,16 @@ def issuer_of(authorities, key):
     raise ValueError("the key of the authority belongs to none of its certificates")
 
 
+def subject_of(names):
+    """Return the subject of the certificate: the first of its names."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:64]) for name in names[:1]])
+
+
 def sign(want, now):
     """Return the certificate, followed by the intermediates."""
     request = x509.load_pem_x509_csr(want["csr"].encode())
+    if not request.is_signature_valid:
+        raise ValueError("the request is not signed by the key that it is for")
     authorities = x509.load_pem_x509_certificates(want["authority"].encode())
     key = serialization.load_pem_private_key(want["authority_key"].encode(), None)
     issuer = issuer_of(authorities, key)
@@ -73,7 +81,7 @@ def sign(want, now):
     authority_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key())
     certificate = (
         x509.CertificateBuilder()
-        .subject_name(request.subject)
+        .subject_name(subject_of(want["names"]))
         .issuer_name(issuer.subject)
         .public_key(request.public_key())
         .serial_number(x509.random_serial_number())

@@ -189,3 +189,31 @@ def test_the_key_belongs_to_root_and_one_group(holder: Holder) -> None:
     assert request.key_access(holder.certificate.key, "root", False)
     assert not request.key_access(holder.certificate.key, "root", False)
     assert holder.certificate.key.stat().st_mode & 0o777 == 0o600
+
+
+def request_of(key: ec.EllipticCurvePrivateKey, subject: str) -> x509.CertificateSigningRequest:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
+    return x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, SHA256())
+
+
+def signed(csr: bytes) -> x509.Certificate:
+    want = {
+        "csr": csr.decode(), "names": NAMES, "addresses": ADDRESSES, "valid_days": 10,
+        "authority": AUTHORITY.pem, "authority_key": AUTHORITY.key_pem,
+    }  # fmt: skip
+    return x509.load_pem_x509_certificate(signing.sign(want, NOW).encode())
+
+
+def test_a_node_chooses_neither_the_names_nor_the_subject_of_its_certificate() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    csr = request_of(key, "bank.example").public_bytes(serialization.Encoding.PEM)
+    assert signed(csr).subject.rfc4514_string() == f"CN={NAMES[0]}"
+
+
+def test_a_request_for_a_key_that_did_not_sign_it_is_refused() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    good = bytearray(request_of(key, "x").public_bytes(serialization.Encoding.DER))
+    good[-1] ^= 1
+    forged = x509.load_der_x509_csr(bytes(good)).public_bytes(serialization.Encoding.PEM)
+    with pytest.raises(ValueError, match="not signed by the key"):
+        signed(forged)
