@@ -29,6 +29,7 @@ from appliance.model.site import Node, Site, SiteSettings
 from tests import samples_gpu
 
 VERSION = "v1.23.5"
+INDEX_DIGEST = "a1" * 32
 BUNDLE_DIGEST = "ab" * 32
 IMAGES = {
     name: "sha256:" + f"{index:02x}" * 32
@@ -99,7 +100,7 @@ def manifest() -> BundleManifest:
             "images": IMAGES,
             "packages": {"docker.io": "20.10.24", "chrony": "4.3", "nginx-light": "1.22"},
             "package_roots": {"runtime": ["docker.io"], "time": ["chrony"]},
-            "files": [],
+            "files": [{"path": "apt/Packages", "sha256": INDEX_DIGEST, "size": 1}],
         }
     )
 
@@ -176,7 +177,7 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
     found["modules"] = {"loaded": [], "builtin": ["br_netfilter", "overlay"], "persisted": []}
     found["resolver"]["hosts"] = {a: list(n) for a, n in wish.host_names.items()}
     found["clock"]["service"] = "chrony"
-    found["packages"]["apt_sources"] = _apt_sources(wish)
+    found["artifacts"]["package_source"] = _package_source(wish)
     found["artifacts"]["serving"] = {"ok": True}
     found["registry"]["serving"] = {"ok": True}
     found["trust"] = {"site_ca_sha256": CA, "docker": {wish.site.settings.registry: CA}}
@@ -228,7 +229,7 @@ def _storage(node: Node, wish: Desired) -> dict[str, Any]:
             "served": None,
             "proof": {**place, "fsync_ms": 2.0, "root_squashed": False},
         },
-        "packages": {"apt_sources": _apt_sources(wish), "installed": {"nfs-common": "1:2.6"}},
+        "packages": {"apt_sources": [], "installed": {"nfs-common": "1:2.6"}},
     }
     if node == export.node:
         found["storage"]["served"] = "kernel"
@@ -237,9 +238,9 @@ def _storage(node: Node, wish: Desired) -> dict[str, Any]:
     return found
 
 
-def _apt_sources(wish: Desired) -> list[dict[str, str]]:
+def _package_source(wish: Desired) -> dict[str, str]:
     line = f"deb [trusted=yes] https://{wish.site.settings.artifacts}/apt ./"
-    return [{"file": "appliance.list", "line": line}]
+    return {"line": line, "index_sha256": INDEX_DIGEST}
 
 
 def storage(wish: Desired) -> ClusterStorage:

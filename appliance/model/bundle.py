@@ -15,6 +15,7 @@ from appliance.model.typed_json import Line, typed
 SCHEMA = 1
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
+PACKAGE_INDEX = "apt/Packages"
 # Everything else of a bundle lies in these.
 FOLDERS = ("apt", "bin", "charts", "cni", "images", "wheels")
 DAMAGED = (
@@ -129,6 +130,11 @@ class BundleManifest:
         """Digest of a program in it; empty when it has none of that name."""
         digests = (a.sha256 for a in self.artifacts if (a.kind, a.name) == ("binary", name))
         return next(digests, None) or ""
+
+    @property
+    def package_index_sha256(self) -> str:
+        """Digest of the package index, which vouches for each package; empty without packages."""
+        return next((file.sha256 for file in self.files if file.path == PACKAGE_INDEX), "")
 
     def packages_of(self, *groups: str) -> dict[str, str]:
         """The roots of some groups of packages, with their exact versions."""

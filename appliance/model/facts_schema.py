@@ -61,9 +61,15 @@ class Serving(Section):
     url: Text | None = None
 
 
+class PackageSource(Section):
+    line: Text | None = None
+    index_sha256: Text | None = None
+
+
 class Artifacts(Section):
     bundle_digest: Hex | None = None
     complete: bool | None = None
+    package_source: PackageSource | None = None
     present: bool | None = None
     serving: Serving | None = None
 

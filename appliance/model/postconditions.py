@@ -92,8 +92,7 @@ def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
         yield f"https://{desired.site.settings.artifacts} does not answer here"
     if not photo.at("trust.site_ca_sha256"):
         yield "does not have the site's CA"
-    if not _has_apt_source(photo, desired):
-        yield "has no apt source for the bundle"
+    yield from _package_source(photo, desired)
     if photo.at("clock.service") != "chrony":
         yield "time is not kept by chrony"
 
@@ -109,11 +108,12 @@ def custody(photo: Photograph, desired: Desired) -> Iterator[str]:
         yield "the bundle in custody is not complete"
 
 
-def _has_apt_source(photo: Photograph, desired: Desired) -> bool:
-    return any(
-        desired.site.settings.artifacts in str(source.get("line", ""))
-        for source in photo.at("packages.apt_sources") or ()
-    )
+def _package_source(photo: Photograph, desired: Desired) -> Iterator[str]:
+    source = photo.at("artifacts.package_source") or {}
+    if desired.site.settings.artifacts not in str(source.get("line") or ""):
+        yield "does not take its packages from the bundle"
+    elif desired.manifest and source.get("index_sha256") != desired.manifest.package_index_sha256:
+        yield "takes its packages by the index of another bundle"
 
 
 def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:

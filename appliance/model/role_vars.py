@@ -183,6 +183,7 @@ def _artifacts(desired: Desired, manifest: BundleManifest, directory: str | None
     site = desired.site
     found: Vars = {
         "artifact_server_bundle_digest": desired.bundle_digest,
+        "artifact_server_index_digest": manifest.package_index_sha256,
         "artifact_server_packages": _packages(manifest, "artifacts", "registry"),
         "artifact_server_name": site.artifacts_name,
         "artifact_server_port": site.artifacts_port,
@@ -190,6 +191,7 @@ def _artifacts(desired: Desired, manifest: BundleManifest, directory: str | None
         "artifact_client_url": f"https://{site.settings.artifacts}",
         "artifact_client_ca_certificate": CA_CERTIFICATE,
         "artifact_client_bundle_digest": desired.bundle_digest,
+        "artifact_client_index_digest": manifest.package_index_sha256,
         "time_sync_packages": _packages(manifest, "time"),
         "time_sync_allowed_networks": [str(network) for network in site.lan_cidrs],
         "time_sync_may_set_clock": site.settings.time.may_set_clock,

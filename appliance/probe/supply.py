@@ -19,6 +19,8 @@ STORAGE = "/var/lib/docker-registry"
 CONFIGURATION = "/etc/docker/registry/config.yml"
 VENDOR = "/var/lib/appliance/runai"
 BACKEND_CERTIFICATE = "/etc/appliance/runai/backend.crt"
+# Where this node takes packages from, and the digest of the index that it takes.
+PACKAGES = "/etc/appliance/packages.list"
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 
 
@@ -36,6 +38,10 @@ def artifacts(source: Source) -> Dict[str, Any]:
         "bundle_digest": digest,
         "complete": digest is not None and digest in marker.split(),
         "serving": serving,
+        "package_source": {
+            "line": next(iter(source.lines(PACKAGES)), None),
+            "index_sha256": source.word(PACKAGES + ".sha256"),
+        },
     }
 
 

@@ -26,9 +26,11 @@ options:
     type: dict
     required: true
   source_list:
-    description: The only apt source list that is read.
+    description:
+      - The only apt source list that is read. A file of the same name with C(.sha256) at its end
+        has the digest of the package index; a source that serves another one is refused.
     type: path
-    default: /etc/apt/sources.list.d/appliance.list
+    default: /etc/appliance/packages.list
   hold_patterns:
     description: Further installed packages to hold; what is named in O(packages) always is.
     type: list
@@ -140,7 +142,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "packages": {"type": "dict", "required": True},
-            "source_list": {"type": "path", "default": "/etc/apt/sources.list.d/appliance.list"},
+            "source_list": {"type": "path", "default": "/etc/appliance/packages.list"},
             "hold_patterns": {"type": "list", "elements": "str", "default": []},
             "start_services": {"type": "bool", "default": False},
             "replaces": {"type": "list", "elements": "str", "default": []},

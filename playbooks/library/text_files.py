@@ -37,7 +37,7 @@ EXAMPLES = r"""
 - name: Write the source list
   text_files:
     files:
-      - path: /etc/apt/sources.list.d/appliance.list
+      - path: /etc/appliance/packages.list
         content: "deb [trusted=yes] https://artifacts.example:9443/apt ./\n"
 """
 

@@ -20,15 +20,22 @@ STATE_DIR = Path("/var/lib/appliance/apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# appliance: no service starts while packages are unpacked"
 DPKG_DIR = Path("/var/lib/dpkg")
+# Beside a source list: the sha256 of the one package index that it may lead to.
+INDEX_SUFFIX = ".sha256"
+# Reads a list of apt in whatever way apt compressed it.
+APT_HELPER = "/usr/lib/apt/apt-helper"
+_SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _FLOCK = "hhqqi4x"
 _HALF_STATES = frozenset("UFHWt")
 _QUERY = "${Package}\\t${Version}\\t${db:Status-Abbrev}\\n"
 
-# $1 policy file or '', $2 apt configuration, $3 " names " that may be removed, the rest: arguments
-# of apt-get. What apt would remove beyond $3 ends the run before anything is unpacked.
+# $1 policy file or '', $2 apt configuration, $3 " names " that may be removed, $4 folder of apt's
+# lists, $5 sha256 of the bundle's package index, $6 the source, the rest: arguments of apt-get. An
+# index that is not the bundle's, or what apt would remove beyond $3, ends the run before anything
+# is unpacked. apt then compares each package with the index.
 SCRIPT = r"""
 set -eu
-policy=$1; configuration=$2; replaces=$3; shift 3
+policy=$1; configuration=$2; replaces=$3; lists=$4; index=$5; source=$6; shift 6
 trap 'exit 143' TERM INT HUP
 if [ -n "$policy" ] && [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -40,6 +47,21 @@ dpkg --force-confdef --force-confold --configure -a
 if [ $# -gt 0 ]; then
     export APT_CONFIG="$configuration"
     apt-get -q update
+    number=0
+    for list in "$lists"/*Packages*; do
+        [ -e "$list" ] || continue
+        number=$((number + 1))
+        seen=$(@HELPER@ cat-file "$list" | sha256sum)
+        [ "${seen%% *}" = "$index" ] || {
+            echo "$source serves a package index that is not the bundle's: sha256 $seen," \
+                "not $index; nothing was installed" >&2
+            exit 4
+        }
+    done
+    [ "$number" -eq 1 ] || {
+        echo "$source gave $number package indexes, not one; nothing was installed" >&2
+        exit 4
+    }
     for name in $(apt-get -s "$@" | sed -n 's/^Remv \([^ :]*\).*/\1/p'); do
         case "$replaces" in
             *" $name "*) ;;
@@ -48,7 +70,7 @@ if [ $# -gt 0 ]; then
     done
     apt-get -q "$@"
 fi
-""".replace("@MARK@", POLICY_MARK)
+""".replace("@MARK@", POLICY_MARK).replace("@HELPER@", APT_HELPER)
 
 ENVIRONMENT = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -200,6 +222,7 @@ def apt_configuration(source_list, state_dir, lock_seconds):
         "Acquire::https::Proxy": "DIRECT",
         "Acquire::EnableSrvRecords": "false",
         "Acquire::Languages": "none",
+        "Acquire::GzipIndexes": "false",
         "Acquire::Retries": "3",
         "APT::Sandbox::User": "root",
         "APT::Install-Recommends": "false",
@@ -227,11 +250,38 @@ def write_configuration(source_list, lock_seconds, state_dir=STATE_DIR):
     return str(path)
 
 
+def source_of(source_list):
+    """Return (address of the source, sha256 of the only index that is taken from it)."""
+    try:
+        lines = Path(source_list).read_text().splitlines()
+        index = Path(str(source_list) + INDEX_SUFFIX).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise PackagesError(
+            "the source of packages is not complete: %s; run the step 'artifacts' first" % error
+        ) from error
+    addresses = [line.split("] ")[-1].split()[0] for line in lines if line.startswith("deb ")]
+    if len(addresses) != 1 or not _SHA256.match(index):
+        raise PackagesError(
+            "%s has %d sources and %s%s is %s; run the step 'artifacts' first"
+            % (
+                source_list,
+                len(addresses),
+                source_list,
+                INDEX_SUFFIX,
+                "a digest" if _SHA256.match(index) else "no digest",
+            )
+        )
+    return addresses[0], index
+
+
 def job_command(planned, configuration, want):
     """Return the argv of the transient unit."""
     policy = "" if want["start_services"] else str(POLICY)
     replaces = " %s " % " ".join(want["replaces"])
+    lists = str(STATE_DIR / "lists")
+    address, index = source_of(want["source_list"])
     command = ["/bin/sh", str(STATE_DIR / "install.sh"), policy, configuration, replaces]
+    command += [lists, index, address]
     if planned.missing:
         command += ["install", "--allow-change-held-packages"]
         command += ["--allow-downgrades"] if want["allow_downgrade"] else []

@@ -81,7 +81,7 @@ FIRST = (
         "started",
     ),
     Drift("w1", _append("/etc/appliance/ca.crt"), CLIENT, "ca.crt"),
-    Drift("w1", _gone("/etc/apt/sources.list.d/appliance.list"), CLIENT, "appliance.list"),
+    Drift("w1", _gone("/etc/appliance/packages.list"), CLIENT, "packages.list"),
     Drift("w2", _gone("/etc/apt/apt.conf.d/90appliance"), CLIENT, "90appliance"),
     Drift(
         "w1",

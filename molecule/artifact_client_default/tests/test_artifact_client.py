@@ -4,7 +4,7 @@ import pytest
 
 
 def test_apt_reads_the_bundle_and_trusts_the_site(host):
-    options = "-o Dir::Etc::sourcelist=sources.list.d/appliance.list -o Dir::Etc::sourceparts=-"
+    options = "-o Dir::Etc::sourcelist=/etc/appliance/packages.list -o Dir::Etc::sourceparts=-"
     host.run_expect([0], "mkdir -p /tmp/lists/partial")
     done = host.run(f"apt-get {options} -o Dir::State::lists=/tmp/lists update")
     assert done.rc == 0
@@ -22,7 +22,7 @@ def test_the_sources_of_the_site_are_left_alone(host):
     [
         (
             [
-                "rm /etc/appliance/ca.crt /etc/apt/sources.list.d/appliance.list",
+                "rm /etc/appliance/ca.crt /etc/appliance/packages.list",
                 "truncate -s 0 /etc/apt/apt.conf.d/90appliance",
             ],
             1,

@@ -20,7 +20,7 @@ storage() { # the server's name
 gpu() { # how many each node offers, nodes
   kubectl create namespace gpu-operator >/dev/null
   kubectl -n gpu-operator create configmap appliance-driver-authority --from-file=appliance.crt=$f/ca.crt >/dev/null
-  kubectl -n gpu-operator create configmap appliance-driver-packages --from-file=custom-repo.list=/etc/apt/sources.list.d/appliance.list >/dev/null
+  kubectl -n gpu-operator create configmap appliance-driver-packages --from-file=custom-repo.list=/etc/appliance/packages.list >/dev/null
   $helm upgrade --install gpu-operator /var/lib/appliance/bundle/charts/gpu-operator*.tgz -n gpu-operator -f $f/gpu.json >/dev/null
   read -ra nodes <<<"$2"
   for node in "${nodes[@]}"; do

@@ -27,7 +27,7 @@ WRONGS: tuple[tuple[str, Any], ...] = (
     ("resolver.hosts", {}),
     ("trust.site_ca_sha256", None),
     ("artifacts.serving.ok", False),
-    ("packages.apt_sources", []),
+    ("artifacts.package_source", {}),
     ("clock.service", "systemd-timesyncd"),
     ("runtime.docker.version", None),
     ("runtime.docker.cgroup_driver", "cgroupfs"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import fnmatch
+import hashlib
 import os
 import struct
 import subprocess
@@ -28,6 +29,19 @@ QUERY = "\n".join(
         "",
     ]
 )
+
+
+INDEX = "0f" * 32
+SOURCE = "https://artifacts.rack.test:9443/apt"
+
+
+def source_list(
+    folder: Path, index: str = INDEX, line: str = f"deb [trusted=yes] {SOURCE} ./"
+) -> str:
+    path = folder / "packages.list"
+    path.write_text(line + "\n")
+    path.with_name("packages.list.sha256").write_text(index + "\n")
+    return str(path)
 
 
 def planned(wanted: dict[str, str], patterns: tuple[str, ...] = (), query: str = QUERY) -> Any:
@@ -114,8 +128,8 @@ def test_waiting_goes_on_when_the_lock_is_let_go() -> None:
 
 
 def test_only_one_source_and_no_configuration_of_the_site_is_read(tmp_path: Path) -> None:
-    text = packages.apt_configuration("/etc/apt/sources.list.d/appliance.list", tmp_path, 60)
-    assert 'Dir::Etc::sourcelist "/etc/apt/sources.list.d/appliance.list";' in text
+    text = packages.apt_configuration("/etc/appliance/packages.list", tmp_path, 60)
+    assert 'Dir::Etc::sourcelist "/etc/appliance/packages.list";' in text
     assert 'Dir::Etc::sourceparts "/dev/null";' in text
     assert 'Dir::Etc::main "/dev/null";' in text
     assert f'Dir::State::lists "{tmp_path}/lists";' in text
@@ -135,24 +149,46 @@ def test_only_one_source_and_no_configuration_of_the_site_is_read(tmp_path: Path
     ],
 )
 def test_the_command_names_exact_versions(
-    missing: dict[str, str], want: dict[str, bool], expected: list[str]
+    missing: dict[str, str], want: dict[str, Any], expected: list[str], tmp_path: Path
 ) -> None:
     options = {"start_services": False, "replaces": ["ntp"], "allow_downgrade": False, **want}
+    options["source_list"] = source_list(tmp_path)
     command = packages.job_command(planned(missing, query=""), "/conf", options)
     assert command[2:5] == ["/usr/sbin/policy-rc.d", "/conf", " ntp "]
-    assert command[5:] == expected
+    assert command[5:8] == ["/var/lib/appliance/apt/lists", INDEX, SOURCE]
+    assert command[8:] == expected
 
 
-def test_a_half_state_alone_is_mended_without_naming_packages() -> None:
+def test_a_half_state_alone_is_mended_without_naming_packages(tmp_path: Path) -> None:
     options = {"start_services": True, "replaces": [], "allow_downgrade": False}
+    options["source_list"] = source_list(tmp_path)
     command = packages.job_command(planned({}), "/conf", options)
     assert command[2] == ""
-    assert command[5:] == ["install", "--fix-broken"]
+    assert command[8:] == ["install", "--fix-broken"]
 
 
 def test_the_preflight_knows_our_own_work_by_the_unit_that_it_runs_in() -> None:
     job = load_utils("appliance_job").NodeJob("packages", lambda _argv: (0, "", ""))
     assert fnmatch.fnmatchcase(job.unit, OUR_UNITS)
+
+
+@pytest.mark.parametrize(
+    ("index", "line", "words"),
+    [
+        ("", f"deb [trusted=yes] {SOURCE} ./", "is no digest"),
+        ("0F" * 32, f"deb [trusted=yes] {SOURCE} ./", "is no digest"),
+        (INDEX, "", "has 0 sources"),
+        (INDEX, f"deb {SOURCE} ./\ndeb http://elsewhere.test ./", "has 2 sources"),
+    ],
+)
+def test_a_source_without_the_digest_of_its_index_is_refused(
+    tmp_path: Path, index: str, line: str, words: str
+) -> None:
+    with pytest.raises(packages.PackagesError, match=words):
+        packages.source_of(source_list(tmp_path, index, line))
+    (tmp_path / "packages.list.sha256").unlink()
+    with pytest.raises(packages.PackagesError, match=r"run the step 'artifacts' first"):
+        packages.source_of(str(tmp_path / "packages.list"))
 
 
 class Script:
@@ -163,6 +199,9 @@ class Script:
         self.policy = folder / "policy-rc.d"
         self.log = folder / "log"
         (folder / "bin").mkdir()
+        (folder / "lists").mkdir()
+        self.index = folder / "lists" / "rack_apt_._Packages"
+        self.index.write_text("Package: a\n")
         self.program("dpkg", f'echo "dpkg $*" >> {self.log}')
         self.program("apt-get", f'echo "apt-get $*" >> {self.log}')
 
@@ -173,12 +212,14 @@ class Script:
 
     def run(self, *arguments: str, replaces: str = "  ") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["/bin/sh", "-c", packages.SCRIPT, "x", str(self.policy), "/c", replaces, *arguments],
+            ["/bin/sh", "-c", packages.SCRIPT, "x", str(self.policy), "/c", replaces,
+             str(self.index.parent), hashlib.sha256(b"Package: a\n").hexdigest(), SOURCE,
+             *arguments],
             env={"PATH": f"{self.folder / 'bin'}:/usr/bin:/bin"},
             capture_output=True,
             text=True,
             check=False,
-        )
+        )  # fmt: skip
 
     @property
     def lines(self) -> list[str]:
