@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import ssl
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -165,6 +166,9 @@ class Bundle:
         self._want = want
         self.record = want["record"]
         self.sha256 = self.record["sha256"]
+        # Folders are named after it, and emptied before they are filled.
+        if not re.fullmatch(r"[0-9a-f]{64}", str(self.sha256)):
+            raise BundleError("%r is no sha256 of a vendor bundle" % (self.sha256,))
         base = Path(want["folder"])
         self.path = base / self.sha256[:16]
         self.tar = base / "incoming" / (self.sha256 + ".tar")

@@ -1,0 +1,123 @@
+"""Finds every place that deletes: in Python, in what programs are told, in tasks."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from tests.contract.tree import ROOT
+
+FOLDERS = ("appliance", "roles", "playbooks")
+# Pure: what deletes is there in words for people alone; releases/ holds other people's sources.
+TEXT_ONLY = ("appliance/model/", "appliance/docs/")
+# Deleting, or putting something in the place of what was there.
+CALLS = frozenset(
+    {"unlink", "rmtree", "rmdir", "removedirs", "rename", "renames", "move", "truncate"}
+)
+# On modules alone: lists and strings have them too.
+OF_MODULES = {("os", "remove"), ("os", "replace"), ("shutil", "move")}
+PATH_REPLACE = 1  # Path.replace has one argument, str.replace two.
+# kubernetes' client: delete_node, delete_namespaced_lease, delete_collection_…
+API = re.compile(r"delete_[a-z_]+$|create_namespaced_pod_eviction$")
+# What is told to a program: as words of an argv, in a shell's text, in a task.
+WORDS = re.compile(
+    r"(?<![\w./-])rm -|(?<![\w-])(?:find\b.*-delete|--delete(?:-delay|-excluded)?|kubeadm reset"
+    r"|wipefs|mkfs|lvremove|truncate -s|umount|(?:volume|network|container|image) (?:rm|prune)"
+    r"|system prune|kubectl delete|helm uninstall|member/remove)(?![\w-])"
+)
+ARGV = frozenset(
+    {"rm", "rmi", "rmdir", "delete", "reset", "purge", "prune", "uninstall", "umount", "del"}
+)
+ABSENT = re.compile(r"^\s*(?:state|absent): (?:absent|true)\b|['\"]absent['\"]: true")
+
+
+def places() -> dict[str, Counter[str]]:
+    """``file`` -> what deletes there, and how often.
+
+    ``function: call`` of Python, the line of anything else.
+    """
+    found: dict[str, Counter[str]] = {}
+    for path in sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*")):
+        if not path.is_file() or "__pycache__" in path.parts or path.suffix in {".md", ".rst"}:
+            continue
+        name = str(path.relative_to(ROOT))
+        if name.startswith(TEXT_ONLY):
+            continue
+        text = path.read_text(errors="replace")
+        here = Counter(of_python(text) if path.suffix == ".py" else of_lines(text))
+        if here:
+            found[name] = here
+    return found
+
+
+def of_lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        plain = line.strip()
+        if plain.startswith(("#", "fail_msg", "description:", "hint")):
+            continue
+        words = plain.lstrip("- ").split()
+        argv = plain.startswith("- ") and len(words) == 1 and words[0] in ARGV
+        if argv or WORDS.search(plain) or ABSENT.search(line):
+            yield plain
+
+
+def of_python(text: str) -> Iterator[str]:
+    for function, node in _within(ast.parse(text), "module"):
+        for what in _of_node(node):
+            yield f"{function}: {what}"
+
+
+def _of_node(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call):
+        name = _deletes(node)
+        if name:
+            yield name
+    elif isinstance(node, (ast.List, ast.Tuple)):
+        yield from (f"argv {word}" for word in _argv_words(node))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_script(node.value):
+        for line in node.value.splitlines():
+            match = WORDS.search(line)
+            if match:
+                yield f"shell {match.group().strip()}"
+
+
+def _within(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
+            continue  # a docstring
+        inner = function
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            inner = child.name if function == "module" else f"{function}.{child.name}"
+        yield inner, child
+        yield from _within(child, inner)
+
+
+def _deletes(call: ast.Call) -> str | None:
+    """The name of what a call deletes with, or None."""
+    function = call.func
+    words = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
+    told = next((f"argv {word}" for word in words[:4] if word in ARGV), None)
+    if isinstance(function, ast.Name):
+        return function.id if function.id in CALLS else told
+    if not isinstance(function, ast.Attribute):
+        return None
+    owner = function.value.id if isinstance(function.value, ast.Name) else ""
+    if (owner, function.attr) in OF_MODULES:
+        return f"{owner}.{function.attr}"
+    if function.attr == "replace" and len(call.args) == PATH_REPLACE and not call.keywords:
+        return "replace"
+    if function.attr in CALLS or API.match(function.attr):
+        return function.attr
+    return told
+
+
+def _argv_words(node: ast.List | ast.Tuple) -> Iterator[str]:
+    words = [item.value for item in node.elts if isinstance(item, ast.Constant)]
+    yield from (str(word) for word in words[:4] if word in ARGV)
+
+
+def _is_script(text: str) -> bool:
+    """Whether a text may be a command or a script, and is no sentence for people."""
+    return "\n" in text or not re.search(r"[.:;] [A-Za-z]", text)

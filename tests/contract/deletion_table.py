@@ -1,0 +1,379 @@
+"""Every place of the product that deletes, with the evidence that it asks for.
+
+A new place is a new line here: what proves that what goes is ours? ``(EVIDENCE, n)`` stands for n
+places of one name in one function. Kept equal to what :mod:`tests.contract.deletion_search` finds.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Evidence(NamedTuple):
+    """What is asked before something goes, and the test that holds it, where one is needed."""
+
+    asks: str
+    test: str = ""
+
+
+_MODULES: Final = "tests/unit/modules"
+_REMOVAL: Final = "tests/unit/membership"
+MEMBER: Final = Evidence(
+    "machine-id, API server, CA or what vouches for it; nothing mounted below; one file system",
+    f"{_MODULES}/test_reset_evidence.py::"
+    "test_each_module_of_the_role_refuses_by_itself_and_leaves_the_machine_as_it_is",
+)
+OUR_SERVER: Final = Evidence(
+    "the kubeconfig names this cluster's API and no other, after the evidence of a member",
+    f"{_MODULES}/test_member_traces.py::test_what_is_a_members_goes_and_nothing_else",
+)
+LEFTOVERS: Final = Evidence(
+    "not whole, can be made again, no etcd data on it, kubeconfigs name no other cluster",
+    f"{_MODULES}/test_kubeadm_leftovers.py::"
+    "test_a_member_of_another_cluster_keeps_its_half_written_files",
+)
+LABEL: Final = Evidence(
+    "a name that a lab can have, and the lab's own label, compared by ourselves",
+    f"{_MODULES}/test_lab_removal.py::"
+    "test_only_what_carries_this_labs_label_is_removed_and_nothing_is_forced_out_of_use",
+)
+CONTAINER: Final = Evidence("control groups named after the id of a container of the lab")
+LISTED: Final = Evidence(
+    "a manifest of ours or the marker of our build lists it, or it is named after its content",
+    "tests/unit/bundle/test_bundle_directory.py::"
+    "test_what_lies_beside_a_bundle_on_the_medium_stays_and_is_named",
+)
+MIRROR: Final = Evidence(
+    "/var/lib/appliance/bundle is ours alone; only the bundle's folders are sent",
+    "tests/unit/bundle/test_bundle_directory.py::"
+    "test_the_bundle_is_sent_by_its_folders_and_by_nothing_else",
+)
+PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")
+DIGEST: Final = Evidence("a blob named by 64 hex digits of a manifest of ours, of another size")
+NODE_OBJECT: Final = Evidence(
+    "the machine behind it is proved dead, empty or ours; its labels are kept first",
+    f"{_REMOVAL}/test_node_remove.py::test_a_node_that_is_ready_and_does_not_answer_is_not_dead",
+)
+NODE_AND_TOKEN: Final = Evidence(
+    "the plan says that the node was wiped; the token that this join made",
+    f"{_REMOVAL}/test_node_remove.py::test_a_node_that_is_ready_and_does_not_answer_is_not_dead",
+)
+QUORUM: Final = Evidence(
+    "etcd keeps its quorum, and lists the member under the node's address",
+    f"{_REMOVAL}/test_node_remove.py::test_a_quorum_is_never_given_away",
+)
+EVICTION: Final = Evidence("the API's own budgets decide; asked for a node that is to be emptied")
+PROOF: Final = Evidence("a namespace, pod or volume of a fixed name of our own")
+CREDENTIALS: Final = Evidence("the token and certificate key that this join made, by their id")
+HELM: Final = Evidence("a secret of our own name; a release's revision that never got deployed")
+SHA: Final = Evidence("a folder of ours named by 64 hex digits of the bundle")
+ROLE: Final = Evidence("a fixed path that a role of ours names and writes")
+KEPT: Final = Evidence("snapshots of ours by name, but for the newest")
+MOUNT: Final = Evidence("a mount and an empty folder that the same object made")
+STANDIN: Final = Evidence("inside a container of the lab")
+CACHE: Final = Evidence("below the cache of this tool, which is made again")
+LINK: Final = Evidence("a link that we made, never what it leads to")
+ASIDE: Final = Evidence("renamed beside itself, and kept")
+LOCK: Final = Evidence("the site's own lock, held or left by this holder")
+POLICY: Final = Evidence("carries our mark")
+STATE: Final = Evidence("a fixed file of our own state")
+TEMPORARY: Final = Evidence("a temporary file or folder that the same code made")
+WRITE: Final = Evidence("a new file of the same text takes the place of the old one in one step")
+WORDS: Final = Evidence("words for people, or a table: nothing is run here")
+
+Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]
+PLACES: Final[Places] = {
+    "appliance/adapters/archive.py": {
+        "module: shell rm -": (TEMPORARY, 2),
+    },
+    "appliance/adapters/artifacts/apt.py": {
+        "IsolatedApt._fetch: shutil.move": CACHE,
+        "IsolatedApt._fetch: unlink": CACHE,
+        "_link: unlink": CACHE,
+    },
+    "appliance/adapters/artifacts/compose.py": {
+        "_applets: unlink": CACHE,
+        "_package_layer.layer: rmtree": CACHE,
+    },
+    "appliance/adapters/artifacts/go.py": {
+        "Go._build_in: rmtree": CACHE,
+    },
+    "appliance/adapters/artifacts/go_openapi.py": {
+        "openapi_module: rmtree": CACHE,
+    },
+    "appliance/adapters/artifacts/oci.py": {
+        "_bring: unlink": CACHE,
+    },
+    "appliance/adapters/artifacts/package_root.py": {
+        "file_of: unlink": CACHE,
+        "root_entries: rmtree": CACHE,
+        "root_entries: unlink": CACHE,
+    },
+    "appliance/adapters/artifacts/url.py": {
+        "Url._whole: unlink": CACHE,
+        "fetch: unlink": (CACHE, 2),
+    },
+    "appliance/adapters/artifacts/wheels.py": {
+        "_download: unlink": CACHE,
+        "refuse_state: unlink": CACHE,
+        "write_wheel_closure: replace": (CACHE, 2),
+        "write_wheel_closure: rmtree": CACHE,
+        "write_wheel_closure: unlink": CACHE,
+    },
+    "appliance/adapters/bundle_signature.py": {
+        "SshSigner._write: replace": WRITE,
+    },
+    "appliance/adapters/bundle_writer.py": {
+        "BundleWriter._clear: unlink": LISTED,
+        "BundleWriter._index_packages: unlink": LISTED,
+        "BundleWriter._remove_signature: unlink": LISTED,
+        "BundleWriter._write: unlink": LISTED,
+        "BundleWriter.seal: replace": WRITE,
+        "BundleWriter.seal: unlink": TEMPORARY,
+        "Locks.record: replace": WRITE,
+        "_write_marker: replace": WRITE,
+    },
+    "appliance/adapters/cache.py": {
+        "Cache.adopt: replace": CACHE,
+        "Cache.adopt: unlink": (CACHE, 2),
+        "Cache.place: replace": CACHE,
+        "Cache.place: unlink": (CACHE, 2),
+        "Cache.remember: replace": CACHE,
+    },
+    "appliance/adapters/etcd_members.py": {
+        "module: shell member/remove": QUORUM,
+    },
+    "appliance/adapters/journal.py": {
+        "FileJournal._forget_index: unlink": STATE,
+    },
+    "appliance/adapters/jumpboxes.py": {
+        "_extract: replace": WRITE,
+        "_extract: unlink": TEMPORARY,
+    },
+    "appliance/adapters/kubernetes_drain.py": {
+        "KubernetesDrain.evict: create_namespaced_pod_eviction": EVICTION,
+    },
+    "appliance/adapters/kubernetes_members.py": {
+        "KubernetesMembers.delete: delete_node": NODE_OBJECT,
+    },
+    "appliance/adapters/lab_vendor_bundle.py": {
+        "_chart: rmtree": TEMPORARY,
+        "write_vendor_bundle: replace": TEMPORARY,
+        "write_vendor_bundle: rmtree": (TEMPORARY, 2),
+    },
+    "appliance/adapters/lease.py": {
+        "module: shell rm -": (LOCK, 5),
+    },
+    "appliance/adapters/proof_namespace.py": {
+        "proof_namespace: delete_namespace": PROOF,
+    },
+    "appliance/adapters/runai_access.py": {
+        "certificate_request: unlink": TEMPORARY,
+    },
+    "appliance/adapters/site_lock.py": {
+        "site_lock: truncate": LOCK,
+    },
+    "appliance/adapters/ssh.py": {
+        "module: shell rm -": TEMPORARY,
+    },
+    "appliance/adapters/state_files.py": {
+        "_give_name: rename": WRITE,
+        "_written_beside: unlink": TEMPORARY,
+        "replace_file: replace": WRITE,
+    },
+    "appliance/adapters/vendor_diagnostics.py": {
+        "module: shell rm -": TEMPORARY,
+    },
+    "appliance/cli/lab_parts.py": {
+        "LabParts._build_vendor_bundle: replace": TEMPORARY,
+    },
+    "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
+        "Export.rmdir: argv rmdir": STANDIN,
+    },
+    "appliance/lab/standins/gpu_operator_standin/device_plugin.py": {
+        "_smi: replace": STANDIN,
+        "serve: unlink": STANDIN,
+    },
+    "appliance/lab/standins/vendor_bundle_standin/images/agent.py": {
+        "main: unlink": STANDIN,
+    },
+    "appliance/lab/standins/vendor_bundle_standin/images/store.py": {
+        "Documents.do_PUT: replace": STANDIN,
+    },
+    "playbooks/library/bundle_files.py": {
+        "Server.fetch: replace": ROLE,
+        "Server.fetch: unlink": ROLE,
+    },
+    "playbooks/library/helm_release.py": {
+        "upgrade: unlink": TEMPORARY,
+        "write_values: replace": WRITE,
+        "write_values: unlink": TEMPORARY,
+    },
+    "playbooks/library/kube_node.py": {
+        "remove: argv delete": NODE_OBJECT,
+    },
+    "playbooks/library/kubeadm_join_credentials.py": {
+        "withdraw: argv delete": CREDENTIALS,
+    },
+    "playbooks/library/kubeadm_leftovers.py": {
+        "remove: rmtree": LEFTOVERS,
+        "remove: unlink": LEFTOVERS,
+    },
+    "playbooks/library/runai_cluster_values.py": {
+        "Record.forget: argv delete": HELM,
+        "write: replace": WRITE,
+    },
+    "playbooks/library/runai_values.py": {
+        "generate: unlink": TEMPORARY,
+        "take_program: replace": WRITE,
+    },
+    "playbooks/library/text_files.py": {
+        "write: replace": WRITE,
+        "write: unlink": ROLE,
+    },
+    "playbooks/module_utils/appliance_api_server.py": {
+        "Change._end: unlink": (STATE, 2),
+        "Change._take_up: unlink": STATE,
+        "Change._undo: unlink": STATE,
+        "write: replace": WRITE,
+    },
+    "playbooks/module_utils/appliance_etcd_snapshot.py": {
+        "_held: unlink": TEMPORARY,
+        "_save: replace": WRITE,
+        "_save: unlink": TEMPORARY,
+        "snapshot: unlink": KEPT,
+    },
+    "playbooks/module_utils/appliance_helm.py": {
+        "Releases.remove: argv delete": HELM,
+    },
+    "playbooks/module_utils/appliance_job.py": {
+        "NodeJob._start: unlink": TEMPORARY,
+        "_write: replace": WRITE,
+    },
+    "playbooks/module_utils/appliance_jumpbox.py": {
+        "put_aside: rename": ASIDE,
+        "write_config: replace": WRITE,
+        "write_config: unlink": TEMPORARY,
+    },
+    "playbooks/module_utils/appliance_packages.py": {
+        "module: shell rm -": POLICY,
+        "remove_stale_policy: unlink": POLICY,
+    },
+    "roles/api_oidc/library/api_server_flags.py": {
+        "carry_out: unlink": STATE,
+    },
+    "roles/artifact_server/library/bundle_proof.py": {
+        "Proof.settle: unlink": (PROVEN, 2),
+        "write: replace": WRITE,
+    },
+    "roles/artifact_server/tasks/bundle.yml": {
+        "- --delete-delay": MIRROR,
+    },
+    "roles/artifact_server/vars/main.yml": {
+        "{{ __artifact_server_sudo }}rm -f {{ __artifact_server_marker }} &&": STATE,
+    },
+    "roles/container_registry/library/registry_push.py": {
+        "clear: rmtree": DIGEST,
+        "single_layout: unlink": LINK,
+    },
+    "roles/docker_engine/library/docker_configuration.py": {
+        "write: replace": WRITE,
+    },
+    "roles/gpu_node/library/nouveau_blocked.py": {
+        "block: replace": WRITE,
+        "write: replace": WRITE,
+    },
+    "roles/host_base/library/host_settings.py": {
+        "Host.write: replace": WRITE,
+        "Host.write: unlink": TEMPORARY,
+    },
+    "roles/kubeadm_control_plane/library/operator_kubeconfig.py": {
+        "write: replace": WRITE,
+    },
+    "roles/kubeadm_control_plane/tasks/admit.yml": {
+        "state: absent": NODE_OBJECT,
+    },
+    "roles/kubeadm_control_plane/tasks/join.yml": {
+        "absent: true": ROLE,
+        "state: absent": CREDENTIALS,
+    },
+    "roles/kubeadm_control_plane/vars/main.yml": {
+        "{{ [{'path': '/etc/kubernetes/bootstrap-kubelet.conf', 'absent': true}]": ROLE,
+    },
+    "roles/kubeadm_worker/tasks/join.yml": {
+        "absent: true": ROLE,
+        "state: absent": (NODE_AND_TOKEN, 2),
+    },
+    "roles/kubeadm_worker/vars/main.yml": {
+        "{{ [{'path': '/etc/kubernetes/bootstrap-kubelet.conf', 'absent': true}]": ROLE,
+    },
+    "roles/lab_node/library/lab_image.py": {
+        "build: rename": WRITE,
+        "build: unlink": TEMPORARY,
+        "build_command: shell rm -": TEMPORARY,
+    },
+    "roles/lab_node/library/lab_nodes.py": {
+        "absent: argv rm": (LABEL, 2),
+    },
+    "roles/lab_node/module_utils/lab_commands.py": {
+        "remove_container: argv rm": LABEL,
+    },
+    "roles/lab_node/module_utils/lab_machine.py": {
+        "prepare: rename": WRITE,
+        "remove_tree: rmdir": CONTAINER,
+        "restore: unlink": TEMPORARY,
+    },
+    "roles/lab_node/tasks/remove.yml": {
+        "state: absent": LABEL,
+    },
+    "roles/nfs_client/library/nfs_proof.py": {
+        "Mount.__enter__: rmdir": MOUNT,
+        "Mount.__exit__: argv umount": (MOUNT, 2),
+        "Mount.__exit__: rmdir": MOUNT,
+        "Mount.__exit__: shell umount": (MOUNT, 2),
+        "keep: os.replace": WRITE,
+        "owner_of_roots_file: unlink": TEMPORARY,
+        "timed_writes: unlink": TEMPORARY,
+    },
+    "roles/nfs_server/library/nfs_exports.py": {
+        "write: os.replace": WRITE,
+    },
+    "roles/nfs_server/library/nfs_folder.py": {
+        "Folder._write: replace": WRITE,
+    },
+    "roles/nfs_volumes/library/volume_proof.py": {
+        "remove: argv delete": PROOF,
+    },
+    "roles/node_reset/library/member_traces.py": {
+        "Traces._empty: argv rm": MEMBER,
+        "Traces.credentials: unlink": OUR_SERVER,
+        "Traces.links: argv delete": MEMBER,
+        "Traces.mounts: argv umount": MEMBER,
+        "Traces.mounts: shell umount": MEMBER,
+        "module: shell kubeadm reset": WORDS,
+    },
+    "roles/node_reset/module_utils/reset_evidence.py": {
+        "Evidence.begin: replace": STATE,
+        "Evidence.end: unlink": STATE,
+    },
+    "roles/node_reset/tasks/reset.yml": {
+        "- reset": MEMBER,
+    },
+    "roles/runai_bundle/library/vendor_bundle.py": {
+        "Bundle.prepare: unlink": SHA,
+        "Bundle.unpack: unlink": SHA,
+        "module: shell rm -": (SHA, 4),
+        "write: replace": WRITE,
+    },
+    "roles/runai_cli/library/program_completion.py": {
+        "write: replace": WRITE,
+        "write: unlink": TEMPORARY,
+    },
+    "roles/runai_cluster/tasks/ask.yml": {
+        "absent: true": ROLE,
+    },
+    "roles/site_certificate/library/certificate_request.py": {
+        "Certificate.make_key: replace": WRITE,
+        "Certificate.make_key: unlink": TEMPORARY,
+    },
+}
