@@ -150,6 +150,10 @@ class AnsibleVault:
         """Return the text as the content of a vault file."""
         return self._run("encrypt", "--output", "-", "-", stdin=text)
 
+    def new_secret(self) -> str:
+        """Make a random secret, of letters, digits, '-' and '_'."""
+        return secrets.token_hex(32)
+
     def read(self, file: Path) -> Mapping[str, str]:
         """Open a vault file; what is no text in it, as JSON.
 
@@ -191,6 +195,12 @@ def read_as_a_play(file: Path, password: Path | None) -> Mapping[str, str]:
     return found
 
 
+def ansible_vault_program() -> str:
+    """The one of this installation; another in PATH may be another version."""
+    beside = Path(sys.executable).parent / "ansible-vault"
+    return str(beside) if beside.exists() else "ansible-vault"
+
+
 def _ansible_vault(
     words: list[str],
     *,
@@ -198,9 +208,7 @@ def _ansible_vault(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> str:
-    # The one of this installation; another in PATH may be another version.
-    beside = Path(sys.executable).parent / "ansible-vault"
-    program = str(beside) if beside.exists() else "ansible-vault"
+    program = ansible_vault_program()
     config = str(find_content_root() / "playbooks" / "ansible.cfg")
     environment = {**LOCALE, "ANSIBLE_CONFIG": config, **(env or {})}
     return run([program, *words], stdin=stdin, env=environment, cwd=cwd, timeout=60).stdout

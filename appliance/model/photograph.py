@@ -135,6 +135,7 @@ STABILITY: Mapping[str, Stability] = {
     "runai.held_bytes": _volatile("what was received of a bundle, until it is unpacked"),
     "registry": _stable("which images are in custody"),
     "registry.serving": _volatile("an answer of this moment, of the services host"),
+    "registry.writing": _volatile("an answer of this moment, of the services host"),
 }
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 NODE_PODS = ("flannel", "kube-proxy")
+# Unauthorized: how a registry says that it wants a login.
+LOGIN_WANTED = 401
 CONTROL_PLANE_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
@@ -149,6 +151,7 @@ def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
             yield f"the registry lacks {len(absent)} of {len(wanted)} images, first {absent[0]}"
         elif photo.at("registry.missing_blobs"):
             yield f"the registry lacks {len(photo.at('registry.missing_blobs'))} blobs"
+        yield from _open_to_writing(name, photo)
         yield from service_ends_soon("the registry's certificate", "registry", desired, photo)
     if not photo.at("registry.serving.ok"):
         yield f"https://{name} does not answer here: {photo.at('registry.serving.error')}"
@@ -157,6 +160,13 @@ def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield f"Docker does not trust {name}"
     if node.in_cluster:
         yield from _programs(photo, desired)
+
+
+def _open_to_writing(name: str, photo: Photograph) -> Iterator[str]:
+    """A write without a login is refused; an answer that did not come says nothing."""
+    code = photo.at("registry.writing.code")
+    if code not in (None, LOGIN_WANTED):
+        yield f"https://{name} takes a write without a login: it answers {code}, not {LOGIN_WANTED}"
 
 
 def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:

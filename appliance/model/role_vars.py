@@ -20,8 +20,9 @@ from appliance.model.role_vars_access import access_vars
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
 from appliance.model.role_vars_storage import server_group, storage_vars
+from appliance.model.site_secrets import REGISTRY_PASSWORD
 from appliance.model.steps import INSTALL
-from appliance.model.vault_ref import CA_CERTIFICATE, CA_KEY
+from appliance.model.vault_ref import CA_CERTIFICATE, CA_KEY, VaultRef
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
@@ -219,9 +220,10 @@ def _runtime(manifest: BundleManifest) -> Vars:
 
 def _registry(site: Site, manifest: BundleManifest) -> Vars:
     return {
-        "container_registry_packages": _packages(manifest, "registry"),
+        "container_registry_packages": _packages(manifest, "artifacts", "registry"),
         "container_registry_name": site.registry_name,
         "container_registry_port": site.registry_port,
+        "container_registry_password": VaultRef(REGISTRY_PASSWORD),
         "container_registry_addresses": [site.services_node.ip],
         "container_registry_images": dict(manifest.images),
         "registry_trust_registry": site.settings.registry,

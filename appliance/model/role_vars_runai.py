@@ -10,6 +10,7 @@ from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
 from appliance.model.postconditions_runai import vendor_bundle
 from appliance.model.runai_origin import backend_arguments, origins
+from appliance.model.site_secrets import REGISTRY_PASSWORD
 from appliance.model.surroundings import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.vault_ref import CA_CERTIFICATE, VaultRef
 
@@ -40,6 +41,7 @@ def runai_vars(desired: Desired, observed: Observed) -> dict[str, Any]:
         "runai_bundle_file": desired.vendor_bundle_file if desired.vendor_bundle else "",
         "runai_bundle_record": {**found.record(), "pushes": pushes},
         "runai_bundle_registry": desired.site.settings.registry,
+        "runai_bundle_registry_password": VaultRef(REGISTRY_PASSWORD),
     }
 
 

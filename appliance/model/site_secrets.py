@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from appliance.model.site_faults import Document, SiteFault, Where, dotted
@@ -14,6 +14,9 @@ _NAME = re.compile(
 _FILE = re.compile(r"_(file|path|dir|url|seconds|enabled)$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+# What pushing to the site's registry needs; it stands in a web server's configuration as it is.
+REGISTRY_PASSWORD = "vault_registry_password"  # noqa: S105 - a name, no secret
+_SHAPE = re.compile(r"[A-Za-z0-9_-]{24,128}")
 _VAULT = "group_vars/all/vault.yml"
 # Of Run:ai's backend: the first user's password, and the others with theirs.
 _INITIAL = ("admin", "users")
@@ -24,6 +27,19 @@ _MERGED: dict[Where, str] = {
     ("role_overrides", "runai_backend", "runai_backend_values"): "vault_runai_values",
     ("role_overrides", "runai_cluster", "runai_cluster_values"): "vault_runai_cluster_values",
 }
+
+
+def missing_in(vault: Mapping[str, str]) -> str | None:
+    """Return what the vault lacks that an install needs, as a sentence; None when it lacks nothing.
+
+    The values themselves are never part of it.
+    """
+    value = vault.get(REGISTRY_PASSWORD, "")
+    if not value:
+        return f"it has no {REGISTRY_PASSWORD}, which pushing to the site's registry needs"
+    if not _SHAPE.fullmatch(value):
+        return f"{REGISTRY_PASSWORD} is not 24 to 128 letters, digits, '-' and '_'"
+    return None
 
 
 def secrets_in(document: Document) -> Iterator[tuple[Where, SiteFault]]:

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Set
 
 from .certificates import SITE_CA, describe
 from .source import Source
-from .wire import https_status
+from .wire import Question, https_answer, https_status
 
 BUNDLE = "/var/lib/appliance/bundle"
 MARKER = "/var/lib/appliance/bundle.verified"
@@ -21,6 +21,10 @@ VENDOR = "/var/lib/appliance/runai"
 BACKEND_CERTIFICATE = "/etc/appliance/runai/backend.crt"
 # Where this node takes packages from, and the digest of the index that it takes.
 PACKAGES = "/etc/appliance/packages.list"
+# What a program without a login is given for one; the registry's first page wants any.
+WITHOUT_LOGIN = "GET\nAuthorization: Bearer anonymous"
+# Nothing to write at this address: refused for the want of a login, or as no method of it.
+WRITE = "PUT\nContent-Length: 0"
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 
 
@@ -51,16 +55,20 @@ def registry(source: Source) -> Dict[str, Any]:
     storage = _storage(source)
     missing: Set[str] = set()
     images = _images(source, storage, missing)
-    serving = None
+    serving = writing = None
     if source.request.registry:
         url = "https://%s/v2/" % source.request.registry
-        serving = https_status(source, "registry-serving", url, ca=SITE_CA)
+        serving = https_answer(
+            source, "registry-serving", Question(url, SITE_CA, asking=WITHOUT_LOGIN)
+        )
+        writing = https_answer(source, "registry-writing", Question(url, SITE_CA, asking=WRITE))
     return {
         "configured": configured,
         "storage": storage,
         "images": images,
         "missing_blobs": sorted(missing),
         "serving": serving,
+        "writing": writing,
     }
 
 

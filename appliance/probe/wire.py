@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 from urllib.parse import urlsplit
 
 from .source import Source
@@ -15,6 +15,21 @@ DOCUMENT_SECONDS = 4.0
 LATE = (socket.timeout, TimeoutError)
 
 
+class Question(NamedTuple):
+    """What a TLS service is asked.
+
+    Attributes:
+        ca: the file of the CA that must vouch for it.
+        name: what the certificate must be for when it is not the host of the address.
+        asking: the method, and lines of the head after it.
+    """
+
+    url: str
+    ca: str
+    name: Optional[str] = None
+    asking: str = "GET"
+
+
 def https_status(
     source: Source, key: str, url: str, *, ca: str, name: Optional[str] = None
 ) -> Dict[str, Any]:
@@ -22,16 +37,22 @@ def https_status(
 
     ``name`` is what the certificate must be for when it is not the host of the address.
     """
+    return https_answer(source, key, Question(url, ca, name))
+
+
+def https_answer(source: Source, key: str, question: Question) -> Dict[str, Any]:
+    """Ask a TLS service; ``ok`` is a 2xx answer over a connection that the CA vouches for."""
     if not source.live:
         recorded = source.recorded(key)
         if recorded is None:
-            return _answer(url, error="connection refused")
-        return dict(json.loads(recorded), url=url)
+            return _answer(question.url, error="connection refused")
+        return dict(json.loads(recorded), url=question.url)
     # In a thread, because looking up the name knows no time limit of its own.
-    answers = source.together([lambda: _ask(source, url, ca, name)], seconds=ANSWER_SECONDS)
+    answers = source.together([lambda: _ask(source, question)], seconds=ANSWER_SECONDS)
     if answers[0] is None:
-        _note_late(source, url)
-    return answers[0] or _answer(url, error="no answer within %.0f s" % ANSWER_SECONDS)
+        _note_late(source, question.url)
+        return _answer(question.url, error="no answer within %.0f s" % ANSWER_SECONDS)
+    return answers[0]
 
 
 def https_document(
@@ -83,26 +104,31 @@ def _answer(url: str, *, code: Optional[int] = None, error: Optional[str] = None
     return {"url": url, "ok": ok, "code": code, "error": error}
 
 
-def _ask(source: Source, url: str, ca: str, name: Optional[str]) -> Dict[str, Any]:
+def _ask(source: Source, question: Question) -> Dict[str, Any]:
+    url = question.url
     try:
-        return _answer(url, code=_get(url, str(source.path(ca)), name, source.seconds_left(2)))
+        return _answer(
+            url, code=_status(question, str(source.path(question.ca)), source.seconds_left(2))
+        )
     except FileNotFoundError:
-        return _answer(url, error="no CA at " + ca)
+        return _answer(url, error="no CA at " + question.ca)
     except (OSError, ValueError) as error:
         if isinstance(error, LATE):
             _note_late(source, url)
         return _answer(url, error=getattr(error, "verify_message", None) or str(error))
 
 
-def _get(url: str, ca: str, name: Optional[str], seconds: float) -> int:
+def _status(question: Question, ca: str, seconds: float) -> int:
     import ssl
 
-    parts = urlsplit(url)
+    parts = urlsplit(question.url)
     host = parts.hostname or ""
+    method, *lines = question.asking.splitlines()
+    first = "%s %s HTTP/1.0" % (method, parts.path or "/")
+    head = "\r\n".join([first, "Host: " + parts.netloc, *lines, "", ""])
     context = ssl.create_default_context(cafile=ca)
     plain = socket.create_connection((host, parts.port or 443), timeout=seconds)
-    with plain, context.wrap_socket(plain, server_hostname=name or host) as secure:
-        request = "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n" % (parts.path or "/", parts.netloc)
-        secure.sendall(request.encode())
+    with plain, context.wrap_socket(plain, server_hostname=question.name or host) as secure:
+        secure.sendall(head.encode())
         answer = secure.recv(64)
     return int(answer.split(b" ", 2)[1])

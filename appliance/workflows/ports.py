@@ -376,3 +376,6 @@ class Vault(Protocol):
 
     def encrypt(self, text: str) -> str:
         """The content of a vault file."""
+
+    def new_secret(self) -> str:
+        """A random one, of letters, digits, '-' and '_'."""

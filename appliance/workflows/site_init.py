@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from appliance.errors import ConfigError, Refused
 from appliance.model.site_schema import site_schema_text
+from appliance.model.site_secrets import REGISTRY_PASSWORD
 from appliance.model.site_text import SCHEMA, hosts_text, node_text, site_text
 from appliance.model.vault_ref import TEMPLATE, UNSAFE
 
@@ -80,6 +81,7 @@ def site_init(
             *((name, f"{secret}\n") for name, secret in request.secrets.items()),
         )
     )
+    secrets += f"{REGISTRY_PASSWORD}: {vault.new_secret()}\n"
     return files.write({**texts, VAULT: vault.encrypt(secrets)})
 
 

@@ -33,7 +33,8 @@ options:
     elements: str
     default: []
   port: {description: A local TCP port that answers when the service is ready, type: int}
-  ready_seconds: {description: How long to wait for that port, type: int, default: 30}
+  socket: {description: A local socket that answers when the service is ready, type: path}
+  ready_seconds: {description: How long to wait for one of them, type: int, default: 30}
 author: [Hyperscalers]
 """
 
@@ -133,12 +134,22 @@ def needed(unit, state):
     return did
 
 
-def wait_for_port(port, seconds, clock=time.monotonic, sleep=time.sleep):
-    """Wait until a local port takes connections; return whether it does."""
+def connect(place):
+    """Connect to a local port (a number) or socket (a path)."""
+    if isinstance(place, int):
+        socket.create_connection(("127.0.0.1", place), 1).close()
+        return
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(1)
+        line.connect(place)
+
+
+def wait_for(place, seconds, clock=time.monotonic, sleep=time.sleep):
+    """Wait until a local port or socket takes connections; return whether it does."""
     until = clock() + seconds
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            connect(place)
         except OSError:
             if clock() >= until:
                 return False
@@ -160,7 +171,7 @@ def mask_conflicting(names, run, check_mode):
     return did
 
 
-def converge(unit, check_mode, port, ready_seconds):
+def converge(unit, check_mode, place, ready_seconds):
     """Bring the unit; return what was done."""
     state = unit.state()
     if state.get("LoadState") != "loaded" and not check_mode:
@@ -181,10 +192,11 @@ def converge(unit, check_mode, port, ready_seconds):
         unit.systemctl("enable")
     if "started" in did or "restarted" in did:
         unit.systemctl("restart")
-    if port and not wait_for_port(port, ready_seconds):
+    if place and not wait_for(place, ready_seconds):
+        name = "port %d" % place if isinstance(place, int) else place
         raise ServiceError(
-            "%s does not answer on port %d after %d s%s"
-            % (unit.name, port, ready_seconds, unit.journal())
+            "%s does not answer on %s after %d s%s"
+            % (unit.name, name, ready_seconds, unit.journal())
         )
     unit.remember()
     return did
@@ -198,6 +210,7 @@ def main():
             "files": {"type": "list", "elements": "path", "default": []},
             "conflicting": {"type": "list", "elements": "str", "default": []},
             "port": {"type": "int"},
+            "socket": {"type": "path"},
             "ready_seconds": {"type": "int", "default": 30},
         },
         supports_check_mode=True,
@@ -207,7 +220,9 @@ def main():
     unit = Unit(want["unit"], want["files"], limited)
     try:
         did = mask_conflicting(want["conflicting"], limited, module.check_mode)
-        did += converge(unit, module.check_mode, want["port"], want["ready_seconds"])
+        did += converge(
+            unit, module.check_mode, want["port"] or want["socket"], want["ready_seconds"]
+        )
     except (ServiceError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(did), did=did)

@@ -105,7 +105,7 @@ def _folders(subject: Subject) -> dict[str, str]:
 
 
 def registry_login(subject: Subject) -> Iterator[Finding]:
-    """The script pushes without a login, and pods pull without one."""
+    """Pods pull without a login."""
     settings = subject.site.settings.runai
     if settings is None or not settings.vendor_bundle or not _is_here(subject):
         return
@@ -114,7 +114,7 @@ def registry_login(subject: Subject) -> Iterator[Finding]:
         name = subject.site.settings.registry
         yield subject.error(
             "registry_login",
-            f"https://{name}/v2/ answering {code}: it asks for a login",
-            "a registry that takes and gives images without one, inside the site's network",
-            f"take the login out of the registry: curl -i https://{name}/v2/",
+            f"https://{name}/v2/ answering {code}: it asks for a login to read",
+            "a registry that gives images without one; the login is for pushes and deletions",
+            f"see who answers: curl -ik -H 'Authorization: Bearer anonymous' https://{name}/v2/",
         )

@@ -24,9 +24,11 @@ description:
   - Asks the registry for each image by tag, and for every blob of it.
   - Pushes with crane, in the transient unit C(appliance-registry-push.service), what is missing,
     half pushed or has another digest. Then asks for everything again.
+  - Asks without a login, as everyone may; pushes and deletes with it.
 options:
   layout: {description: Folder of the OCI layout, type: path, required: true}
   registry: {description: "NAME:PORT", type: str, required: true}
+  login_dir: {description: Folder of the login (config.json of Docker), type: path, required: true}
   images: {description: "name:tag and the digest of its manifest", type: dict, required: true}
   storage: {description: Folder in which the registry keeps its data, type: path, required: true}
   ca_path: {description: Certificate authority of the registry, type: path, required: true}
@@ -41,6 +43,7 @@ EXAMPLES = r"""
   registry_push:
     layout: /var/lib/appliance/bundle/images
     registry: registry.example:5000
+    login_dir: /etc/appliance/registry/login
     images: {"pause:3.6": "sha256:..."}
     storage: /var/lib/docker-registry
     ca_path: /etc/appliance/ca.crt
@@ -127,11 +130,11 @@ class Registry:
                 return "blob %s has another size" % blob["digest"]
         return None
 
-    def forget(self, image, digest):
+    def forget(self, image, digest, authorization):
         """Delete a manifest: crane believes that one that exists has all its blobs."""
         line = self._connect()
         path = "/v2/%s/manifests/%s" % (image.rpartition(":")[0], digest)
-        line.request("DELETE", path)
+        line.request("DELETE", path, headers={"Authorization": authorization})
         answer = line.getresponse()
         answer.read()
         line.close()
@@ -148,6 +151,15 @@ class Registry:
             return {image: fault for image, fault in found if fault}
 
 
+def authorization(want):
+    """Return the header's value that carries the login, as Docker and crane send it."""
+    path = Path(want["login_dir"]) / "config.json"
+    held = json.loads(path.read_text()).get("auths", {}).get(want["registry"], {})
+    if not held.get("auth"):
+        raise RegistryError("%s has no login for %s" % (path, want["registry"]))
+    return "Basic " + held["auth"]
+
+
 def clear(registry, want, faults):
     """Take away what a push would take for whole: the manifest, and a blob of the wrong size.
 
@@ -157,7 +169,7 @@ def clear(registry, want, faults):
     for image, fault in faults.items():
         if not fault.startswith("blob "):
             continue
-        registry.forget(image, want["images"][image])
+        registry.forget(image, want["images"][image], authorization(want))
         found = re.fullmatch(r"blob sha256:([0-9a-f]{64}) has another size", fault)
         if found:
             name = found.group(1)
@@ -193,7 +205,12 @@ def push(module, images):
     script = PUSH_DIR / "push.sh"
     script.write_text(PUSH)
     command = ["/bin/sh", str(script), want["crane"], str(want["at_once"]), *pairs]
-    environment = {"SSL_CERT_FILE": want["ca_path"], "NO_PROXY": "*", "no_proxy": "*"}
+    environment = {
+        "DOCKER_CONFIG": want["login_dir"],
+        "SSL_CERT_FILE": want["ca_path"],
+        "NO_PROXY": "*",
+        "no_proxy": "*",
+    }
     job = NodeJob("registry-push", run, python=sys.executable)
     result, _ = job.run(command, environment, deadline_seconds=want["deadline_seconds"])
     if result["rc"] != 0:
@@ -228,6 +245,7 @@ def main():
         argument_spec={
             "layout": {"type": "path", "required": True},
             "registry": {"type": "str", "required": True},
+            "login_dir": {"type": "path", "required": True},
             "images": {"type": "dict", "required": True},
             "storage": {"type": "path", "required": True},
             "ca_path": {"type": "path", "required": True},

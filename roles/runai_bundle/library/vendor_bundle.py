@@ -25,14 +25,16 @@ description:
   - C(unpack) compares the tar that was received with its digest, unpacks it in the transient unit
     C(appliance-runai-unpack.service) beside its place and moves it there in one step; the tar goes.
   - C(prepare) makes the namespace that the vendor's documents ask for, runs
-    C(prepare_installation.sh) with REGISTRY_URL in C(appliance-runai-prepare.service), then asks
-    the registry for every image of the bundle, by the digest of its configuration, and for each
-    of its blobs.
+    C(prepare_installation.sh) with REGISTRY_URL in C(appliance-runai-prepare.service), whose Docker
+    is logged in to the registry, then asks the registry for every image of the bundle, by the
+    digest of its configuration, and for each of its blobs.
 options:
   phase: {description: What to do, type: str, choices: [look, unpack, prepare], required: true}
   record: {description: What the bundle is and holds, type: dict, required: true}
   folder: {description: Where bundles are, type: path, required: true}
   registry: {description: "NAME:PORT", type: str, required: true}
+  login_dir: {description: "Folder of the login (config.json of Docker), for C(prepare)",
+    type: path, default: /etc/appliance/registry/login}
   ca_path: {description: Certificate authority of the registry, type: path, required: true}
   namespace: {description: Namespace of the backend, type: str, default: runai-backend}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
@@ -238,6 +240,7 @@ class Bundle:
             "REGISTRY_URL": self._want["registry"],
             "KUBECONFIG": self._want["kubeconfig"],
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "DOCKER_CONFIG": self._want["login_dir"],
         }
         script = ["/bin/sh", "-c", PREPARE, "prepare", str(self.marker)]
         self._job("runai-prepare", script, environment, str(self.deploy))
@@ -289,6 +292,7 @@ def main():
             "record": {"type": "dict", "required": True},
             "folder": {"type": "path", "required": True},
             "registry": {"type": "str", "required": True},
+            "login_dir": {"type": "path", "default": "/etc/appliance/registry/login"},
             "ca_path": {"type": "path", "required": True},
             "namespace": {"type": "str", "default": "runai-backend"},
             "kubeconfig": {"type": "path", "default": "/etc/kubernetes/admin.conf"},

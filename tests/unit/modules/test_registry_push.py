@@ -100,6 +100,11 @@ def served(tmp_path: Path) -> Iterator[tuple[FakeRegistry, Any]]:
             if self.command == "GET":
                 self.wfile.write(body)
 
+        def do_DELETE(self) -> None:
+            self.send_response(202 if self.headers["Authorization"] == "Basic coded" else 401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
         do_HEAD = do_GET  # noqa: N815 - the name that http.server looks for
 
         def log_message(self, *_: object) -> None:
@@ -189,18 +194,42 @@ def test_what_a_push_would_take_for_whole_is_taken_away_first(tmp_path: Path) ->
     blobs = tmp_path / "docker/registry/v2/blobs/sha256"
     for name in (whole, short):
         (blobs / name[:2] / name).mkdir(parents=True)
-    forgotten: list[tuple[str, str]] = []
+    forgotten: list[tuple[str, str, str]] = []
 
     class Registry:
-        def forget(self, image: str, digest: str) -> None:
-            forgotten.append((image, digest))
+        def forget(self, image: str, digest: str, authorization: str) -> None:
+            forgotten.append((image, digest, authorization))
 
-    want = {"storage": str(tmp_path), "images": {"a:1": "A", "b:1": "B", "c:1": "C"}}
+    login = {"auths": {"registry.test:5000": {"auth": "coded"}}}
+    (tmp_path / "config.json").write_text(json.dumps(login))
+    want = {
+        "storage": str(tmp_path),
+        "images": {"a:1": "A", "b:1": "B", "c:1": "C"},
+        "login_dir": str(tmp_path),
+        "registry": "registry.test:5000",
+    }
     faults = {
         "a:1": f"blob sha256:{whole} is missing",
         "b:1": f"blob sha256:{short} has another size",
         "c:1": "absent",
     }
     registry_push.clear(Registry(), want, faults)
-    assert forgotten == [("a:1", "A"), ("b:1", "B")]
+    assert forgotten == [("a:1", "A", "Basic coded"), ("b:1", "B", "Basic coded")]
     assert [path.name for path in sorted(blobs.glob("*/*"))] == [whole]
+
+
+def test_without_a_login_for_this_registry_nothing_is_deleted(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {"other.test:5000": {"auth": "x"}}}))
+    want = {"login_dir": str(tmp_path), "registry": "registry.test:5000"}
+    with pytest.raises(registry_push.RegistryError, match=r"no login for registry\.test:5000"):
+        registry_push.authorization(want)
+
+
+def test_a_deletion_carries_the_login_and_a_refusal_is_told(
+    served: tuple[FakeRegistry, Any],
+) -> None:
+    fake, registry = served
+    fake.put("a", "1")
+    registry.forget("a:1", "sha256:1", "Basic coded")
+    with pytest.raises(registry_push.RegistryError, match="says 401 to its removal"):
+        registry.forget("a:1", "sha256:1", "Basic wrong")

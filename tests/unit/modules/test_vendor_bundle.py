@@ -31,6 +31,7 @@ class Module:
             "phase": phase,
             "folder": str(folder),
             "registry": "registry.test:5000",
+            "login_dir": "/etc/appliance/registry/login",
             "ca_path": "/nowhere",
             "namespace": "runai-backend",
             "kubeconfig": "/k",
@@ -235,9 +236,11 @@ def test_a_script_that_fails_says_so(
 ) -> None:
     module, bundle, _ = unpacked
     (bundle.deploy / "prepare_installation.sh").write_text(
-        "#!/bin/sh\necho no docker >&2; exit 3\n"
+        "#!/bin/sh\necho no docker in $DOCKER_CONFIG >&2; exit 3\n"
     )
-    with pytest.raises(vendor_bundle.BundleError, match="ended with 3: no docker"):
+    with pytest.raises(
+        vendor_bundle.BundleError, match="ended with 3: no docker in /etc/appliance/registry/login"
+    ):
         vendor_bundle.converge(module, bundle)
     assert not bundle.is_prepared()
 

@@ -35,6 +35,9 @@ class FakeVault:
         self.sealed.append(text)
         return "$ANSIBLE_VAULT;1.1;AES256\n" + text.encode().hex() + "\n"
 
+    def new_secret(self) -> str:
+        return "a-secret-that-was-just-made"
+
 
 class FakeAuthorities:
     def make(self, name: str) -> Authority:
@@ -92,6 +95,7 @@ def test_the_authority_goes_into_the_vault_and_nowhere_else(tmp_path: Path) -> N
     assert yaml.safe_load(vault.sealed[0]) == {
         "vault_site_ca_certificate": "certificate of rack7\nline two\n",
         "vault_site_ca_key": "key\nline two\n",
+        "vault_registry_password": "a-secret-that-was-just-made",
     }
     for path in written:
         assert "line two" not in path.read_text(encoding="utf-8")

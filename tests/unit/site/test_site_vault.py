@@ -24,7 +24,9 @@ def site(tmp_path: Path) -> Site:
     """A site whose vault was sealed with a password that lies outside of it."""
     directory = copy_of_good(tmp_path / "rack7")
     vault = AnsibleVault(new_password(tmp_path))
-    (directory / "group_vars/all/vault.yml").write_text(vault.encrypt("vault_one: x\n"))
+    (directory / "group_vars/all/vault.yml").write_text(
+        vault.encrypt(f"vault_registry_password: {'k' * 24}\n")
+    )
     return load_site(directory, known=KNOWN)
 
 

@@ -1,0 +1,64 @@
+"""The registry's password in the vault: made with a new site, asked for in one that is older."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from appliance.adapters.site_files import load_site
+from appliance.adapters.site_vault import require_open
+from appliance.adapters.vault import AnsibleVault, new_password
+from appliance.errors import Refused
+from appliance.model.site import Site
+from appliance.model.site_secrets import missing_in
+from tests.site_cases import copy_of_good
+
+GOOD = "k" * 24
+
+
+def site_with(tmp_path: Path, text: str) -> Site:
+    directory = copy_of_good(tmp_path / "rack7")
+    site = load_site(directory)
+    site.vault_file.write_text(AnsibleVault(new_password(directory)).encrypt(text))
+    return site
+
+
+def test_a_vault_with_the_password_opens(tmp_path: Path) -> None:
+    require_open(site_with(tmp_path, f"vault_registry_password: {GOOD}\n"))
+
+
+def test_a_vault_of_an_older_site_is_refused_with_the_command_that_adds_the_password(
+    tmp_path: Path,
+) -> None:
+    site = site_with(tmp_path, "---\nvault_one: kept\n")
+    with pytest.raises(Refused, match="no vault_registry_password") as refused:
+        require_open(site)
+    assert refused.value.hint is not None
+    subprocess.run(["sh", "-c", refused.value.hint], check=True, timeout=60, cwd="/")
+    require_open(site)
+    held = AnsibleVault(new_password(site.directory)).read(site.vault_file)
+    assert held["vault_one"] == "kept"
+    assert len(held["vault_registry_password"]) == 64
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["short", "'; return 200; #'" * 3, '"' * 30, "$host" * 6, "a b" * 10, "k" * 129, GOOD + "\n"],
+)
+def test_a_password_that_a_configuration_would_read_as_more_is_refused_and_not_shown(
+    value: str,
+) -> None:
+    said = missing_in({"vault_registry_password": value})
+    assert said is not None
+    assert value not in said
+
+
+def test_two_new_passwords_differ_and_are_plain_text_to_yaml(tmp_path: Path) -> None:
+    vault = AnsibleVault(new_password(tmp_path))
+    one, other = vault.new_secret(), vault.new_secret()
+    assert one != other
+    assert yaml.safe_load(f"name: {one}") == {"name": one}
+    assert missing_in({"vault_registry_password": one}) is None
