@@ -103,6 +103,7 @@ STABILITY: Mapping[str, Stability] = {
     "firewall": _stable("somebody's decision"),
     "firewall.iptables_rules_foreign": _volatile("kube-proxy and Docker come and go with rules"),
     "firewall.foreign_rules": _volatile("kube-proxy and Docker come and go with rules"),
+    "firewall.pod_guard": _stable("rules of ours, written once"),
     "firewall.policies": _volatile("Docker and kube-proxy change the policy of FORWARD"),
     "packages": _stable("what is installed and from where"),
     "programs": _volatile("whatever the tool of this version asks for; packages is the record"),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from appliance.model import pod_guard
 from appliance.model.cluster import Cluster, ClusterNode, ClusterState
 from appliance.model.desired import MODULES, SYSCTLS, Desired
 from appliance.model.final_settings import other_names, other_pod_range, other_service_range
@@ -160,6 +161,7 @@ def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield f"Docker does not trust {name}"
     if node.in_cluster:
         yield from _programs(photo, desired)
+        yield from pod_guard.unmet(node, desired.site, photo)
 
 
 def _open_to_writing(name: str, photo: Photograph) -> Iterator[str]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.errors import BundleRefused
+from appliance.model import pod_guard
 from appliance.model.bundle import DAMAGED
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.jump import jump_command
@@ -87,7 +88,7 @@ def run_inventory(
         node.name: {
             "ansible_host": node.ip,
             **_time(desired, node),
-            **_kubernetes_host(node, manifest),
+            **_kubernetes_host(node, site, manifest),
             **_member(desired, observed, choice, node),
             **gpu_host_variables(desired, node, observed.photographs.get(node.name)),
         }
@@ -255,14 +256,17 @@ def _kubernetes(desired: Desired, manifest: BundleManifest) -> Vars:
     }
 
 
-def _kubernetes_host(node: Node, manifest: BundleManifest) -> Vars:
+def _kubernetes_host(node: Node, site: Site, manifest: BundleManifest) -> Vars:
     own = CONTROL_PLANE_IMAGES if CONTROL_PLANE in node.groups else WORKER_IMAGES
     wanted = [
         {"name": name, "digest": digest}
         for name, digest in manifest.images.items()
         if name.partition(":")[0] in own
     ]
-    return {"kubernetes_node_images": wanted}
+    return {
+        "kubernetes_node_images": wanted,
+        "kubernetes_node_guard_rules": list(pod_guard.rules(node, site)),
+    }
 
 
 def _control_plane(desired: Desired, choice: Choice) -> Vars:

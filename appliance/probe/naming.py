@@ -13,10 +13,11 @@ from .source import Source
 DNS_SECONDS = 2.0
 PROXY_NAMES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 OUR_CHAINS = re.compile(
-    r"^(KUBE-|DOCKER|FLANNEL|CNI-|LIBVIRT_)|^cali|^(f2b-)?ufw6?-", re.IGNORECASE
+    r"^(APPLIANCE-|KUBE-|DOCKER|FLANNEL|CNI-|LIBVIRT_)|^cali|^(f2b-)?ufw6?-", re.IGNORECASE
 )
+POD_GUARD = "APPLIANCE-PODS"
 OUR_RULE = re.compile(
-    r"KUBE-|DOCKER|FLANNEL|flanneld|CNI-|docker0|cni0|flannel\.1|kubernetes|-j ufw6?-"
+    r"APPLIANCE-|KUBE-|DOCKER|FLANNEL|flanneld|CNI-|docker0|cni0|flannel\.1|kubernetes|-j ufw6?-"
 )
 
 
@@ -183,7 +184,19 @@ def firewall(source: Source, services: Dict[str, Any]) -> Dict[str, Any]:
         "iptables_rules_foreign": None if text is None else len(rules),
         "foreign_rules": rules[:10],
         "policies": policies,
+        "pod_guard": None if text is None else _pod_guard(text),
     }
+
+
+def _pod_guard(text: str) -> List[str]:
+    """The rules that keep pods from the shared storage and the registry, as they are printed."""
+    found, table = [], ""
+    for line in text.splitlines():
+        if line.startswith("*"):
+            table = line[1:]
+        elif table == "mangle" and line.startswith("-A ") and POD_GUARD in line.split():
+            found.append(line)
+    return found
 
 
 def _foreign_rules(text: str) -> Any:

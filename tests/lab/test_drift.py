@@ -121,6 +121,12 @@ END""",
         "container_registry : Hold every image of the bundle",
         "pushed",
     ),
+    Drift(
+        "w2",
+        "systemctl disable --now pod-guard",
+        "kubernetes_node : guard | Run it with these rules",
+        "started",
+    ),
     Drift("w1", _append("/etc/docker/certs.d/*/ca.crt"), TRUST, "ca.crt"),
     Drift("w2", _gone("/etc/containerd/certs.d/*/hosts.toml"), TRUST, "hosts.toml"),
     Drift(
@@ -190,7 +196,7 @@ SECOND = (
     Drift(
         "cp1",
         _append("/etc/docker/registry/config.yml"),
-        "container_registry : serve | Write the configuration",
+        "container_registry : serve | Write the configuration of the registry",
         "config.yml",
     ),
     Drift(
@@ -210,6 +216,18 @@ SECOND = (
         "true",
         "container_registry : serve | Run the registry with this configuration",
         "restarted",
+    ),
+    Drift(
+        "cp1",
+        "true",
+        "container_registry : serve | Run TLS and the login with this configuration",
+        "restarted",
+    ),
+    Drift(
+        "w1",
+        _append("/etc/appliance/pod-guard.rules"),
+        "kubernetes_node : guard | Write the rules and what applies them",
+        "pod-guard.rules",
     ),
     Drift(
         "w1",

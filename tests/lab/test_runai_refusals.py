@@ -110,7 +110,7 @@ CASES: dict[str, Case] = {
     "a registry that wants a login": Case(
         runai_faults.registry_with_login,
         ("{cp1}: registry_login: found https://registry.", "/v2/ answering 401", "a login"),
-        "take the login out of the registry",
+        "curl -ik -H 'Authorization: Bearer anonymous' https://registry.",
     ),
     "no system node": Case(
         lambda site: site.groups(system_nodes=()),

@@ -39,9 +39,39 @@ def test_images_are_here_by_tag_and_by_digest(host):
     assert "registry.site.test:5000/pause@sha256:" in shown
 
 
+RULES = [
+    "-A FORWARD -j APPLIANCE-PODS",
+    "-A INPUT -j APPLIANCE-PODS",
+    "-A APPLIANCE-PODS -s 198.19.0.0/17 -d 198.18.0.9/32 -p tcp -m tcp --dport 5000 -j DROP",
+    "-A APPLIANCE-PODS -p udp -m udp --dport 111 -m addrtype --dst-type LOCAL "
+    "-m conntrack --ctstate DNAT -j DROP",
+]
+
+
+def guard(host):
+    return [
+        line for line in host.check_output("iptables-save -t mangle").splitlines() if "PODS" in line
+    ][1:]
+
+
+def test_pods_are_kept_away_as_the_rules_say_and_again_after_a_restart(host):
+    assert sorted(guard(host)) == sorted(RULES)
+    host.run_expect([0], "iptables -t mangle -F; iptables -t mangle -X APPLIANCE-PODS")
+    host.run_expect(
+        [0], "/usr/local/sbin/appliance-pod-guard && /usr/local/sbin/appliance-pod-guard"
+    )
+    assert sorted(guard(host)) == sorted(RULES)
+    host.run_expect(
+        [0], "iptables -t mangle -A APPLIANCE-PODS -j ACCEPT; systemctl restart pod-guard"
+    )
+    assert sorted(guard(host)) == sorted(RULES)
+
+
 @pytest.mark.parametrize(
     ("commands", "tasks"),
     [
+        (["echo '# theirs' >> /etc/appliance/pod-guard.rules"], 2),
+        (["systemctl disable --now pod-guard"], 1),
         (["echo >> /usr/local/bin/kubectl", "chmod 700 /opt/cni/bin/bridge"], 1),
         (["rm /usr/local/bin/kubeadm && ln -s /bin/true /usr/local/bin/kubeadm"], 1),
         (["sed -i s/RestartSec=5/RestartSec=50/ /etc/systemd/system/kubelet.service"], 1),

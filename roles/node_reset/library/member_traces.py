@@ -72,7 +72,7 @@ FIREWALLS = (
     ("ip6tables-nft-save", "ip6tables-nft-restore", None),
     ("ip6tables-legacy-save", "ip6tables-legacy-restore", "proc/net/ip6_tables_names"),
 )
-CHAIN = r"(?:KUBE|FLANNEL|CNI)-"
+CHAIN = r"(?:KUBE|FLANNEL|CNI|APPLIANCE)-"
 OURS = re.compile(r"^(?::%s|-A %s)|-[jg] %s|--comment \"?(?:flanneld|cni:) ?" % ((CHAIN,) * 3))
 
 

@@ -1,0 +1,112 @@
+"""What pods may not reach on the network: the shared storage, and the registry that takes pushes.
+
+Mounts and pulls come from the node itself. A pod's own traffic leaves the node under the node's
+address (flannel masquerades), so the node it leaves is the last that can tell the two apart: the
+rules are in table mangle, which comes before that, and after a Service was resolved.
+
+Pods with ``hostNetwork`` have the node's own address and are not held back by this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
+from typing import TYPE_CHECKING
+
+from appliance.model.shared_storage import export_of
+
+if TYPE_CHECKING:
+    from appliance.model.photograph import Photograph
+    from appliance.model.site import Node, Site
+
+CHAIN = "APPLIANCE-PODS"
+HOOKS = ("FORWARD", "INPUT")
+UNIT = "pod-guard"
+# NFS itself, and what version 3 needs beside it.
+_NFS_PORTS = (
+    ("tcp", 2049),
+    ("udp", 2049),
+    ("tcp", 111),
+    ("udp", 111),
+    ("tcp", 20048),
+    ("udp", 20048),
+)
+# What a rule means is in these words whatever their order, and whichever modules they name.
+_NO_WORDS = {"-m", "tcp", "udp"}
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A service that no pod may reach.
+
+    Attributes:
+        here: whether the node that the rules are for serves it, under any address of its own.
+    """
+
+    address: str
+    protocol: str
+    port: int
+    here: bool
+
+
+def guarded(node: Node, site: Site) -> tuple[Guarded, ...]:
+    """Return what no pod may reach from a node; a foreign server must have an address."""
+    services = site.services_node
+    found = [Guarded(services.ip, "tcp", site.registry_port, node == services)]
+    export = export_of(site)
+    if export is not None and _is_address(export.server):
+        found += [
+            Guarded(export.server, protocol, port, node == export.node)
+            for protocol, port in _NFS_PORTS
+        ]
+    return tuple(found)
+
+
+def rules(node: Node, site: Site) -> tuple[str, ...]:
+    """Return the rules of a member, as iptables-save prints them; none for any other node."""
+    if not node.in_cluster:
+        return ()
+    return tuple(rule for item in guarded(node, site) for rule in _rules_of(item, site))
+
+
+def _rules_of(item: Guarded, site: Site) -> Iterator[str]:
+    pods = f"-s {site.settings.network.pod_cidr}"
+    port = f"-p {item.protocol} -m {item.protocol} --dport {item.port}"
+    local = " -m addrtype --dst-type LOCAL" if item.here else ""
+    to = "" if item.here else f"-d {item.address}/32 "
+    yield f"-A {CHAIN} {pods} {to}{port}{local} -j DROP"
+    # By way of a Service whose endpoints somebody wrote: another node may have hidden whose it is.
+    yield f"-A {CHAIN} {to}{port}{local} -m conntrack --ctstate DNAT -j DROP"
+
+
+def unmet(node: Node, site: Site, photo: Photograph) -> Iterator[str]:
+    """What is not so on a member; nothing where the firewall's rules could not be read."""
+    seen = photo.at("firewall.pod_guard")
+    if not isinstance(seen, list):
+        return
+    have = {_meaning(str(line)) for line in seen}
+    wanted = (*rules(node, site), *(f"-A {hook} -j {CHAIN}" for hook in HOOKS))
+    absent = [rule for rule in wanted if _meaning(rule) not in have]
+    if absent:
+        yield (
+            f"pods can reach the shared storage or the registry: {len(absent)} of {len(wanted)} "
+            f"rules are absent, first iptables -t mangle {absent[0]}"
+        )
+    elif photo.unit(UNIT).get("enabled") != "enabled":
+        yield f"{UNIT} would not start at boot, and keeps pods from the shared storage"
+
+
+def _meaning(rule: str) -> frozenset[str]:
+    words = rule.split()
+    kept = [word for word in words if word not in _NO_WORDS]
+    protocol = words[words.index("-p") + 1] if "-p" in words[:-1] else ""
+    return frozenset((*kept, f"protocol {protocol}"))
+
+
+def _is_address(text: str) -> bool:
+    try:
+        IPv4Address(text)
+    except AddressValueError:
+        return False
+    return True
