@@ -14,11 +14,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appliance.model.lab_site import NFS, NFS_OVERRIDES
+from tests.lab import hostile_pod
 from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.stillness import assert_still, scene
@@ -133,6 +135,11 @@ def test_it_is_there_and_a_second_run_changes_nothing(stored_lab: LabSite) -> No
         ("w1", "rm /var/lib/appliance/storage-proof.json", "is not proved from here"),
         ("cp1", f"{KUBECTL} delete pv appliance-volume-02", "no PersistentVolume appliance-vol"),
         (
+            "w1",
+            "systemctl disable --now pod-guard; iptables -t mangle -F APPLIANCE-PODS",
+            "pods can reach the shared storage or the registry",
+        ),
+        (
             "cp1",
             f"{KUBECTL} annotate sc appliance-nfs storageclass.kubernetes.io/is-default-class-",
             "not the default StorageClass",
@@ -190,4 +197,41 @@ def test_a_pod_like_a_database_uses_a_volume_of_the_default_class(stored_lab: La
     finally:
         lab.shell("cp1", f"{KUBECTL} delete pod,pvc like-a-database --wait=false")
     # A volume that was used is as good as one that is free.
+    lab.settled()
+
+
+def test_a_pod_neither_writes_to_the_registry_nor_mounts_the_export(stored_lab: LabSite) -> None:
+    lab, cp1 = stored_lab, stored_lab.address("cp1")
+    source = f"{cp1}:/srv/runai"
+    with hostile_pod.pod_on(lab, "w1") as inside, hostile_pod.service_for(lab, cp1) as service:
+        for address in (cp1, service):
+            assert hostile_pod.requests(lab, "w1", address, inside) == hostile_pod.CUT_OFF
+        for user in (0, 1001):
+            assert hostile_pod.mount(lab, "w1", inside, source, user) == "not mounted"
+        with hostile_pod.guard_lifted(lab, "w1"):
+            # It was the guard that refused; behind it the registry still asks for the login.
+            assert hostile_pod.requests(lab, "w1", cp1, inside) == hostile_pod.OPEN
+            assert hostile_pod.mount(lab, "w1", inside, source, 1001) == "written"
+        assert hostile_pod.mount(lab, "w1", inside, source, 1001) == "not mounted"
+    lab.settled()
+
+
+def test_a_pod_on_the_node_that_serves_is_kept_away_under_each_of_its_addresses(
+    stored_lab: LabSite,
+) -> None:
+    lab, cp1 = stored_lab, stored_lab.address("cp1")
+    gateway = lab.shell("cp1", "ip -4 -o address show cni0 | awk '{print $4}'").partition("/")[0]
+    with hostile_pod.pod_on(lab, "cp1") as inside:
+        for address in (cp1, gateway):
+            assert hostile_pod.requests(lab, "cp1", address, inside) == hostile_pod.CUT_OFF
+            source = f"{address}:/srv/runai"
+            assert hostile_pod.mount(lab, "cp1", inside, source, 1001) == "not mounted"
+
+
+def test_a_host_of_the_lan_and_a_node_without_the_login_may_only_read(
+    stored_lab: LabSite, tmp_path: Path
+) -> None:
+    lab = stored_lab
+    assert hostile_pod.requests_of_the_lan(lab, tmp_path) == hostile_pod.OPEN
+    assert hostile_pod.requests(lab, "w1", lab.address("cp1")) == hostile_pod.OPEN
     lab.settled()
