@@ -51,6 +51,7 @@ did: {description: "Any of masked, enabled, started, restarted", type: list, ret
 
 # systemd itself gives a service 90 s to stop and as much to start.
 PROGRAM_SECONDS = 300
+UNITS = Path("/etc/systemd/system")
 STAMPS = Path("/run/appliance/services")
 
 
@@ -73,6 +74,10 @@ class Unit:
         if rc != 0:
             raise ServiceError("systemctl %s failed: %s%s" % (arguments[0], err, self.journal()))
         return out
+
+    def has_unit_files(self):
+        """Return whether one of the files is a unit, or a part of one."""
+        return any(UNITS in path.parents for path in self._files)
 
     def reload_units(self):
         """Let systemd read the unit files; a failure shows when the unit is started."""
@@ -186,7 +191,8 @@ def converge(unit, check_mode, place, ready_seconds):
     did = needed(unit, state)
     if check_mode:
         return did
-    if did and state.get("NeedDaemonReload") == "yes":
+    # systemd does not always notice a drop-in whose folder is new: of our own unit files we know.
+    if did and (state.get("NeedDaemonReload") == "yes" or unit.has_unit_files()):
         unit.reload_units()
     if "enabled" in did:
         unit.systemctl("enable")

@@ -73,6 +73,27 @@ def test_a_stopped_and_disabled_service_is_enabled_and_started(configuration: Pa
     assert converge(fake, configuration) == []
 
 
+def test_a_unit_file_of_ours_is_read_also_where_systemd_did_not_notice_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_current, "UNITS", tmp_path)
+    dropin = tmp_path / "x.service.d" / "appliance.conf"
+    dropin.parent.mkdir()
+    dropin.write_text("[Service]")
+    fake = FakeUnit(active="inactive")
+    assert converge(fake, dropin) == ["started"]
+    assert fake.calls == ["daemon-reload", "restart"]
+
+
+def test_a_service_that_answers_on_a_socket_is_waited_for_there(configuration: Path) -> None:
+    place = str(configuration.parent / "s")
+    assert service_current.wait_for(place, 0.05) is False
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(place)
+        server.listen()
+        assert service_current.wait_for(place, 0.05) is True
+
+
 def test_a_unit_file_that_changed_is_read_before_the_restart(configuration: Path) -> None:
     fake = FakeUnit()
     converge(fake, configuration)
