@@ -150,7 +150,9 @@ def _keepalived(text: str, known: Table) -> set[str]:
 
 
 def _nginx(text: str, known: Table) -> set[str]:
-    statements = re.split(r"[;{}]", "\n".join(_lines(text)))
+    # What is quoted is a value, braces and semicolons in it too.
+    bare = re.sub(r"'[^'\n]*'|\"[^\"\n]*\"", "text", "\n".join(_lines(text)))
+    statements = re.split(r"[;{}]", bare)
     return {statement.split()[0] for statement in statements if statement.strip()} - set(
         known["directives"]
     )

@@ -270,6 +270,7 @@ def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
     workers: dict[str, Any] = {"cpu_workers": {"hosts": {"w1": {}, "w2": {}}}}
     (site / "hosts.yml").write_text(json.dumps({"all": {"children": workers}}))
     secrets = {"vault_site_ca_certificate": "CA", "vault_site_ca_key": "KEY"}
+    secrets["vault_registry_password"] = "a" * 24
     lines = [f"{key}: {value}" for key, value in secrets.items()]
     lines += [f"vault_runai_tls_key: x\nvault_hostile: !unsafe {json.dumps(PAYLOAD)}"]
     (site / "group_vars" / "all" / "vault.yml").write_text("\n".join(lines) + "\n")

@@ -56,6 +56,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_there("rsync", "rsync", "receives Run:ai's bundle", "runai", Where.VENDOR),
     # Brought from the bundle.
     *_brought("chrony", "chronyc", "shows how the clock is kept", "artifacts"),
+    *_brought("nginx-light", "nginx", "serves the bundle, and the registry over TLS", "artifacts"),
     *_brought("docker-ce docker.io", "docker", "runs containers", "runtime"),
     *_brought("containerd.io containerd", "containerd", "runs containers for Docker", "runtime"),
     *_brought("", "kubeadm kubectl kubelet", "makes and is a member", "registry"),
