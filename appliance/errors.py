@@ -93,6 +93,10 @@ class BundleRefused(Refused):
     """The bundle is incomplete, corrupt, or made for another release or OS; nothing was changed."""
 
 
+class LeftOut(ApplianceError):
+    """All was done but for nodes that did not answer, and that nothing else depends on."""
+
+
 class LeaseLost(ApplianceError):
     """The site is no longer this command's: another may change it, so we go no further."""
 

@@ -26,7 +26,7 @@ def accept(site: Site, *, assume_yes: bool, trust: Trust | None = None) -> None:
         trust: of a rehearsal: takes the keys for this run, and known_hosts stays as it is.
 
     Raises:
-        NodeUnreachable: a node does not answer.
+        NodeUnreachable: a node does not answer that is no mere worker.
         Refused: nobody confirmed, or a rehearsal needs a jump host whose key is not kept.
         ConfigError: known_hosts cannot be read.
     """
@@ -49,7 +49,20 @@ def accept(site: Site, *, assume_yes: bool, trust: Trust | None = None) -> None:
     absent = missing(site.known_hosts, [node.ip for node in site.nodes], port)
     unknown = {node.name: (node.ip, port) for node in site.nodes if node.ip in absent}
     if unknown:
-        keep(site, unknown, host_keys(site, unknown), assume_yes=assume_yes, trust=trust)
+        shown = _without_silent_workers(site, host_keys(site, unknown))
+        if shown:
+            addresses = {name: unknown[name] for name in shown}
+            keep(site, addresses, shown, assume_yes=assume_yes, trust=trust)
+
+
+def _without_silent_workers(site: Site, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys, but for workers that may be left out: whether they are is found by the look."""
+    from appliance.model.left_out import spare_workers
+
+    silent = [name for name in spare_workers(site) if isinstance(keys.get(name), str)]
+    for name in sorted(silent):
+        click.echo(f"note: {name} shows no host key yet: {keys[name]}", err=True)
+    return {name: key for name, key in keys.items() if name not in silent}
 
 
 def keep(

@@ -67,10 +67,12 @@ def install(
 
     Steps for parts that the site does not have (storage, GPUs, Run:ai) do nothing.
     Run it again whenever it was interrupted: it goes on from what it finds.
+    A worker that has not joined yet and does not answer is named and left out (exit 1).
 
     Example: appliance install --site inventories/rack7 --bundle /media/bundle
     """
     from appliance.cli.host_keys import accept
+    from appliance.workflows.survey import require_none_left_out
 
     connected = app.connect(site, bundle, reads_vendor_bundle=True)
     scope = scope_of(connected.site, nodes, only, until, again=again)
@@ -81,12 +83,13 @@ def install(
         done = connected.install(scope, display, lambda plan: _confirm(plan, yes), dry_run=dry_run)
     if output == "json":
         print_json({"plan": plan_as_json(done.plan), "ran": list(done.steps)})
-        return
-    if dry_run or not done.plan.steps:
+    elif dry_run or not done.plan.steps:
         show_install_plan(done.plan)
-        return
-    show_status(connected.wish.site, done.observed)
-    click.echo(f"proven: {', '.join(done.steps)}", err=True)
+    else:
+        show_status(connected.wish.site, done.observed)
+        click.echo(f"proven: {', '.join(done.steps)}", err=True)
+    if not dry_run:
+        require_none_left_out(done.plan)
 
 
 def _confirm(plan: Plan, yes: bool) -> bool:

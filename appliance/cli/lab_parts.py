@@ -143,12 +143,14 @@ class LabParts:
     def _install(self) -> None:
         from appliance.cli.progress import progress
         from appliance.model.planner import Scope
+        from appliance.workflows.survey import require_none_left_out
 
         connected = self._app.connect(self.site, self.bundle, reads_vendor_bundle=True)
         with progress() as display:
-            connected.install(
+            done = connected.install(
                 Scope(only=None, until=None, nodes=frozenset()), display, lambda _plan: True
             )
+        require_none_left_out(done.plan)
 
 
 def default_site(name: str) -> Path:

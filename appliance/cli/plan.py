@@ -53,6 +53,8 @@ def plan(
         print_json(plan_as_json(found))
     else:
         show_install_plan(found)
+    if exit_code and not found.steps and found.left_out:
+        raise NotHealthy(f"left out: {found.left_out[0].reason}", hint=found.left_out[0].hint)
     if exit_code and found.steps:
         raise NotHealthy(
             f"{len(found.steps)} steps are needed", hint="carry them out: appliance install"

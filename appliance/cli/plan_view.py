@@ -39,6 +39,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         ],
         "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
         "leader": plan.choice.leader,
+        "left_out": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in plan.left_out],
     }
 
 
@@ -55,6 +56,9 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
     """Print what will be done and why; what is refused; what to know."""
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
+    for fault in plan.left_out:
+        click.echo(f"left out, since it has not joined: {fault.reason}", err=True)
+        click.echo(f"   hint: {fault.hint}", err=True)
     _show_refusals(plan, err=err)
     if not plan.steps and not plan.unseen:
         click.echo("nothing to do: what each step is judged by was observed on every node", err=err)

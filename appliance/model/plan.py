@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from appliance.model.observation import Fault
 
 ControlPlaneAction = Literal["init", "resume", "join", "none"]
 
@@ -95,6 +98,7 @@ class Plan:
         satisfied: steps whose post-condition was observed on every node that they concern, but for
             nodes in maintenance.
         not_applicable: steps for parts that the site, or what was asked for of it, does not have.
+        left_out: why workers that have not joined yet could not be seen; the rest goes on without.
         unseen: steps that nothing observed calls for, and that not all nodes were seen for.
         refusals: reasons to change nothing at all.
     """
@@ -106,6 +110,7 @@ class Plan:
     choice: Choice = Choice(leader="")
     not_applicable: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
+    left_out: tuple[Fault, ...] = ()
 
     def step(self, name: str) -> PlannedStep | None:
         """The planned step of that name, or None when it is satisfied."""

@@ -90,7 +90,7 @@ def plan(
             steps.append(_planned(step, reasons, desired, observed, scope.nodes))
         elif step.unmet is not None:
             settled.take(step, desired, observed, scope.nodes)
-    steps = _with_preflight(scope, desired, steps)
+    steps = _with_preflight(scope, desired, observed, steps)
     refusals = (*refusals, *_forbidden(scope, steps, desired, observed))
     forbidding = [f for f in findings if f.severity == "error" and _forbids(f, steps)]
     errors = [Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint) for f in forbidding]
@@ -223,19 +223,28 @@ def _planned(
         node.name
         for node in step.nodes(desired.site)
         if node.name in in_need
-        or (step.together and (node.name in only if only else node.name not in resting))
+        or (
+            step.together
+            and node.name in observed.photographs
+            and (node.name in only if only else node.name not in resting)
+        )
     )
     members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
     disturbs = step.disturbs and any(name in members for name in nodes)
     return PlannedStep(step.name, nodes, reasons, (step.disturbs,) if disturbs else ())
 
 
-def _with_preflight(scope: Scope, desired: Desired, steps: list[PlannedStep]) -> list[PlannedStep]:
-    """Put the look before the change: on every node, whenever anything is to be changed."""
+def _with_preflight(
+    scope: Scope, desired: Desired, observed: Observed, steps: list[PlannedStep]
+) -> list[PlannedStep]:
+    """Put the look before the change: on every node there is, whenever anything is changed."""
     first = next((step for step in scope.steps() if step.unmet is None), None)
     if first is None or not (steps or scope.only == first.name):
         return steps
-    nodes = tuple(node.name for node in first.nodes(desired.site))
+    seen = observed.photographs
+    nodes = tuple(node.name for node in first.nodes(desired.site) if node.name in seen)
+    if not nodes:
+        return steps
     reason = Reason(nodes[0], "looks before anything is changed, and changes nothing")
     return [PlannedStep(first.name, nodes, (reason,)), *steps]
 
@@ -247,7 +256,8 @@ def choose(desired: Desired, observed: Observed) -> tuple[Choice, tuple[Refusal,
         leader = masters[0].name
         actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in masters}
         actions[leader] = "init"
-        joining = tuple(node.name for node in desired.site.workers)
+        workers = (node.name for node in desired.site.workers)
+        joining = tuple(name for name in workers if name in observed.photographs)
         return Choice(leader, actions, joining), _orphans(desired, observed)
     if isinstance(cluster, Unreachable):
         return _choose_blind(desired, observed, cluster)

@@ -69,7 +69,7 @@ def run_inventory(
     site = desired.site
     everyone: Vars = {
         **connection_vars(site),
-        **_preflight(desired),
+        **_preflight(desired, observed),
         **_host(desired),
         **_certificates(),
         **_artifacts(desired, manifest, bundle_directory),
@@ -142,7 +142,7 @@ def connection_vars(site: Site) -> Vars:
     return found
 
 
-def _preflight(desired: Desired) -> Vars:
+def _preflight(desired: Desired, observed: Observed) -> Vars:
     site = desired.site
     services = site.services_node.ip
     names: dict[str, list[str]] = {}
@@ -151,7 +151,10 @@ def _preflight(desired: Desired) -> Vars:
             if "." in name:
                 names.setdefault(name, []).append(address)
     return {
-        "preflight_peers": {node.name: node.ip for node in site.nodes},
+        # Who was not seen is left out or in maintenance: nobody has to reach it now.
+        "preflight_peers": {
+            node.name: node.ip for node in site.nodes if node.name in observed.photographs
+        },
         "preflight_mtu": site.settings.network.mtu,
         "preflight_names": names,
         "preflight_endpoints": [

@@ -130,6 +130,8 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
     _require_bundle(found, request, ports)
     if not ports.confirm(found.plan):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
+    for fault in found.plan.left_out:
+        ports.observer.note(f"left out, since it has not joined: {fault.reason}")
     ports.observer.planned(found.plan, ports.journal.durations())
     return _Run(request, ports, found).carry_out()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable, PreflightFailed
+from appliance.errors import LeftOut, NodeUnreachable, PreflightFailed
+from appliance.model.left_out import asked_for, not_joined
 from appliance.model.maintenance import away
 from appliance.model.observation import Look
 from appliance.model.planner import EVERYTHING, Scope, plan
@@ -109,15 +110,34 @@ def survey(
     preflight: Preflight,
     scope: Scope = EVERYTHING,
 ) -> Survey:
-    """Observe everything and plan.
+    """Observe everything and plan; workers that do not answer and have not joined are left out.
 
     Raises:
-        NodeUnreachable: a node could not be reached; nothing was changed.
+        NodeUnreachable: another node could not be reached; nothing was changed.
     """
-    observed, look = observe(desired.site, nodes, cluster)
-    require_all(look, away(observed.cluster).keys() - scope.nodes)
+    site = desired.site
+    observed, look = observe(site, nodes, cluster)
+    waiting = not_joined(site, observed.cluster, look.faults, scope)
+    resting = away(observed.cluster).keys() - scope.nodes
+    require_all(look, resting | {fault.node for fault in waiting})
     findings = preflight(desired, observed.photographs, observed)
-    return Survey(observed, plan(desired, observed, findings, scope))
+    made = plan(desired, observed, findings, scope)
+    return Survey(observed, replace(made, left_out=asked_for(site, waiting, scope)))
+
+
+def require_none_left_out(made: Plan) -> None:
+    """Tell at the end of a command that it did not do all that it was asked for.
+
+    Raises:
+        LeftOut: names each worker that was left out.
+    """
+    if made.left_out:
+        first, *others = made.left_out
+        raise LeftOut(
+            f"all but what was left out: {first.reason}",
+            hint=f"{first.hint}; once it answers: appliance install",
+            details=[f"left out: {fault.reason}  hint: {fault.hint}" for fault in others],
+        )
 
 
 def refuse(refusals: Sequence[Refusal]) -> None:

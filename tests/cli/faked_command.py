@@ -61,7 +61,7 @@ def main(folder: str, hangs: str, *typed: str) -> None:
     rack = Rack(wish)
     rack.hangs = hangs
 
-    def connect(_self: Application, _directory: Path, _bundle: Path | None = None) -> Connected:
+    def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> Connected:
         bundle: Any = FakeBundle(samples.manifest())
         return Site(wish.site, wish, rack, rack, bundle)  # type: ignore[arg-type]
 

@@ -19,6 +19,7 @@ CODES = {
     errors.BuildFailed: 1,
     errors.LabError: 1,
     errors.LeaseLost: 1,
+    errors.LeftOut: 1,
     errors.CommandFailed: 1,
     errors.SourceUnavailable: 1,
     errors.Refused: 3,

@@ -15,9 +15,11 @@ from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.cli.host_keys import accept
-from appliance.errors import Refused
+from appliance.errors import NodeUnreachable, Refused
 from appliance.model.api_flags import ApiFlags
+from appliance.model.cluster import Cluster
 from appliance.model.desired import Desired
+from appliance.model.observation import Fault
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import Finding, Subject, final_settings
 from tests import samples
@@ -50,6 +52,7 @@ class Site(FakedSite):
             *(
                 finding
                 for node in desired.site.nodes
+                if node.name in photographs
                 for check in KEPT
                 for finding in check(Subject(node, photographs[node.name], desired, observed, {}))
             ),
@@ -65,7 +68,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
 
-    def connect(_self: Application, _directory: Path, bundle: Path | None = None) -> Connected:
+    def connect(
+        _self: Application, _directory: Path, bundle: Path | None = None, **_: Any
+    ) -> Connected:
         at_hand = FakeBundle(samples.manifest()) if bundle else None
         return Site(wish.site, wish, found, found, at_hand)  # type: ignore[arg-type]
 
@@ -257,3 +262,63 @@ def test_only_a_typed_word_confirms(rack: FakeRack, monkeypatch: pytest.MonkeyPa
     rack.documents["w1"]["sysctl"] = {}
     assert play(rack, "install") == 3
     assert rack.plays == []
+
+
+def leave_out_w2(rack: FakeRack) -> None:
+    """A worker of the inventory that is not cabled yet."""
+    rack.faults["w2"] = Fault("w2", "w2: no SSH on 22: timed out", "is it powered on?")
+    cluster = rack.cluster
+    assert isinstance(cluster, Cluster)
+    nodes = {name: node for name, node in cluster.nodes.items() if name != "w2"}
+    rack.cluster = replace(cluster, nodes=nodes)
+
+
+def test_a_worker_that_was_left_out_is_told_at_the_end_and_in_the_exit_code(
+    rack: FakeRack, capsys: Capture
+) -> None:
+    leave_out_w2(rack)
+    words = ("install", "--again", "--only", "runtime", "--yes")
+    assert play(rack, *words) == 1
+    assert [item.limit for item in rack.plays] == [("cp1", "w1")]
+    said = capsys.readouterr()
+    assert "unreachable" in said.out
+    assert "proven: runtime" in said.err
+    last = "error: all but what was left out: w2: no SSH on 22: timed out"
+    assert said.err.splitlines()[-2] == last
+    assert "once it answers: appliance install" in said.err
+
+
+def test_json_names_it_with_the_same_exit_code(rack: FakeRack, capsys: Capture) -> None:
+    leave_out_w2(rack)
+    assert play(rack, "install", "--yes", "--output", "json") == 1
+    said = json.loads(capsys.readouterr().out)
+    assert [one["node"] for one in said["plan"]["left_out"]] == ["w2"]
+    assert {"step": "host", "nodes": ["w2"]} in said["plan"]["unseen"]
+
+
+def test_who_only_looks_is_told_of_it_without_a_failure(rack: FakeRack, capsys: Capture) -> None:
+    leave_out_w2(rack)
+    for words in (("plan",), ("install", "--dry-run"), ("install", "--nodes", "w1", "--yes")):
+        assert play(rack, *words) == 0
+        said = capsys.readouterr()
+        assert ("left out, since it has not joined: w2" in said.err) == ("--nodes" not in words)
+        assert "was observed on every node" not in said.out or "--nodes" in words
+    assert play(rack, "plan", "--exit-code") == 5
+    assert play(rack, "install", "--nodes", "w2", "--yes") == 4
+    assert rack.plays == []
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_worker_that_shows_no_host_key_yet_keeps_nobody_elses_away(
+    rack: FakeRack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    key, site = paramiko.ECDSAKey.generate(), rack.wish.site
+    keys: dict[str, Any] = {"cp1": key, "w1": key, "w2": "no SSH on 22: timed out"}
+    monkeypatch.setattr(host_keys, "host_keys", lambda _site, _names: keys)
+    accept(site, assume_yes=True)
+    assert len(site.known_hosts.read_text().splitlines()) == 2
+    assert "w2 shows no host key yet" in capsys.readouterr().err
+    site.known_hosts.unlink()
+    keys["cp1"] = "no SSH on 22: timed out"
+    with pytest.raises(NodeUnreachable, match="cp1"):
+        accept(site, assume_yes=True)

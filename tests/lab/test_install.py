@@ -79,6 +79,24 @@ def test_ctrl_c_stops_the_play_says_so_and_leaves_nothing_behind(lab: LabSite) -
     assert lab.records()[-1]["outcome"] == "interrupted"
 
 
+def test_a_worker_that_is_not_cabled_yet_is_left_out_and_named(lab: LabSite) -> None:
+    before = len(lab.records())
+    lab.shell("w2", "systemctl stop ssh.socket ssh 2>/dev/null; ! pgrep -x sshd")
+    try:
+        done = lab.install("--until", "host", "--output", "json")
+    finally:
+        lab.shell("w2", "systemctl start ssh")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)["plan"]
+    assert [one["node"] for one in found["left_out"]] == [lab.node("w2")]
+    assert f"error: all but what was left out: {lab.node('w2')}" in done.stderr
+    for record in lab.records()[before:]:
+        assert record["outcome"] == "proven"
+        assert lab.node("w2") not in record["nodes"]
+    left = {item["node"] for item in lab.status()["unmet"] if item["step"] == "host"}
+    assert left <= {lab.node("w2")}
+
+
 def test_a_kill_while_packages_are_installed_is_survived(lab: LabSite) -> None:
     # As apt unpacks; a mere question to dpkg is no work.
     unpacks = "^/usr/bin/dpkg .*--unpack"

@@ -180,7 +180,7 @@ def test_an_interrupt_is_recorded_and_named() -> None:
 
 def test_an_unreachable_node_stops_everything_before_the_first_change() -> None:
     bench = Bench()
-    bench.rack.faults["w2"] = Fault("w2", "w2 (198.18.7.22): no SSH on port 22", "ping it")
+    bench.rack.faults["cp1"] = Fault("cp1", "cp1 (198.18.7.1): no SSH on port 22", "ping it")
     with pytest.raises(NodeUnreachable, match="no SSH on port 22") as caught:
         bench.install()
     assert caught.value.exit_code == 4
