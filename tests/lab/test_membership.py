@@ -125,6 +125,33 @@ def test_other_hardware_does_not_come_back_under_its_name(site: LabSite) -> None
         assert_still(before, scene(lab))
 
 
+def test_a_machine_that_another_cluster_has_since_is_neither_emptied_nor_taken(
+    site: LabSite,
+) -> None:
+    lab, theirs = site, "https://k8s.other-company.example:6443"
+    # STANDIN for a member of that cluster: what kubeadm leaves that says whose it is.
+    config = f"apiVersion: v1\\nkind: Config\\nclusters:\\n- cluster:\\n    server: {theirs}\\n"
+    make = "openssl req -x509 -newkey rsa:2048 -nodes -keyout /dev/null -subj /CN=theirs"
+    lab.shell(
+        GONE,
+        "mkdir -p /etc/kubernetes/pki /var/lib/etcd/member && echo data > /var/lib/etcd/member/wal"
+        f" && printf '{config}' > /etc/kubernetes/kubelet.conf"
+        f" && {make} -out /etc/kubernetes/pki/ca.crt 2>/dev/null",
+    )
+    look = "find /etc/kubernetes /var/lib/etcd -type f -exec sha256sum {} +"
+    try:
+        before = lab.shell(GONE, look)
+        again = succeed(*words(lab, "remove"), "--yes")
+        assert theirs in again.stderr
+        assert "nothing to do" in again.stdout
+        back = appliance(*words(lab, "rejoin"), "--yes")
+        assert back.returncode == 3, back.stderr
+        assert theirs in back.stderr
+        assert lab.shell(GONE, look) == before
+    finally:
+        lab.shell(GONE, "rm -rf /etc/kubernetes/* /var/lib/etcd/*")
+
+
 def test_wiped_and_rejoined_it_has_what_it_had(site: LabSite) -> None:
     lab = site
     faults.wipe(lab.directory, lab.node(GONE))
