@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from threading import Thread
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.processes import find_program
 from appliance.errors import Refused
+from appliance.model.preflight.programs import bringing
 from appliance.model.programs import (
     Family,
     Program,
@@ -19,6 +20,11 @@ from appliance.model.programs import (
     missing_programs,
     used_by,
 )
+
+if TYPE_CHECKING:
+    from appliance.model.desired import Desired
+    from appliance.model.postconditions import Observed
+    from appliance.model.preflight import Finding
 
 RESOLVE_SECONDS: Final = 2.0
 
@@ -66,6 +72,13 @@ def refusal(missing: Sequence[Program]) -> Refused:
         hint=install_command(missing, of),
         details=rows[1:],
     )
+
+
+def cannot_bring(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    """What this machine lacks to bring the bundles, for the steps that do."""
+    missing = missing_here(Use.BRING)
+    hint = install_command(missing, family_here())
+    return bringing(desired, observed, missing, socket.gethostname(), hint)
 
 
 def resolve(names: Sequence[str], seconds: float = RESOLVE_SECONDS) -> dict[str, tuple[str, ...]]:

@@ -72,6 +72,7 @@ class Connected:
         self, desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
     ) -> Sequence[Finding]:
         """The pure checks of the model, with the hardware catalogue of this installation."""
+        from appliance.adapters.control_host import cannot_bring
         from appliance.adapters.hardware_files import load_hardware, load_role_minima
         from appliance.model.preflight import preflight
 
@@ -79,23 +80,13 @@ class Connected:
             *preflight(
                 desired, photographs, observed, models=load_hardware(), minima=load_role_minima()
             ),
-            *self._programs_here(desired, observed),
+            *cannot_bring(desired, observed),
         )
         if self.site.settings.runai is None:
             return found
         from appliance.cli.health_parts import before_runai
 
         return (*found, *before_runai(desired, observed, found))
-
-    def _programs_here(self, desired: Desired, observed: Observed) -> Iterator[Finding]:
-        """What this machine lacks to bring the bundles."""
-        from appliance.adapters.control_host import family_here, missing_here
-        from appliance.model.preflight.programs import bringing
-        from appliance.model.programs import Use, install_command
-
-        missing = missing_here(Use.BRING)
-        hint = install_command(missing, family_here())
-        return bringing(desired, observed, missing, socket.gethostname(), hint)
 
     @cached_property
     def _inventory(self) -> Desired:

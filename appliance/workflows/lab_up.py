@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from appliance.errors import Refused
+from appliance.errors import ApplianceError, Refused
 from appliance.model.lab import Lab, choose_subnet, plan_lab, role_variables
 from appliance.model.lab_gpus import gpu_facts
 from appliance.model.lab_site import (
@@ -278,6 +278,11 @@ def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> Non
 def _timed(result: LabUpResult, part: str, ports: LabUpPorts) -> Iterator[None]:
     began = ports.monotonic()
     ports.note(f"{part}: begun")
-    yield
+    try:
+        yield
+    except ApplianceError as error:
+        # Said at once: what goes on beside it may take long to end.
+        ports.note(f"{part}: FAILED after {ports.monotonic() - began:.1f} s: {error.message}")
+        raise
     result.seconds[part] = ports.monotonic() - began
     ports.note(f"{part}: done after {result.seconds[part]:.1f} s")

@@ -24,6 +24,17 @@ def words(text: str) -> frozenset[str]:
 
 
 WORD = re.compile(r"^(/[\w./-]+/)?[a-z][a-z0-9._+-]*$")
+# First words of lists that are no commands of ours: of kubectl, etcdctl, crane, helm, podman, ...
+NO_PROGRAMS = words(
+    "annotate apply configmap create delete diff endpoint exec get logs member namespace patch"
+    " persistentvolume rollout pull tag install generate-values view"
+    # Choices, groups and states.
+    " image init look present read rw server values kubelet.service packages /etc/environment"
+    # In pods, where the image brings them, or the script makes them itself.
+    " /bin/busybox addresses nslookup grep tr nc httpd sleep"
+)
+# Beside this Python, in the same virtual environment: what pip installed, no package.
+OF_PYTHON = words("ansible-vault")
 # Calls that take a program's name as their first argument.
 BY_NAME = words("find_program get_bin_path which _apt")
 SHELL = re.compile(
@@ -50,8 +61,8 @@ def python_files() -> list[Path]:
     return sorted(path for top in tops for path in (ROOT / top).rglob("*.py"))
 
 
-def in_python(path: Path) -> Iterator[str]:
-    """Words of everything that may be started there."""
+def in_python(path: Path, *, scripts: bool = True) -> Iterator[str]:
+    """Words of everything that may be started there; scripts may go to other machines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     known, prose = dict(_constants(tree)), set(_prose(tree))
     for item in ast.walk(tree):
@@ -60,7 +71,7 @@ def in_python(path: Path) -> Iterator[str]:
         elif isinstance(item, ast.Call):
             name = getattr(item.func, "attr", None) or getattr(item.func, "id", "")
             yield from _head(item.args, known) if name in BY_NAME else ()
-        elif isinstance(item, ast.Constant) and item not in prose:
+        elif scripts and isinstance(item, ast.Constant) and item not in prose:
             is_script = isinstance(item.value, str) and SHELL.search(item.value)
             yield from in_shell(str(item.value)) if is_script else ()
 
@@ -148,3 +159,19 @@ def _tasks(document: Any) -> Iterator[dict[str, Any]]:
             yield item
             for part in ("block", "rescue", "always", "tasks", "handlers"):
                 yield from _tasks(item.get(part))
+
+
+def on_control_host() -> frozenset[str]:
+    """The programs that the machine starts where commands are typed, by the code alone."""
+    found = {
+        word
+        for path in python_files()
+        if "lab_node" in path.parts or "adapters" in path.parts or path.name == "jump.py"
+        for word in in_python(path, scripts="lab_node" in path.parts)
+    }
+    for top in ("playbooks", "roles"):
+        for path in (ROOT / top).rglob("*.yml"):
+            if path.parent.name in {"tasks", "handlers", "playbooks"}:
+                found |= {word for word, local in in_tasks(path) if local}
+    found = {word for word in found - NO_PROGRAMS - OF_PYTHON if WORD.match(word)}
+    return frozenset(word.rpartition("/")[2] for word in found)

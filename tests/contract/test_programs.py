@@ -10,26 +10,18 @@ from pathlib import Path
 from appliance.model.programs import PROGRAMS
 from appliance.model.steps import BY_NAME
 from tests.contract.started_programs import (
+    NO_PROGRAMS,
+    OF_PYTHON,
     WORD,
     in_python,
     in_shell,
     in_tasks,
+    on_control_host,
     python_files,
     words,
 )
 from tests.contract.tree import ROOT
 
-# First words of lists that are no commands of ours: of kubectl, etcdctl, crane, helm, podman, ...
-NO_PROGRAMS = words(
-    "annotate apply configmap create delete diff endpoint exec get logs member namespace patch"
-    " persistentvolume rollout pull tag install generate-values view"
-    # Choices, groups and states.
-    " image init look present read rw server values kubelet.service packages /etc/environment"
-    # In pods, where the image brings them, or the script makes them itself.
-    " /bin/busybox addresses nslookup grep tr nc httpd sleep"
-)
-# Beside this Python, in the same virtual environment: what pip installed, no package.
-OF_PYTHON = words("ansible-vault")
 # Ansible and the probe's own call name it by a setting of the site.
 BY_SETTING = words("python3")
 LAB_BOOT = ROOT / "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/boot"
@@ -76,6 +68,11 @@ def test_every_row_is_started_somewhere() -> None:
     assert {row.name for row in PROGRAMS} <= started | {
         row.name for row in PROGRAMS if row.started_by in started
     }
+
+
+def test_what_the_control_host_starts_has_a_row_there() -> None:
+    assert {"rsync", "ssh", "go", "podman", "mmdebstrap"} <= on_control_host()
+    assert on_control_host() <= {row.name for row in PROGRAMS if row.uses}
 
 
 def test_a_row_that_is_taken_out_is_missed() -> None:

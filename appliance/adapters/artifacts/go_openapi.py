@@ -75,6 +75,8 @@ def _generate(module: Path, work: Path, environment: Mapping[str, str]) -> Path:
         ["go", "build", "-trimpath", "-o", generator, _GENERATOR],
         cwd=module, env=environment, timeout=_LIMIT_SECONDS,
     )  # fmt: skip
+    # A program that Go 1.19 built with -trimpath does not find the standard library by itself.
+    root = processes.run(["go", "env", "GOROOT"], cwd=module, env=environment).stdout.strip()
     header = work / "header"
     header.write_text("", encoding="utf-8")
     output = work / "generated"
@@ -83,7 +85,7 @@ def _generate(module: Path, work: Path, environment: Mapping[str, str]) -> Path:
          "--output-base", output, "--go-header-file", header,
          "--report-filename", work / "report",
          "--input-dirs", ",".join(_marked_packages(module, environment))],
-        cwd=module, env=environment, timeout=_LIMIT_SECONDS,
+        cwd=module, env={**environment, "GOROOT": root}, timeout=_LIMIT_SECONDS,
     )  # fmt: skip
     written = output / _KUBERNETES / _TARGET / f"{_FILE}.go"
     count = len(re.findall(r"^func schema_", written.read_text(encoding="utf-8"), re.MULTILINE))

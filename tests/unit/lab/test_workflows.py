@@ -230,10 +230,11 @@ def test_a_site_of_another_lab_is_not_touched() -> None:
 
 
 def test_a_failure_of_the_nodes_is_not_hidden_by_the_bundle() -> None:
-    machine = FakeMachine(fail_in="lab_up")
+    machine, notes = FakeMachine(fail_in="lab_up"), list[str]()
     with pytest.raises(LabError, match="did not boot"):
-        lab_up(REQUEST, ports(machine))
+        lab_up(REQUEST, ports(machine, notes=notes))
     assert "install" not in machine.done
+    assert any("nodes: FAILED after" in note and "did not boot" in note for note in notes)
 
 
 def test_changed_sysctls_are_printed() -> None:
