@@ -11,7 +11,7 @@ import click
 
 from appliance import __version__
 from appliance.errors import ApplianceError
-from appliance.model.pages import OPERATIONS
+from appliance.model.pages import OPERATIONS, SECURITY
 
 if TYPE_CHECKING:
     from appliance.adapters.journal import FileJournal
@@ -167,7 +167,8 @@ def _is_there(site: Site) -> bool:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}",
+    epilog=f"\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}\n"
+    f"What is protected from whom:\n{SECURITY}",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")
 @click.pass_context

@@ -8,7 +8,10 @@ from pathlib import Path
 VAULT_EDIT = (
     "ansible-vault edit --vault-password-file .appliance/vault-password group_vars/all/vault.yml"
 )
-OPERATIONS = Path(__file__).resolve().parents[1] / "docs" / "operations"
+_DOCS = Path(__file__).resolve().parents[1] / "docs"
+OPERATIONS = _DOCS / "operations"
+# What is protected from whom, and what is not.
+SECURITY = _DOCS / "security.md"
 
 
 def page(name: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from appliance.cli.app import cli
-from appliance.model.pages import OPERATIONS, page
+from appliance.model.pages import OPERATIONS, SECURITY, page
 from tests.contract import tree
 
 NAMED = re.compile(r"""\bpage\(["']([\w-]+)["']\)""")
@@ -20,6 +20,19 @@ def test_help_says_where_the_pages_are() -> None:
         "install.md",
         "unplanned-downtime.md",
     }
+
+
+def test_help_and_readme_name_the_security_page_whose_evidence_is_there() -> None:
+    assert str(SECURITY) in CliRunner().invoke(cli, ["--help"]).output
+    assert "appliance/docs/security.md" in (tree.ROOT / "README.md").read_text(encoding="utf-8")
+    text = SECURITY.read_text(encoding="utf-8")
+    evidence = re.findall(r"`((?:tests|molecule)/[\w./]+)`", text)
+    assert len(evidence) > 5
+    assert [name for name in evidence if not (tree.ROOT / name).exists()] == []
+    decided = {path.name[:4] for path in (SECURITY.parent / "decisions").glob("*.md")}
+    named = {n for found in re.findall(r"\((\d\d(?:, \d\d)*)[;)]", text) for n in found.split(", ")}
+    assert len(named) > 5
+    assert {f"00{number}" for number in named} <= decided
 
 
 def test_each_page_that_a_hint_names_is_there() -> None:
