@@ -138,6 +138,9 @@ class AnsiblePlaybooks:
             "ANSIBLE_CONFIG": str(self._playbooks / "ansible.cfg"),
             # ansible-runner turns it off where it is not said: any host would do then.
             "ANSIBLE_HOST_KEY_CHECKING": "True",
+            # As in ansible.cfg; a person's own environment would win over that.
+            "ANSIBLE_INVENTORY_ENABLED": "yaml",
+            "ANSIBLE_PIPELINING": "True",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": self._connections(),
             "ANSIBLE_LOG_PATH": str(log),
             # Ansible loads plugins and collections from there: nothing that came with the site.

@@ -6,6 +6,7 @@ real ``ansible-playbook``, which would leave a file behind if it evaluated a sin
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import os
@@ -22,6 +23,7 @@ import yaml
 
 from appliance.adapters.ansible import AnsiblePlaybooks
 from appliance.adapters.inventory_file import MARK, inventory_text
+from appliance.adapters.kubernetes_client import credentials_of
 from appliance.adapters.site_files import check_site
 from appliance.errors import ApplianceError
 from appliance.model.bundle import BundleManifest
@@ -212,6 +214,21 @@ def _keys(value: object, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
             yield from _keys(inner, (*where, key))
 
 
+PEM = base64.b64encode(b"PEM").decode()
+CLUSTER = {"server": "https://api:6443", "certificate-authority-data": PEM, "proxy-url": "PWNED"}
+USER = {
+    "client-certificate-data": PEM,
+    "client-key-data": PEM,
+    "exec": {"apiVersion": "v1", "command": "touch", "args": ["PWNED"]},
+}
+# What a control-plane node may hand over in the place of kubeadm's own.
+ADMIN_CONF = {
+    "apiVersion": "v1", "kind": "Config", "current-context": "x",
+    "clusters": [{"name": "y", "cluster": CLUSTER}],
+    "contexts": [{"name": "x", "context": {"cluster": "y", "user": "z"}}],
+    "users": [{"name": "z", "user": USER}],
+}  # fmt: skip
+
 PLAY = """
 - name: What roles do with a value
   hosts: all
@@ -244,9 +261,13 @@ PLAY = """
       ansible.builtin.command: echo
       changed_when: false
       when: not copied
+    - name: Know what a role makes of an admin.conf
+      ansible.builtin.include_vars: "{{ control_plane_vars }}"
     - name: Write it
       text_files:
         files:
+          - path: "{{ playbook_dir }}/kubeconfig"
+            content: "{{ __kubeadm_control_plane_kept_kubeconfig }}"
           - path: "{{ playbook_dir }}/out-{{ inventory_hostname }}"
             content: "{{ lookup('ansible.builtin.template', 'x.j2') }}"
             mode: "0600"
@@ -265,6 +286,10 @@ def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
         inventory["vars"][name] = changed(inventory["vars"][name], lambda _: PAYLOAD)
     inventory["vars"] |= {"hostile": PAYLOAD, "names": names, "told_secret": PAYLOAD}
     inventory["vars"]["secret"] = VaultRef("vault_hostile")
+    role = tree.ROOT / "roles" / "kubeadm_control_plane"
+    inventory["vars"]["control_plane_vars"] = str(role / "vars" / "main.yml")
+    admin = base64.b64encode(json.dumps(ADMIN_CONF).encode()).decode()
+    inventory["vars"]["__kubeadm_control_plane_kubeconfig"] = {"content": admin}
     site = tmp_path / "site"
     (site / "group_vars" / "all").mkdir(parents=True)
     workers: dict[str, Any] = {"cpu_workers": {"hosts": {"w1": {}, "w2": {}}}}
@@ -298,6 +323,9 @@ def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
     assert "Validating arguments against arg spec 'main'" in done.stdout, done.stdout + done.stderr
     assert "UNREACHABLE" in done.stdout, done.stdout + done.stderr
     assert (tmp_path / "out-w1").read_text().splitlines() == [PAYLOAD] * 3
+    kept = yaml.safe_load((tmp_path / "kubeconfig").read_text())
+    assert credentials_of(json.dumps(kept)) == credentials_of(json.dumps(ADMIN_CONF))
+    assert "PWNED" not in str(kept)
     # What a module is given is in no file, on this machine either.
     assert "PUT " not in done.stdout
     assert "EXEC " in done.stdout
