@@ -249,6 +249,20 @@ PLAY = """
         argv: [echo, "{{ copied }}"]
       register: said
       changed_when: false
+    - name: Turn it around as roles do
+      ansible.builtin.set_fact:
+        read_back: "{{ lookup('ansible.builtin.template', 'y.j2') | from_yaml }}"
+        merged: "{{ {'a': {'b': hostile}} | combine({'a': {'c': copied}}, recursive=true) }}"
+        listed: "{{ {'k': hostile} | dict2items(key_name='path', value_name='content') }}"
+        extracted: "{{ ansible_play_hosts | map('extract', hostvars, 'hostile') | list }}"
+        decoded: "{{ hostile | b64encode | b64decode }}"
+        parsed: "{{ ([hostile] | to_json | from_json) + ([hostile] | to_nice_yaml | from_yaml) }}"
+    - name: Ask for what came of it
+      ansible.builtin.assert:
+        that: item == hostile
+      loop: >-
+        {{ [read_back[0].path, merged.a.b, merged.a.c, listed[0].content, extracted[0], decoded,
+            parsed[0], parsed[1]] }}
     - name: Ask for it
       ansible.builtin.assert:
         that:
@@ -306,6 +320,7 @@ def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
     (tmp_path / "x.j2").write_text(
         "{{ through_vars }}\n{% for f in texts %}{{ f.content }}\n{% endfor %}{{ said.stdout }}\n"
     )
+    (tmp_path / "y.j2").write_text("- {{ {'path': hostile} | to_json }}\n")
     (tmp_path / "play.yml").write_text(PLAY)
     plays = AnsiblePlaybooks(site)
     play = Play("r1", "workers", ("w1",), {"all": inventory})
