@@ -14,10 +14,12 @@ from appliance.model.facts_forms import (
     Count,
     Digest,
     Hex,
+    Identifier,
     Image,
     Interface,
     Mac,
     Moment,
+    Name,
     Number,
     Path,
     Scalar,
@@ -135,6 +137,11 @@ class EtcdData(Section):
     present: bool | None = None
 
 
+class ResetBegun(Section):
+    node: Name | None = None
+    ca_sha256: Identifier | None = None
+
+
 class Kubernetes(Section):
     api_healthz: Serving | None = None
     apiserver: ApiServer | None = None
@@ -151,6 +158,7 @@ class Kubernetes(Section):
     manifests: Words | None = None
     node_ip: Word | None = None
     pki: list[Certificate] | None = None
+    reset_begun: ResetBegun | None = None
 
 
 class Registry(Section):
@@ -224,9 +232,11 @@ class Export(Section):
 
 
 class LocalFolder(Section):
+    empty: bool | None = None
     exists: bool | None = None
     free_bytes: Count | None = None
     fstype: Word | None = None
+    made_by_us: bool | None = None
     mode: Word | None = None
     mount: Path | None = None
     owner: int | None = None

@@ -130,6 +130,7 @@ STABILITY: Mapping[str, Stability] = {
     "artifacts.serving": _volatile("an answer of this moment, of the services host"),
     "storage": _stable("where shared data goes, and whether this node has proved it"),
     "storage.export": _volatile("an answer of this moment, of the NFS server"),
+    "storage.local.empty": _volatile("what is kept there comes and goes"),
     "storage.local.free_bytes": _volatile("what is kept there grows"),
     "storage.proof.fsync_ms": _volatile("how busy the server was"),
     "runai": _stable("which vendor bundle is unpacked, for which registry; the certificate"),

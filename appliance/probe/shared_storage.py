@@ -11,6 +11,8 @@ from . import nfs4
 from .source import Source
 from .storage import space_of
 
+# Where the role nfs_server writes down which folder it made.
+FOLDER_MARK = "/var/lib/appliance/nfs-export.json"
 PROOF = "/var/lib/appliance/storage-proof.json"
 KERNEL_EXPORTS = "/etc/exports.d/appliance.exports"
 GANESHA = "/etc/ganesha/ganesha.conf"
@@ -58,10 +60,15 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
     if found is None:
         return None
     place = source.path(path)
-    found.update(exists=place.is_dir(), owner=None, mode=None)
+    found.update(exists=place.is_dir(), owner=None, mode=None, empty=None, made_by_us=None)
     if found["exists"]:
+        mark = source.document(FOLDER_MARK)
         known = os.stat(str(place))  # noqa: PTH116  (Path.stat takes the same; one style here)
         found.update(owner=known.st_uid, mode="%04o" % stat.S_IMODE(known.st_mode))
+        # mkfs makes lost+found: a file system with that alone is empty.
+        found["empty"] = not set(source.names(path)) - {"lost+found"}
+        same = {"device": known.st_dev, "inode": known.st_ino}
+        found["made_by_us"] = isinstance(mark, dict) and all(mark.get(k) == same[k] for k in same)
     return found
 
 

@@ -67,6 +67,7 @@ PROOF: Final = Evidence("a namespace, pod or volume of a fixed name of our own")
 CREDENTIALS: Final = Evidence("the token and certificate key that this join made, by their id")
 HELM: Final = Evidence("a secret of our own name; a release's revision that never got deployed")
 SHA: Final = Evidence("a folder of ours named by 64 hex digits of the bundle")
+UNFINISHED: Final = Evidence("files that this very write put there, where nothing was before")
 ROLE: Final = Evidence("a fixed path that a role of ours names and writes")
 KEPT: Final = Evidence("snapshots of ours by name, but for the newest")
 MOUNT: Final = Evidence("a mount and an empty folder that the same object made")
@@ -173,6 +174,11 @@ PLACES: Final[Places] = {
     "appliance/adapters/site_lock.py": {
         "site_lock: truncate": LOCK,
     },
+    "appliance/adapters/site_folder.py": {
+        "SiteDirectory._move: replace": WRITE,
+        "SiteDirectory._move: unlink": (UNFINISHED, 2),
+        "SiteDirectory.write: unlink": STATE,
+    },
     "appliance/adapters/ssh.py": {
         "module: shell rm -": TEMPORARY,
     },
@@ -261,6 +267,9 @@ PLACES: Final[Places] = {
     },
     "roles/api_oidc/library/api_server_flags.py": {
         "carry_out: unlink": STATE,
+    },
+    "roles/artifact_client/tasks/main.yml": {
+        "absent: true": ROLE,
     },
     "roles/artifact_server/library/bundle_proof.py": {
         "Proof.settle: unlink": (PROVEN, 2),
@@ -351,6 +360,9 @@ PLACES: Final[Places] = {
         "Traces.mounts: argv umount": MEMBER,
         "Traces.mounts: shell umount": MEMBER,
         "module: shell kubeadm reset": WORDS,
+    },
+    "roles/node_reset/tasks/main.yml": {
+        "absent: true": ROLE,
     },
     "roles/node_reset/module_utils/reset_evidence.py": {
         "Evidence.begin: replace": STATE,

@@ -98,6 +98,24 @@ def nfs_file_system(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def nfs_folder(subject: Subject) -> Iterator[Finding]:
+    """The folder that a node of the site is to serve is ours to open: empty, or made by us."""
+    export = export_of(subject.site)
+    if export is None or subject.node != export.node:
+        return
+    found = subject.photo.at("storage.local") or {}
+    others = found.get("empty") is False and found.get("owner") not in (WRITER, None)
+    if others and not found.get("made_by_us"):
+        yield subject.error(
+            "nfs_folder",
+            f"{export.path} of user {found['owner']}, which is not empty and was not made by the "
+            "appliance",
+            f"an absent or empty folder, or one of user {WRITER}",
+            "name a folder of its own as nfs.path in site.yml; or give this one away: "
+            + subject.ssh(f"sudo chown {WRITER}:{WRITER} {export.path}"),
+        )
+
+
 def nfs_client(subject: Subject) -> Iterator[Finding]:
     """The kernel of a member can mount NFS."""
     if export_of(subject.site) is None or not subject.node.in_cluster:
@@ -175,6 +193,7 @@ CHECKS = (
     nfs_owner,
     nfs_space,
     nfs_file_system,
+    nfs_folder,
     nfs_client,
     nfs_fsync,
     nfs_root_squash,
