@@ -99,10 +99,18 @@ class SshNodes:
 
         if not nodes:
             return Look({})
-        with ThreadPoolExecutor(min(len(nodes), MANY)) as pool:
+        pool = ThreadPoolExecutor(min(len(nodes), MANY))
+        try:
             looking = pool.map(self._photograph, nodes)
             self._meanwhile()
             results = list(looking)
+        except KeyboardInterrupt:
+            # Nobody wants the answers any more; what is still being connected ends by its limit.
+            pool.shutdown(wait=False, cancel_futures=True)
+            self.close()
+            raise
+        finally:
+            pool.shutdown(wait=False)
         return Look(
             {
                 node.name: item

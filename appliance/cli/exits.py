@@ -8,6 +8,8 @@ import re
 import shlex
 import sys
 import tempfile
+import threading
+import time
 import traceback
 from itertools import pairwise
 from pathlib import Path
@@ -66,12 +68,26 @@ def _run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         told = next((one for one in (error, error.__cause__) if isinstance(one, Told)), None)
         click.echo(f"error: interrupted by {told}" if told else "error: interrupted", err=True)
+        _say_what_is_waited_for()
         return Interrupted.exit_code
     except OSError as error:
         return _local_fault(error)
     except Exception as error:  # the edge: whatever else happens is a fault of ours
         return _own_fault(error)
     return code if isinstance(code, int) else 0
+
+
+def _say_what_is_waited_for(patience_seconds: float = 0.5) -> None:
+    """Python ends with its last thread: those that are connecting to a node end by their limit."""
+    until = time.monotonic() + patience_seconds
+    others = [one for one in threading.enumerate() if one is not threading.current_thread()]
+    for thread in others:
+        if not thread.daemon:
+            thread.join(max(0.0, until - time.monotonic()))
+    left = sum(not one.daemon and one.is_alive() for one in others)
+    if left:
+        what = "a connection that is" if left == 1 else f"{left} connections that are"
+        click.echo(f"waiting for {what} being opened, some seconds at most", err=True)
 
 
 def show(error: ApplianceError, *, site: str | None = None) -> None:

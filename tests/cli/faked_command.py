@@ -67,7 +67,7 @@ def main(folder: str, hangs: str, *typed: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Application, "connect", connect)
-        patch.setattr("appliance.adapters.custody.read_custody", lambda desired, _: desired)
+        patch.setattr("appliance.adapters.custody.read_custody", lambda desired, *_: desired)
         patch.setattr(sys, "argv", ["appliance", *typed])
         exits.main()
 

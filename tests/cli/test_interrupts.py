@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ import pytest
 
 from appliance.adapters.journal import journal_of
 from appliance.adapters.play_processes import MARK, ending_with_us
+from appliance.cli import exits
 from tests.cli.faked_command import ROOT, words
 
 PATIENCE_SECONDS = 30.0
@@ -159,3 +161,17 @@ def test_the_guard_leaves_other_plays_of_the_site_alone() -> None:
         finally:
             play.kill()
             play.wait()
+
+
+def test_it_says_what_it_still_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    connected = threading.Event()
+    thread = threading.Thread(target=connected.wait, args=(20,))
+    thread.start()
+    try:
+        exits._say_what_is_waited_for(0.01)
+    finally:
+        connected.set()
+        thread.join()
+    assert "waiting for a connection that is being opened" in capsys.readouterr().err
+    exits._say_what_is_waited_for(0.01)
+    assert capsys.readouterr().err == ""

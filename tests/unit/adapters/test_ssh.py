@@ -60,6 +60,29 @@ def test_what_is_done_meanwhile_is_done_while_nodes_answer(
     assert len(nodes.look(SITE.nodes).faults) == len(SITE.nodes)
 
 
+def test_ctrl_c_closes_the_connections_and_waits_for_no_answer() -> None:
+    closed = threading.Event()
+
+    class Hanging(SshNodes):
+        def _photograph(self, _node: Node) -> Fault:
+            assert closed.wait(20)
+            return Fault("w1", "closed", "")
+
+        def close(self) -> None:
+            closed.set()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    site = samples.site()
+    nodes = Hanging(site, meanwhile=interrupted)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        nodes.look(site.nodes)
+    assert closed.is_set()
+    assert time.monotonic() - began < 5
+
+
 def test_a_connection_that_fails_lets_the_next_one_try() -> None:
     nodes = Slow()
     node, connect = SITE.nodes[0], nodes._connect
