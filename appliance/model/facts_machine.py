@@ -83,6 +83,7 @@ class Firewall(Section):
     ufw_active: bool | None = None
     foreign_rules: list[Text] | None = None
     iptables_rules_foreign: Count | None = None
+    pod_guard: list[Text] | None = None
     policies: dict[Word, Word] | None = None
 
 

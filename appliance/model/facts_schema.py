@@ -167,6 +167,7 @@ class Registry(Section):
     missing_blobs: Words | None = None
     serving: Serving | None = None
     storage: Path | None = None
+    writing: Serving | None = None
 
 
 class VendorRecord(Section):

@@ -1,0 +1,29 @@
+"""A registry that takes a write without a login is due; one that did not answer is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from appliance.model.postconditions import Observed, registry
+from tests import samples
+
+
+def unmet(code: object) -> list[str]:
+    wish = samples.desired(samples.site())
+    node = wish.site.services_node
+    document = samples.converged(node, wish)
+    document["registry"]["writing"] = {"code": code, "ok": False, "url": "x", "error": None}
+    seen = samples.photographs({node.name: document})
+    return list(registry(node, wish, Observed(seen, samples.cluster(wish))))
+
+
+@pytest.mark.parametrize("code", [200, 202, 404, 405, 403, 500])
+def test_any_answer_but_a_wish_for_a_login_makes_the_step_due(code: int) -> None:
+    (said,) = unmet(code)
+    assert "takes a write without a login" in said
+    assert str(code) in said
+
+
+@pytest.mark.parametrize("code", [401, None])
+def test_a_wish_for_a_login_or_no_answer_is_no_reason(code: int | None) -> None:
+    assert unmet(code) == []
