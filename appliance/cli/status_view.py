@@ -44,14 +44,20 @@ def show_status(
             continue
         click.echo(f"unreachable: {fault.reason}")
         click.echo(f"   hint: {fault.hint}")
-    if plan is None:
-        return
+    if plan is not None:
+        _show_plan(plan)
+
+
+def _show_plan(plan: Plan) -> None:
+    """What keeps the site from being as it is meant."""
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}")
     for step in plan.steps:
         if step.name != "preflight":
             for text, nodes in by_sentence(step).items():
                 click.echo(f"not so: {step.name}: {', '.join(nodes)}: {text}")
+    for unknown in plan.unknown:
+        click.echo(f"not seen: {unknown.sentence()}")
 
 
 def _sentences(site: Site, observed: Observed) -> list[str]:
@@ -209,6 +215,9 @@ def status_as_json(
             for r in step.reasons
         ],
         **settled_as_json(plan),
+        "unknown": [
+            {"step": u.step, "node": u.node, "path": u.path, "text": u.why} for u in plan.unknown
+        ],
     }
 
 

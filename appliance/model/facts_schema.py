@@ -279,7 +279,7 @@ class Facts(Section):
     took_seconds: Number | None = None
     standin: Words | None = None
     unreadable: list[Unread] | None = None
-    unseen: Words | None = None
+    unseen: dict[Word, Text] | None = None
     artifacts: Artifacts | None = None
     certificates: list[Certificate] | None = None
     clock: Clock | None = None
@@ -303,6 +303,7 @@ class Facts(Section):
     nics: list[Nic] | None = None
     os: OperatingSystem | None = None
     packages: Packages | None = None
+    programs: dict[Word, bool | None] | None = None
     proxy: Proxy | None = None
     registry: Registry | None = None
     resolver: Resolver | None = None

@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -49,6 +51,7 @@ STABILITY: Mapping[str, Stability] = {
     "taken_at": _volatile("time passes"),
     "took_seconds": _volatile("how busy the node was"),
     "standin": _stable("which facts were laid over by files: changing that changes what is true"),
+    "unseen": _volatile("depends on how busy the node was"),
     "unreadable": _volatile("depends on who looks and on how busy the node was"),
     "host": _stable("identity"),
     "host.boot_id": _volatile("a reboot changes nothing that is installed"),
@@ -163,12 +166,25 @@ class Photograph:
         Keys that hold dots themselves (``sysctl``, ``registry.images``) are reached by asking for
         the mapping that holds them.
         """
+        self._ask(path)
         value: Any = self.document
         for key in path.split("."):
             if not isinstance(value, Mapping):
                 return None
             value = value.get(key)
         return value
+
+    def _ask(self, path: str) -> None:
+        """Tell who watches that a fact was asked for which nobody saw."""
+        watch, unseen = _WATCH.get(), self.document.get("unseen")
+        if watch is None or not unseen:
+            return
+        for known, why in unseen.items():
+            # Of each entry of a list one field: the list itself was seen.
+            if "*" in known:
+                continue
+            if f"{path}.".startswith(f"{known}.") or f"{known}.".startswith(f"{path}."):
+                watch.append(Unseen(self, known, str(why)))
 
     def items(self, path: str) -> list[dict[str, Any]]:
         """Return the list of mappings at a path; empty when it is absent."""
@@ -240,7 +256,7 @@ class Photograph:
     @property
     def kubernetes_untold(self) -> bool:
         """Whether the probe did not get to what says whose member a node is."""
-        return self.at("kubernetes") is None
+        return self.document.get("kubernetes") is None
 
     @property
     def docker_untold(self) -> bool:
@@ -253,6 +269,28 @@ class Photograph:
         """What did not answer in time, of every section: at another moment it may."""
         reasons = (str(entry.get("reason")) for entry in self.items("unreadable"))
         return tuple(why for why in reasons if why.endswith(LATE))
+
+
+class Unseen(NamedTuple):
+    """A fact that was asked for and that nobody saw: neither there nor absent."""
+
+    photograph: Photograph
+    path: str
+    why: str
+
+
+_WATCH: ContextVar[list[Unseen] | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watching() -> Iterator[list[Unseen]]:
+    """Collect what is asked for in the block and was not seen: what follows from it is a guess."""
+    found: list[Unseen] = []
+    token = _WATCH.set(found)
+    try:
+        yield found
+    finally:
+        _WATCH.reset(token)
 
 
 def stability(path: tuple[str, ...]) -> Stability | None:

@@ -56,6 +56,25 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Unknown:
+    """A step of which nobody can say whether a node needs it: what it asks for was not seen.
+
+    Attributes:
+        step: the step, or the check of preflight, that asked.
+        why: what did not answer, and how.
+    """
+
+    node: str
+    step: str
+    path: str
+    why: str
+
+    def sentence(self) -> str:
+        """In one line: node, fact, what was to tell it."""
+        return f"{self.node}: {self.path} was not seen, which {self.step} asks for: {self.why}"
+
+
+@dataclass(frozen=True)
 class Notice:
     """Something an operator should know; it stops nothing."""
 
@@ -101,6 +120,7 @@ class Plan:
         left_out: why workers that have not joined yet could not be seen; the rest goes on without.
         unseen: steps that nothing observed calls for, and that not all nodes were seen for.
         refusals: reasons to change nothing at all.
+        unknown: what could not be judged; neither planned nor satisfied.
     """
 
     steps: tuple[PlannedStep, ...]
@@ -111,6 +131,7 @@ class Plan:
     not_applicable: tuple[str, ...] = ()
     unseen: tuple[Unseen, ...] = ()
     left_out: tuple[Fault, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
     def step(self, name: str) -> PlannedStep | None:
         """The planned step of that name, or None when it is satisfied."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.model.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.departure import Witness, same_machine
 from appliance.model.desired import Desired
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.judging import Settled, in_scope, judge
 from appliance.model.maintenance import away
 from appliance.model.pages import page
 from appliance.model.plan import (
@@ -20,7 +21,7 @@ from appliance.model.plan import (
     PlannedStep,
     Reason,
     Refusal,
-    Unseen,
+    Unknown,
 )
 from appliance.model.postconditions import Observed
 from appliance.model.ssh_command import ssh_command
@@ -79,16 +80,20 @@ def plan(
     """
     resting = away(observed.cluster).keys() - scope.nodes
     findings = [f for f in findings if f.of_site or f.node not in resting]
+    not_judged = [finding for finding in findings if finding.severity == "unseen"]
     choice, refusals = choose(desired, observed)
-    settled = _Settled()
+    settled = Settled()
     steps: list[PlannedStep] = []
+    unknown: list[Unknown] = []
     for step in scope.steps():
-        reasons = unmet(step, desired, observed, scope.nodes, with_proof=True)
+        judged = judge(step, desired, observed, scope.nodes, with_proof=True)
+        reasons = judged.reasons
+        unknown += judged.unknown
         if scope.again and scope.only and not step.by_port:
             reasons = _again(step, reasons, desired, observed, scope.nodes)
         if reasons:
             steps.append(_planned(step, reasons, desired, observed, scope.nodes))
-        elif step.unmet is not None:
+        elif step.unmet is not None and not judged.unknown:
             settled.take(step, desired, observed, scope.nodes)
     steps = _with_preflight(scope, desired, observed, steps)
     refusals = (*refusals, *_forbidden(scope, steps, desired, observed))
@@ -106,64 +111,14 @@ def plan(
         not_applicable=tuple(settled.not_applicable),
         unseen=tuple(settled.unseen),
         refusals=(*refusals, *errors) if steps else (),
+        unknown=(*unknown, *(_not_judged(finding) for finding in not_judged if steps)),
         warnings=tuple(warnings),
         choice=choice,
     )
 
 
-@dataclass(frozen=True)
-class _Settled:
-    """The steps that nothing observed calls for, by what can be said of them."""
-
-    satisfied: list[str] = field(default_factory=list)
-    not_applicable: list[str] = field(default_factory=list)
-    unseen: list[Unseen] = field(default_factory=list)
-
-    def take(self, step: Step, desired: Desired, observed: Observed, only: frozenset[str]) -> None:
-        """File a step; a node in maintenance is left alone, so no step waits for a look at it."""
-        resting = away(observed.cluster).keys() - only
-        names = [node.name for node in step.nodes(desired.site)]
-        asked = [name for name in names if not only or name in only]
-        seen = [name for name in asked if name in observed.photographs and name not in resting]
-        missed = [name for name in asked if name not in seen and name not in resting]
-        if not asked:
-            self.not_applicable.append(step.name)
-        elif missed or not seen:
-            self.unseen.append(Unseen(step.name, tuple(missed or asked)))
-        else:
-            self.satisfied.append(step.name)
-
-
-def unmet(
-    step: Step,
-    desired: Desired,
-    observed: Observed,
-    only: frozenset[str] = frozenset(),
-    *,
-    with_proof: bool = False,
-) -> tuple[Reason, ...]:
-    """What is not so yet of a step's post-condition, node by node; with its proof, if asked."""
-    asked = (step.unmet, step.proof if with_proof else None)
-    return tuple(
-        Reason(node.name, text)
-        for node in _in_scope(step, desired, observed, only)
-        for predicate in asked
-        if predicate is not None
-        for text in predicate(node, desired, observed)
-    )
-
-
-def _in_scope(
-    step: Step, desired: Desired, observed: Observed, only: frozenset[str]
-) -> tuple[Node, ...]:
-    """The step's nodes that were seen: those named, else all that are not in maintenance."""
-    resting = away(observed.cluster)
-    return tuple(
-        node
-        for node in step.nodes(desired.site)
-        if node.name in observed.photographs
-        and (node.name in only if only else node.name not in resting)
-    )
+def _not_judged(finding: Finding) -> Unknown:
+    return Unknown(finding.node, finding.check, str(finding.expected), str(finding.seen))
 
 
 def _again(
@@ -179,7 +134,7 @@ def _again(
     in_need = {reason.node for reason in reasons}
     return reasons + tuple(
         Reason(node.name, AGAIN)
-        for node in _in_scope(step, desired, observed, only)
+        for node in in_scope(step, desired, observed, only)
         if node.name not in in_need
     )
 

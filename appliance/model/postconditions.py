@@ -127,7 +127,7 @@ def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         desired.release.versions_on(desired.site.settings.operating_system).docker.split(".")[:2]
     )
     if not version:
-        yield "Docker answered too late" if photo.docker_late else "Docker does not run"
+        yield "Docker does not run"
         return
     if not str(version).startswith(wanted + "."):
         yield f"Docker is {version}, not {wanted}"

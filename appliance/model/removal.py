@@ -22,6 +22,7 @@ from appliance.model.ownership import (
     known_of,
     named,
 )
+from appliance.model.photograph import watching
 from appliance.model.plan import Notice, Refusal
 from appliance.model.quorum import EtcdMember, Verdict, may_go
 from appliance.model.traces import cluster_traces, is_member
@@ -250,6 +251,12 @@ def left_behind(photo: Photograph) -> tuple[str, ...]:
         return ("its probe came to its deadline before it had told what is left on it",)
     if photo.at("kubernetes.reset_begun"):
         return ("its reset was begun and did not come to its end",)
+    with watching() as missed:
+        left = tuple(_left(photo))
+    return left or tuple(f"{one.path} was not seen: {one.why}" for one in missed)
+
+
+def _left(photo: Photograph) -> Iterator[str]:
     traces = cluster_traces(photo)
     interfaces = photo.at("cni.interfaces") or ()
     links = ", ".join(name for name in interfaces if name in LINKS)
@@ -261,7 +268,7 @@ def left_behind(photo: Photograph) -> tuple[str, ...]:
         (bool(links), f"it still has the links {links}"),
         (bool(left), f"it still has {left}"),
     ]
-    return tuple(text for there, text in found if there)
+    return (text for there, text in found if there)
 
 
 def _to_clean(node: Node) -> tuple[str, ...]:

@@ -132,7 +132,7 @@ class Collection:
         try:
             self.values[name] = section(view)
         except Exception as error:  # one broken section must not take the others with it
-            view.note("%s: %s" % (type(error).__name__, error))
+            view.unseen("%s: %s" % (type(error).__name__, error), name)
             self.values[name] = None
 
     def group(self, name: str, prepare: Callable[[Source], Dict[str, Section]]) -> None:
@@ -141,7 +141,8 @@ class Collection:
             sections = prepare(self.source)
         except Exception as error:  # as above, for the whole group
             for member in name.split():
-                self.source.of(member).note("%s: %s" % (type(error).__name__, error))
+                view = self.source.of(member)
+                view.unseen("%s: %s" % (type(error).__name__, error), member)
                 self.values[member] = None
             return
         for member, section in sections.items():
@@ -172,7 +173,7 @@ def collect(source: Source, *, facts: Optional[Path] = None) -> Dict[str, Any]:
     names = list(INDEPENDENT) + " ".join(GROUPS).split()
     for name in names:
         if name not in values:
-            source.of(name).note("no answer before the deadline")
+            source.of(name).unseen("no answer before the deadline", name)
     proxy_view = source.of("proxy")
     proxy = naming.proxy(
         proxy_view, values.pop("_docker_environment", ""), values.pop("_apt", None) or {}
@@ -188,6 +189,7 @@ def collect(source: Source, *, facts: Optional[Path] = None) -> Dict[str, Any]:
     if facts is not None:
         merge_facts(document, facts, source.of("facts"))
     document["took_seconds"] = round(time.monotonic() - began, 3)
+    document["unseen"] = dict(source.machine.unseen)
     document["unreadable"] = sorted(
         source.machine.unreadable, key=lambda entry: (entry["section"], entry["reason"])
     )

@@ -62,7 +62,9 @@ def _resolv_conf(source: Source, name: str) -> Any:
 
 def _resolves(source: Source) -> Dict[str, List[str]]:
     names = list(source.request.resolve)
-    answers = source.together([partial(_addresses, source, name) for name in names], DNS_SECONDS)
+    # A name server is another machine: that it says nothing is what was seen of it.
+    asked = [partial(_addresses, source, name) for name in names]
+    answers = source.together(asked, DNS_SECONDS, feeds=())
     if None in answers:
         source.note("names: DNS did not answer in time")
     return {name: answer or [] for name, answer in zip(names, answers)}  # noqa: B905  (3.8)
@@ -84,7 +86,8 @@ def _wildcard(source: Source, search: List[str]) -> List[str]:
     names = ["no-such-host-%d.%s" % (int(_now(source)), domain) for domain in domains]
     if not source.live:
         names = ["no-such-host." + domain for domain in domains]
-    answers = source.together([partial(_addresses, source, name) for name in names], DNS_SECONDS)
+    asked = [partial(_addresses, source, name) for name in names]
+    answers = source.together(asked, DNS_SECONDS, feeds=())
     if None in answers:
         source.note("wildcard search domains: DNS did not answer in time")
     return [domain for domain, answer in zip(domains, answers) if answer]  # noqa: B905  (3.8)

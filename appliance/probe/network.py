@@ -143,7 +143,8 @@ def _conflicts(source: Source) -> Optional[List[Dict[str, str]]]:
     own = [(dev, address) for dev, address in _own(source) if address in source.request.peers]
     virtual = source.request.virtual
     asked = {*own, *((dev, virtual) for dev, _ in own if virtual)}
-    answers = source.together([partial(_arp_probe, source, dev, a) for dev, a in sorted(asked)])
+    calls = [partial(_arp_probe, source, dev, a) for dev, a in sorted(asked)]
+    answers = source.together(calls, feeds=("neighbours.conflicts",))
     return [conflict for answer in answers for conflict in answer or []]
 
 

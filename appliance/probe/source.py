@@ -14,7 +14,9 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TypeVar
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, TypeVar
+
+from .unseen import fed_by
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ class Machine:
         self.live = str(root) == "/" and outputs is None
         self.deadline = time.monotonic() + DEADLINE_SECONDS
         self.unreadable: List[Dict[str, str]] = []
+        self.unseen: Dict[str, str] = {}
+        self.silent: Set[str] = set()
 
 
 class Source:
@@ -76,6 +80,21 @@ class Source:
         entry = {"section": self.section, "reason": reason}
         if entry not in self.machine.unreadable:
             self.machine.unreadable.append(entry)
+
+    def unseen(self, reason: str, *paths: str) -> None:
+        """List facts that are unknown, because who would have told them gave no answer."""
+        self.note(reason)
+        for path in paths:
+            self.machine.unseen.setdefault(path, reason)
+
+    def unanswered(self, key: str, reason: str) -> None:
+        """The same for all that one answer feeds."""
+        self.machine.silent.add(key)
+        self.unseen(reason, *fed_by(key, self.section))
+
+    def is_silent(self, key: str) -> bool:
+        """Whether an answer did not come, so that nothing is known to be absent."""
+        return key in self.machine.silent
 
     def seconds_left(self, wanted: float) -> float:
         """How long something may take without passing the deadline of the whole probe."""
@@ -197,7 +216,11 @@ class Source:
             done = _run([program, *argv[1:]], feed, self.seconds_left(seconds))
         except (subprocess.TimeoutExpired, OSError) as error:
             said = getattr(error, "strerror", None) or "no answer in time"
-            self.note("%s: %s" % (" ".join(argv[:3]), said))
+            self.unanswered(key, "%s: %s" % (" ".join(argv[:3]), said))
+            return None
+        if done.returncode < 0:
+            said = "ended by signal %d" % -done.returncode
+            self.unanswered(key, "%s: %s" % (" ".join(argv[:3]), said))
             return None
         if done.returncode == 0:
             return done.stdout.decode("utf-8", "replace")
@@ -225,8 +248,8 @@ class Source:
             return None
         try:
             return json.loads(text or "null")
-        except ValueError as error:
-            self.note("%s: not JSON: %s" % (key, error))
+        except (ValueError, RecursionError) as error:
+            self.unanswered(key, "%s: not JSON: %s" % (key, error))
             return None
 
     def unix_http(self, key: str, socket_path: str, request_path: str) -> Any:
@@ -237,23 +260,33 @@ class Source:
         try:
             body = _unix_get(socket_path, request_path, self.seconds_left(COMMAND_SECONDS))
             return json.loads(body)
-        except (OSError, ValueError) as error:
+        except socket.timeout as error:
+            self.unanswered(key, "%s%s: %s" % (socket_path, request_path, error))
+            return None
+        except (OSError, ValueError, RecursionError) as error:
             self.note("%s%s: %s" % (socket_path, request_path, error))
             return None
 
     # -- several things at once --------------------------------------------------------------
 
     def together(
-        self, calls: Sequence[Callable[[], T]], seconds: float = DEADLINE_SECONDS
+        self,
+        calls: Sequence[Callable[[], T]],
+        seconds: float = DEADLINE_SECONDS,
+        feeds: Optional[Sequence[str]] = None,
     ) -> List[Optional[T]]:
-        """Run calls at the same time; None where one raised (noted) or was not done in time."""
+        """Run calls at the same time; None where one raised (noted) or was not done in time.
+
+        What was not done in time makes ``feeds`` unknown, or else the whole section.
+        """
         results: List[Optional[T]] = [None] * len(calls)
+        unknown = (self.section,) if feeds is None else tuple(feeds)
 
         def one(index: int) -> None:
             try:
                 results[index] = calls[index]()
             except Exception as error:  # a broken part must not take the document with it
-                self.note("%s: %s" % (type(error).__name__, error))
+                self.unseen("%s: %s" % (type(error).__name__, error), *unknown)
 
         threads = [threading.Thread(target=one, args=(i,), daemon=True) for i in range(len(calls))]
         for thread in threads:
@@ -261,6 +294,8 @@ class Source:
         limit = time.monotonic() + self.seconds_left(seconds)
         for thread in threads:
             thread.join(max(0.0, limit - time.monotonic()))
+        if unknown and any(thread.is_alive() for thread in threads):
+            self.unseen("no answer before the deadline", *unknown)
         return results
 
     def all_together(self, calls: Sequence[Callable[[], T]]) -> List[T]:

@@ -105,6 +105,8 @@ def hypervisor(source: Source) -> Optional[str]:
     if inside:
         return inside
     text = source.command("systemd-detect-virt", ["systemd-detect-virt"], quiet=True)
+    if source.is_silent("systemd-detect-virt"):
+        return None
     # It exits 1 and prints "none" on bare metal, which reads as no output here.
     return (text or "none").strip() or "none"
 

@@ -48,7 +48,9 @@ def https_answer(source: Source, key: str, question: Question) -> Dict[str, Any]
             return _answer(question.url, error="connection refused")
         return dict(json.loads(recorded), url=question.url)
     # In a thread, because looking up the name knows no time limit of its own.
-    answers = source.together([lambda: _ask(source, question)], seconds=ANSWER_SECONDS)
+    # A service that says nothing in time is what was seen of it.
+    asked = [lambda: _ask(source, question)]
+    answers = source.together(asked, seconds=ANSWER_SECONDS, feeds=())
     if answers[0] is None:
         _note_late(source, question.url)
         return _answer(question.url, error="no answer within %.0f s" % ANSWER_SECONDS)
@@ -62,7 +64,7 @@ def https_document(
     if not source.live:
         recorded = source.recorded(key)
         return (json.loads(recorded), None) if recorded else (None, "connection refused")
-    answers = source.together([lambda: _fetch(source, url, ca)], seconds=DOCUMENT_SECONDS)
+    answers = source.together([lambda: _fetch(source, url, ca)], seconds=DOCUMENT_SECONDS, feeds=())
     if answers[0] is None:
         _note_late(source, url)
     return answers[0] or (None, "no answer within %.0f s" % DOCUMENT_SECONDS)

@@ -18,11 +18,12 @@ from appliance.errors import (
 )
 from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
+from appliance.model.judging import judge
 from appliance.model.membership import to_keep
 from appliance.model.node_roles import plan_inventory
 from appliance.model.observation import Play
 from appliance.model.photograph import photograph_digest
-from appliance.model.planner import Scope, choose, unmet
+from appliance.model.planner import Scope, choose
 from appliance.model.postconditions import custody
 from appliance.model.preflight.shared_storage import measured
 from appliance.model.proof_image import BUSYBOX, proof_image
@@ -291,10 +292,7 @@ class _Run:
         faults, looked = self._look(planned), ports.clock.monotonic()
         while open_points := [
             *faults,
-            *(
-                f"{reason.node}: {reason.text}"
-                for reason in unmet(step, desired, self._observed, frozenset(planned.nodes))
-            ),
+            *judge(step, desired, self._observed, frozenset(planned.nodes)).sentences(),
         ]:
             if patience.is_over():
                 raise StepNotProven(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotProven
 from appliance.model.facts import check_facts
 from appliance.model.hardware_facts import Difference, compare, hardware_facts
+from appliance.model.judging import judge
 from appliance.model.photograph import Photograph, photograph_digest
 from appliance.model.plan import PlannedStep
-from appliance.model.planner import unmet
 from appliance.model.postconditions import Observed
 from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.steps import BY_NAME
@@ -314,9 +314,9 @@ class _Run:
             open_points = [
                 *faults,
                 *(
-                    f"{reason.node}: {reason.text}"
+                    sentence
                     for step in self._steps()
-                    for reason in unmet(BY_NAME[step], desired, observed, only)
+                    for sentence in judge(BY_NAME[step], desired, observed, only).sentences()
                 ),
             ]
             if not open_points:

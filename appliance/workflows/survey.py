@@ -16,12 +16,14 @@ from appliance.model.postconditions import Observed
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
     from appliance.model.photograph import Photograph
-    from appliance.model.plan import Plan, Refusal
+    from appliance.model.plan import Plan, Refusal, Unknown
     from appliance.model.preflight import Finding
     from appliance.model.site import Node, Site
     from appliance.workflows.ports import ClusterApi, Nodes
 
 TOLD = (False, False, 0)
+# How often a node is looked at that was too busy to tell all.
+LOOKS = 2
 Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
 
 
@@ -40,23 +42,26 @@ def observe(site: Site, nodes: Nodes, cluster: ClusterApi) -> tuple[Observed, Lo
 
 
 def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
-    """Look, and once more at nodes that were too busy to tell all; one late answer is no fault."""
+    """Look, and again at nodes that were too busy to tell all; one late answer is no fault."""
     look = nodes.look(asked)
-    late = {name for name, photo in look.photographs.items() if _untold(photo) > TOLD}
-    if not late:
-        return look
-    again = nodes.look([node for node in asked if node.name in late])
-    told = {
-        name: photo
-        for name, photo in again.photographs.items()
-        if _untold(photo) <= _untold(look.photographs[name])
-    }
-    return Look({**look.photographs, **told}, look.faults)
+    for _ in range(LOOKS - 1):
+        late = {name for name, photo in look.photographs.items() if _untold(photo) > TOLD}
+        if not late:
+            break
+        again = nodes.look([node for node in asked if node.name in late])
+        told = {
+            name: photo
+            for name, photo in again.photographs.items()
+            if _untold(photo) <= _untold(look.photographs[name])
+        }
+        look = Look({**look.photographs, **told}, look.faults)
+    return look
 
 
 def _untold(photo: Photograph) -> tuple[bool, bool, int]:
     """How much a node was too busy to tell: what counts most comes first."""
-    return photo.kubernetes_untold, bool(photo.docker_silence), len(photo.late)
+    late = len(photo.late) + len(photo.at("unseen") or ())
+    return photo.kubernetes_untold, bool(photo.docker_silence), late
 
 
 def require_all(look: Look, resting: Collection[str] = ()) -> None:
@@ -113,7 +118,8 @@ def survey(
     """Observe everything and plan; workers that do not answer and have not joined are left out.
 
     Raises:
-        NodeUnreachable: another node could not be reached; nothing was changed.
+        NodeUnreachable: another node could not be reached, or did not tell what a step asks for;
+            nothing was changed.
     """
     site = desired.site
     observed, look = observe(site, nodes, cluster)
@@ -122,7 +128,25 @@ def survey(
     require_all(look, resting | {fault.node for fault in waiting})
     findings = preflight(desired, observed.photographs, observed)
     made = plan(desired, observed, findings, scope)
+    # What is refused for certain comes first: a person has to put it right anyway.
+    if not made.refusals:
+        require_seen(made.unknown)
     return Survey(observed, replace(made, left_out=asked_for(site, waiting, scope)))
+
+
+def require_seen(unknown: Sequence[Unknown]) -> None:
+    """Refuse to act on what nobody saw.
+
+    Raises:
+        NodeUnreachable: names each node, the fact, and the program that did not tell it.
+    """
+    if unknown:
+        first, *others = unknown
+        raise NodeUnreachable(
+            first.sentence(),
+            hint="the node is very busy: look with uptime there, then run the same command again",
+            details=[one.sentence() for one in others],
+        )
 
 
 def require_none_left_out(made: Plan) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from appliance.model.health import cluster, login, names, nodes
 from appliance.model.health.facts import Check, Facts, Result, Skipped, State
+from appliance.model.photograph import watching
 from appliance.model.preflight.finding import Finding
 
 if TYPE_CHECKING:
@@ -60,13 +61,17 @@ def health(facts: Facts, stage: Stage = "runai") -> tuple[Result, ...]:
 def _run(check: Check, facts: Facts) -> Result:
     findings: list[Finding] = []
     seen: list[str] = []
-    for item in check.look(facts):
+    with watching() as missed:
+        said = tuple(check.look(facts))
+    for item in said:
         if isinstance(item, Skipped):
             return Result(check, "skipped", item.why)
         if isinstance(item, Finding):
             findings.append(item)
         else:
             seen.append(item)
+    if missed and findings:
+        return Result(check, "skipped", f"{missed[0].path} was not seen: {missed[0].why}")
     worst = {finding.severity for finding in findings}
     state: State = "error" if "error" in worst else "warning" if worst else "ok"
     return Result(check, state, "; ".join(seen), tuple(findings))

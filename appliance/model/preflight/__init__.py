@@ -8,9 +8,11 @@ path MTU (those are the role ``preflight``'s).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from appliance.model.photograph import watching
 from appliance.model.preflight import (
     capacity,
     final_settings,
@@ -113,7 +115,7 @@ CHECKS: tuple[Check, ...] = (
     vendor.registry_login,
 )
 SITE_CHECKS: tuple[SiteCheck, ...] = (supply.bundle_signature, gpu.gpu_operator, gpu.gpu_bundle)
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+SEVERITIES: tuple[Severity, ...] = ("error", "unseen", "warning", "info")
 
 
 def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most are optional)
@@ -156,5 +158,23 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
             minima or {},
         )
         for check in CHECKS:
-            found.extend(check(subject))
+            found.extend(_checked(check, subject))
     return tuple(sorted(found, key=lambda finding: SEVERITIES.index(finding.severity)))
+
+
+def _checked(check: Check, subject: Subject) -> Iterator[Finding]:
+    """What a check finds; what it would refuse by a fact that nobody saw, it did not find."""
+    with watching() as missed:
+        found = tuple(check(subject))
+    if not missed:
+        yield from found
+        return
+    if any(finding.severity == "error" for finding in found):
+        first = missed[0]
+        yield replace(
+            next(finding for finding in found if finding.severity == "error"),
+            severity="unseen",
+            seen=first.why,
+            expected=first.path,
+            hint="the node is very busy: look with uptime there, then run the same command again",
+        )

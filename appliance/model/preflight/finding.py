@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node, Site
 
-Severity = Literal["error", "warning", "info"]
+# "unseen": an error, if what the check asks for were as it seems; but nobody saw it.
+Severity = Literal["error", "unseen", "warning", "info"]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,54 @@
+"""Which facts come from which answer, so that an answer that did not come names what is unknown.
+
+A program that says no was seen; one that gave no answer was not, and what it would have told is
+neither there nor absent. ``*`` stands for each entry of a list.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, Sequence, Tuple
+
+_CLOCK = tuple("clock." + key for key in ("synchronised", "source", "stratum", "offset_seconds"))
+_UNITS: Tuple[str, ...] = ("clock.service", "firewall.ufw_active", "firewall.firewalld_active")
+_UNITS += ("firewall.nftables_active", "kubernetes.kubelet_active", "swap.units", "proxy.docker")
+_DOCKER = ("version", "cgroup_driver", "cgroup_version", "storage_driver", "default_runtime")
+
+# The key of an answer, as recordings name it, or how it begins -> paths in the document.
+FEEDS: Dict[str, Sequence[str]] = {
+    "apt-config-dump": ("packages.unattended_upgrades", "proxy.apt"),
+    "chronyc-tracking": _CLOCK,
+    "containerd-version": ("runtime.containerd.version",),
+    "dmidecode-17": ("memory.dimms", "memory.dimm_slots"),
+    "docker-containers": ("runtime.docker.containers_foreign",),
+    "docker-images": ("runtime.docker.images",),
+    "docker-info": tuple("runtime.docker." + key for key in (*_DOCKER, "containers_running")),
+    "ip-address": ("nics", "cni.interfaces", "neighbours.conflicts"),
+    "ip-neighbour": ("neighbours.table",),
+    "ip-route": ("routes",),
+    "iptables-save": tuple(
+        "firewall." + key for key in ("iptables_rules_foreign", "foreign_rules", "policies")
+    ),
+    "kubeadm-version": ("kubernetes.kubeadm_version",),
+    "kubectl-version": ("kubernetes.kubectl_version",),
+    "kubelet-version": ("kubernetes.kubelet_version",),
+    "lsblk": ("disks",),
+    "nvidia-smi": ("gpus.*.uuid", "gpus.*.ecc_uncorrected"),
+    "openssl-pkey-etc-kubernetes": ("kubernetes.pki.*.key_matches",),
+    "openssl-pkey-var-lib-kubelet": ("kubernetes.pki.*.key_matches",),
+    "openssl-x509-etc-appliance-ca.crt": ("trust.site_ca_not_after",),
+    "openssl-x509-etc-appliance-runai": ("runai.certificate",),
+    "openssl-x509-etc-kubernetes": ("kubernetes.pki.*.not_after",),
+    "openssl-x509-kubeconfig": ("kubernetes.kubeconfigs.*.not_after",),
+    "openssl-x509-var-lib-kubelet": ("kubernetes.pki.*.not_after",),
+    "openssl": ("certificates",),
+    "systemctl-failed": ("systemd.failed",),
+    "systemctl-manager": ("systemd.state", "systemd.version"),
+    "systemctl-show": ("services", "jobs", *_UNITS, *_CLOCK),
+    "systemd-detect-virt": ("hypervisor",),
+}
+
+
+def fed_by(key: str, section: str) -> Tuple[str, ...]:
+    """The facts that an answer feeds; of one that is not in the table, its whole section."""
+    known = [name for name in FEEDS if key.startswith(name)]
+    return tuple(FEEDS[max(known, key=len)]) if known else (section,)
