@@ -34,12 +34,16 @@ def spare_workers(site: Site) -> frozenset[str]:
 def not_joined(
     site: Site, cluster: ClusterState, faults: Sequence[Fault], scope: Scope
 ) -> tuple[Fault, ...]:
-    """Why each spare worker could not be seen that the cluster does not know, and nobody named."""
+    """Why each spare worker could not be seen that the cluster does not know, and nobody named.
+
+    One that deceives is left out although it is a member: it must not hold the others up.
+    """
     if not isinstance(cluster, Cluster | NoCluster):
         return ()
     members = cluster.nodes if isinstance(cluster, Cluster) else {}
-    spare = spare_workers(site) - members.keys() - scope.nodes
-    return tuple(fault for fault in faults if fault.node in spare)
+    spare = spare_workers(site) - scope.nodes
+    left = {fault.node for fault in faults if fault.deceives or fault.node not in members}
+    return tuple(fault for fault in faults if fault.node in spare & left)
 
 
 def asked_for(site: Site, waiting: Sequence[Fault], scope: Scope) -> tuple[Fault, ...]:

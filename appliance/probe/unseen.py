@@ -13,6 +13,8 @@ _UNITS: Tuple[str, ...] = ("clock.service", "firewall.ufw_active", "firewall.fir
 _UNITS += ("firewall.nftables_active", "kubernetes.kubelet_active", "swap.units", "proxy.docker")
 _DOCKER = ("version", "cgroup_driver", "cgroup_version", "storage_driver", "default_runtime")
 
+_RULES = ("iptables_rules_foreign", "foreign_rules", "policies", "pod_guard")
+
 # The key of an answer, as recordings name it, or how it begins -> paths in the document.
 FEEDS: Dict[str, Sequence[str]] = {
     "apt-config-dump": ("packages.unattended_upgrades", "proxy.apt"),
@@ -26,7 +28,8 @@ FEEDS: Dict[str, Sequence[str]] = {
     "ip-neighbour": ("neighbours.table",),
     "ip-route": ("routes",),
     "iptables-save": tuple(
-        "firewall." + key for key in ("iptables_rules_foreign", "foreign_rules", "policies")
+        "firewall." + key
+        for key in ("iptables_rules_foreign", "foreign_rules", "policies", "pod_guard")
     ),
     "kubeadm-version": ("kubernetes.kubeadm_version",),
     "kubectl-version": ("kubernetes.kubectl_version",),
