@@ -1,11 +1,13 @@
 """One address, on one node, and on the other when haproxy is gone there."""
 
+import re
 import time
 
 import pytest
 import testinfra
 
 HAPROXY = "/etc/haproxy/haproxy.cfg"
+POD = "a-pods-haproxy"
 KEEPALIVED = "/etc/keepalived/keepalived.conf"
 
 
@@ -44,12 +46,29 @@ def test_the_port_answers_on_every_address(host):
 
 
 def test_the_check_of_haproxy_is_the_program_that_was_meant(host):
-    assert "killall5" not in host.check_output("journalctl -u keepalived --no-pager")
+    journal = host.check_output("journalctl -u keepalived --no-pager")
+    assert "killall5" not in journal
+    assert "SECURITY VIOLATION" not in journal
+    (script,) = re.findall(r'script "(\S+)', host.file(KEEPALIVED).content_string)
+    assert host.file(script).exists
 
 
+@pytest.fixture
+def another_haproxy(pair):
+    """A process of that name on each node, as a pod's is: it is none of the balancer's."""
+    for node in pair:
+        node.run_expect([0], "mkdir -p /opt/pod && cp /bin/sleep /opt/pod/haproxy")
+        node.run_expect([0], f"systemd-run --quiet --unit={POD} --collect /opt/pod/haproxy 600")
+    yield
+    for node in pair:
+        node.run_expect([0], f"systemctl stop {POD}")
+
+
+@pytest.mark.usefixtures("another_haproxy")
 def test_one_node_has_the_address_and_the_other_takes_it_and_keeps_it(pair):
     first, second = pair
     first.run_expect([0], "systemctl stop haproxy")
+    first.run_expect([0], "pgrep -x haproxy")
     wait(lambda: has_address(second) and not has_address(first))
     first.run_expect([0], "systemctl start haproxy")
     time.sleep(5)
