@@ -46,7 +46,10 @@ fi
 dpkg --force-confdef --force-confold --configure -a
 if [ $# -gt 0 ]; then
     export APT_CONFIG="$configuration"
-    apt-get -q update
+    apt-get -q update || {
+        echo "$source did not give the bundle's package index; nothing was installed" >&2
+        exit 4
+    }
     number=0
     for list in "$lists"/*Packages*; do
         [ -e "$list" ] || continue

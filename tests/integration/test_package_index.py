@@ -98,7 +98,18 @@ def test_a_mirror_that_offers_a_changed_index_in_one_compression_only_is_refused
     text = index.read_bytes() + b"\n\nPackage: more\nVersion: 1\nArchitecture: all\n"
     index.with_name("Packages.gz").write_bytes(gzip.compress(text))
     (filled.folder / "Release").unlink()
-    assert node.install("app=1.0").returncode != 0
+    assert node.install("app=1.0").returncode == 4
+    assert node.taken == []
+
+
+def test_a_mirror_whose_index_and_release_contradict_each_other_is_named(
+    node: Node, filled: Archive
+) -> None:
+    for name in ("Packages", "Packages.gz"):
+        (filled.folder / name).write_bytes(b"Package: app\n")
+    done = node.install("app=1.0")
+    assert done.returncode == 4
+    assert f"copy:{filled.folder} did not give the bundle's package index" in done.stderr
     assert node.taken == []
 
 
