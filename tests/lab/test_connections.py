@@ -39,7 +39,7 @@ def site(lab: LabSite, tmp_path: Path) -> Path:
 def ping(directory: Path, name: str, tmp_path: Path) -> None:
     """A play on one node, the way every play goes."""
     folder = tmp_path / "playbooks"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "ping.yml").write_text(yaml.safe_dump(PING))
     shutil.copy(find_content_root() / "playbooks" / "ansible.cfg", folder)
     found = load_site(directory)
@@ -47,6 +47,24 @@ def ping(directory: Path, name: str, tmp_path: Path) -> None:
     inventory = {"all": {"vars": connection_vars(found), "hosts": hosts}}
     plays = AnsiblePlaybooks(directory, (directory / KEPT).resolve(), folder)
     plays.play(Play("run-1", "ping", (name,), inventory), lambda *_: None)
+
+
+def masters(directory: Path) -> set[int]:
+    """The processes that hold the open connections of a site."""
+    sockets = AnsiblePlaybooks(directory, None, directory)._connections()
+    title = f"ssh: {sockets}/".encode()
+    return {
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if _content(path).startswith(title)
+    }
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def known(directory: Path) -> dict[str, list[str]]:
@@ -132,3 +150,12 @@ def test_connections_of_two_sites_are_apart(site: Path, tmp_path: Path) -> None:
     assert len(folders) == 2
     # A socket's path has 108 bytes; Ansible adds 11, and ssh 17 while it makes one.
     assert all(len(os.fsencode(folder)) < 80 for folder in folders), folders
+
+
+def test_the_next_play_goes_by_the_connection_of_the_one_before(
+    site: Path, lab: LabSite, tmp_path: Path
+) -> None:
+    ping(site, lab.node("w1"), tmp_path)
+    (first,) = masters(site)
+    ping(site, lab.node("w1"), tmp_path)
+    assert masters(site) == {first}
