@@ -47,8 +47,9 @@ dpkg --force-confdef --force-confold --configure -a
 if [ $# -gt 0 ]; then
     export APT_CONFIG="$configuration"
     apt-get -q update || {
+        rc=$?
         echo "$source did not give the bundle's package index; nothing was installed" >&2
-        exit 4
+        exit $rc
     }
     number=0
     for list in "$lists"/*Packages*; do

@@ -14,6 +14,7 @@ from tests.package_archive import Archive
 from tests.unit.modules.loading import load_utils
 
 packages = load_utils("appliance_packages")
+APT_FAILED = 100
 
 
 class Node:
@@ -108,7 +109,7 @@ def test_a_mirror_whose_index_and_release_contradict_each_other_is_named(
     for name in ("Packages", "Packages.gz"):
         (filled.folder / name).write_bytes(b"Package: app\n")
     done = node.install("app=1.0")
-    assert done.returncode == 4
+    assert done.returncode == APT_FAILED
     assert f"copy:{filled.folder} did not give the bundle's package index" in done.stderr
     assert node.taken == []
 
