@@ -19,12 +19,12 @@ from tests.this_run import built_bundle
 
 # In the order in which they begin: the longest first.
 LABS = {
-    "install": ("refusals", "install", "drift", "rejoin", "health", "bmc", "membership", "faults"),
-    "runai": ("runai/",),
+    "install": ("connections", "refusals", "install", "drift", "rejoin", "health", "membership"),
     "applications": (
-        *("storage", "runai_refusals", "node_roles", "runbooks", "access"),
+        *("storage", "runai_refusals", "node_roles", "bmc", "faults", "runbooks", "access"),
         *("runai_waits", "vendor_bundle"),
     ),
+    "runai": ("runai/",),
     "gpu": ("gpu/",),
 }
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -85,7 +85,8 @@ def end() -> None:
     _end_processes()
     found = Podman().nodes() if find_program("podman") else ()
     for name in sorted({node.lab for node in found if node.lab.endswith(f"-{token()}")}):
-        appliance("lab", "down", "--name", name, "--yes")
+        done = appliance("lab", "down", "--name", name, "--yes")
+        assert done.returncode == 0, done.stderr
     shutil.rmtree(folder(), ignore_errors=True)
 
 
