@@ -32,6 +32,7 @@ FOLDER = "/var/lib/appliance/archive"
 SECONDS = 15
 _ABOVE = shlex.quote(str(Path(FOLDER).parent))
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_TIME = re.compile(r"[0-9]{1,11}")
 _LOOK = "see what is wrong: appliance status"
 # By this code a script says that there is no such document; others say that it could not look.
 _ABSENT = 44
@@ -48,10 +49,13 @@ cat > "$t" || exit 1
 at={written}; w=$(stat -c %Y "$f" 2>/dev/null) && [ "$w" -ge "$at" ] && at=$((w + 1))
 touch -d "@$at" "$t" && sync "$t" && mv -f "$t" "$f" """
 _GET = """f={path}; [ -e "$f" ] || exit {absent}; {{ stat -c %Y - && cat; }} < "$f" """
+# What has another name than a document was put there by somebody else, and is left out.
+_FIND = """find . -ignore_readdir_race -type f ! -path '*/.*' ! -path '*[!A-Za-z0-9._/-]*' \
+-printf '%P\\n'"""
 _NAMES = """[ -e {path} ] || exit 0; cd {path} && \
-find . -ignore_readdir_race -type f ! -path '*/.*' -printf '%P\\n'"""
+{find}"""
 _EACH = """[ -e {path} ] || exit 0; cd {path} && \
-l=$(find . -ignore_readdir_race -type f ! -path '*/.*' -printf '%P\\n') || exit 1
+l=$({find}) || exit 1
 for f in $l; do {{ stat -c "%Y $f" - && base64 -w0 && echo; }} < "$f" || exit 1; done"""
 # Those that a node has already stay: they are as new as ours, or newer.
 _ADD = """umask 022; mkdir -p {above}; umask 077; mkdir -p {path} && t=$(mktemp -d {path}/.XXXXXX) \
@@ -114,6 +118,9 @@ class ControlPlaneArchive:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
             for name, (written, content) in self._newest(FOLDER).items():
+                # Root on one node names the files that root on the others would write.
+                if not _NAME.fullmatch(name):
+                    continue
                 entry = tarfile.TarInfo(name)
                 entry.size, entry.mode, entry.mtime = len(content), 0o600, written
                 archive.addfile(entry, io.BytesIO(content))
@@ -127,7 +134,7 @@ class ControlPlaneArchive:
             NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
         found = []
-        for said in self._answers(_GET.format(path=_path(name), absent=_ABSENT)):
+        for said in self._answers(_GET.format(path=_path(name), absent=_ABSENT), _is_copy):
             written, _, text = said.output.partition("\n")
             if said.code == 0:
                 found.append((int(written), text))
@@ -139,9 +146,13 @@ class ControlPlaneArchive:
         Raises:
             NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
-        said = self._answers(_NAMES.format(path=_path(folder)))
+        said = self._answers(_NAMES.format(path=_path(folder), find=_FIND))
         return tuple(
-            sorted({f"{folder}/{line}" for answer in said for line in answer.output.splitlines()})
+            sorted(
+                f"{folder}/{line}"
+                for line in {line for answer in said for line in answer.output.splitlines()}
+                if _NAME.fullmatch(f"{folder}/{line}")
+            )
         )
 
     def everything(self, folder: str) -> dict[str, str]:
@@ -162,18 +173,25 @@ class ControlPlaneArchive:
             NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
         found: dict[str, tuple[int, bytes]] = {}
-        for said in self._answers(_EACH.format(path=path)):
+        for said in self._answers(_EACH.format(path=path, find=_FIND), _is_listing):
             for name, copy in _documents(said.output):
                 found[name] = max(copy, found.get(name, copy))
         return dict(sorted(found.items()))
 
-    def _answers(self, script: str) -> list[Answer]:
+    def _answers(
+        self, script: str, is_right: Callable[[str], bool] = lambda _: True
+    ) -> list[Answer]:
         """What the nodes say that can be reached, and can read what they keep.
+
+        Args:
+            script: what they run.
+            is_right: whether what one says has the form that it must have; a node that says
+                anything else is one that could not look.
 
         Raises:
             NodeUnreachable: none can.
         """
-        asked = self._everywhere(script)
+        asked = [(node, _formed(node, said, is_right)) for node, said in self._everywhere(script)]
         told = [said for _, said in asked if not isinstance(said, NodeUnreachable)]
         told = [said for said in told if said.code in (0, _ABSENT)]
         if not told:
@@ -208,6 +226,42 @@ def _failures(answers: Sequence[tuple[Node, Answer | NodeUnreachable]]) -> tuple
         for node, said in answers
         if isinstance(said, NodeUnreachable) or said.code not in (0, _ABSENT)
     )
+
+
+def _formed(
+    node: Node, said: Answer | NodeUnreachable, is_right: Callable[[str], bool]
+) -> Answer | NodeUnreachable:
+    if isinstance(said, NodeUnreachable) or said.code != 0 or is_right(said.output):
+        return said
+    return NodeUnreachable(
+        f"{node.name}: what it keeps cannot be told: it answers in another form than asked",
+        hint=f"what do its shell's start files print? ssh {node.address.ip} true",
+        answers=True,
+    )
+
+
+def _is_copy(said: str) -> bool:
+    """Whether it is a time in whole seconds, then a document."""
+    return _TIME.fullmatch(said.partition("\n")[0]) is not None
+
+
+def _is_listing(said: str) -> bool:
+    """Whether it is pairs of lines: a time and a name, then the content in base 64."""
+    lines = said.split("\n")
+    if lines.pop() or len(lines) % 2:
+        return False
+    heads = [head.partition(" ") for head in lines[::2]]
+    return all(_TIME.fullmatch(at) and name for at, _, name in heads) and all(
+        _is_base64(content) for content in lines[1::2]
+    )
+
+
+def _is_base64(content: str) -> bool:
+    try:
+        base64.b64decode(content, validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _documents(said: str) -> Iterator[tuple[str, tuple[int, bytes]]]:

@@ -7,7 +7,7 @@ member may go (that is :mod:`appliance.model.quorum`).
 
 from __future__ import annotations
 
-import json
+import re
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.adapters.content import find_content_root
 from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.quorum import EtcdMember
+from appliance.model.strict_json import read_json
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
     from appliance.model.site import Node
 
 SECONDS: Final = 30
+MOST_BYTES: Final = 1 << 20
+_NUMBER: Final = re.compile(r"[0-9]{1,20}")
+_WORD: Final = re.compile(r"[\x21-\x7e]{0,300}")
 SNAPSHOT: Final = "appliance_etcd_snapshot.py"
 SNAPSHOT_SECONDS: Final = 120
 # Runs on the node: Python 3.8, standard library. Each member is asked for its own health, at the
@@ -36,7 +40,7 @@ def ask(host, method, path, body=None, seconds=10):
     try:
         line.request(method, path, body=body)
         answer = line.getresponse()
-        return answer.status, json.loads(answer.read() or b"{}")
+        return answer.status, json.loads(answer.read(1 << 20) or b"{}")
     finally:
         line.close()
 
@@ -46,7 +50,7 @@ def healthy(member):
         status, said = ask(host, "GET", "/health", seconds=3)
     except (OSError, ValueError, http.client.HTTPException):
         return False
-    return status == 200 and str(said.get("health")) == "true"
+    return status == 200 and isinstance(said, dict) and str(said.get("health")) == "true"
 
 verb, wanted = sys.argv[1], sys.argv[2:]
 try:
@@ -61,7 +65,8 @@ try:
     if status != 200:
         sys.exit("etcd answers %d: %s" % (status, said.get("message") or said))
     json.dump(said, sys.stdout)
-except (OSError, KeyError, ValueError, http.client.HTTPException) as error:
+except (OSError, LookupError, ValueError, TypeError, AttributeError,
+        http.client.HTTPException) as error:
     sys.exit("etcd does not answer: %s" % error)
 """
 
@@ -90,7 +95,13 @@ class EtcdMembers:
                 f"{asked.name}: {errors.strip() or 'etcd could not be asked'}",
                 hint=f"see whether it runs, on {asked.name}: sudo docker ps --filter name=etcd",
             )
-        return [_member(found) for found in json.loads(output).get("members", ())]
+        try:
+            return [_member(found) for found in _listed(output)]
+        except (ValueError, TypeError) as error:
+            raise NodeUnreachable(
+                f"{asked.name}: what etcd says of its members is not readable: {error}",
+                hint=f"see whether it runs, on {asked.name}: sudo docker ps --filter name=etcd",
+            ) from error
 
     def remove(self, asked: Node, member: EtcdMember) -> None:
         """Save a snapshot on ``asked``, then take a member out; etcd hands it to its leader.
@@ -126,12 +137,36 @@ class EtcdMembers:
         return answer.code, answer.output, answer.errors
 
 
+def _listed(output: str) -> list[dict[str, Any]]:
+    """The members in the gateway's answer.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = read_json(output, most_bytes=MOST_BYTES)
+    members = found.get("members", []) if isinstance(found, dict) else None
+    if not isinstance(members, list) or not all(isinstance(one, dict) for one in members):
+        raise ValueError("it lists no members")
+    return members
+
+
 def _member(found: dict[str, Any]) -> EtcdMember:
-    """The gateway writes 64-bit numbers as decimal strings and leaves out what is false."""
+    """The gateway writes 64-bit numbers as decimal strings and leaves out what is false.
+
+    Raises:
+        ValueError: a field is of another form.
+    """
+    number, name, peers = found.get("ID"), found.get("name", ""), found.get("peerURLs") or [""]
+    if not isinstance(number, str) or not _NUMBER.fullmatch(number):
+        raise ValueError("a member has no number")
+    if not isinstance(peers, list) or not all(isinstance(one, str) for one in (name, *peers)):
+        raise ValueError(f"the member {number} has no name or address")
+    if not all(_WORD.fullmatch(one) for one in (name, *peers)):
+        raise ValueError(f"the member {number} has a name or address that is none")
     return EtcdMember(
-        id=f"{int(found['ID']):x}",
-        name=str(found.get("name", "")),
-        peer=str((found.get("peerURLs") or [""])[0]),
-        healthy=bool(found.get("healthy")),
-        learner=bool(found.get("isLearner")),
+        id=f"{int(number):x}",
+        name=name,
+        peer=peers[0],
+        healthy=found.get("healthy") is True,
+        learner=found.get("isLearner") is True,
     )

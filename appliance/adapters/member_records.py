@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from appliance.adapters.archive import FOLDER as ARCHIVE
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
 from appliance.model.membership import FOLDER, MemberRecord, parse_record
+from appliance.model.strict_json import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +63,9 @@ def read_records(archive: Archive) -> MemberRecords:
     for name, text in documents.items():
         try:
             record = parse_record(text)
-        except (ValueError, TypeError, AttributeError) as error:
+            if name != record.document:
+                raise Unreadable(f"it is of another node, {record.node}")
+        except Unreadable as error:
             found.unread = _refusal(name, error)
             continue
         found[record.node] = record
@@ -70,7 +73,7 @@ def read_records(archive: Archive) -> MemberRecords:
 
 
 def _refusal(name: str, error: Exception) -> Refused:
-    node = name.removeprefix(f"{FOLDER}/").removesuffix(".json")
+    node = name[:200].removeprefix(f"{FOLDER}/").removesuffix(".json")
     return Refused(
         f"nobody can tell whether {node} was removed on purpose: {name} on the control-plane nodes "
         f"is not readable: {error}",

@@ -7,6 +7,7 @@ on it. Its certificate is checked; credentials go to nobody else.
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,7 @@ SITE_CA: Final = "vault_site_ca_certificate"
 HTTPS: Final = 443
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 10.0
+_SERIAL: Final = re.compile(r"[\x20-\x7e]{1,64}")
 
 
 class RedfishBmcs:
@@ -77,7 +79,7 @@ class RedfishBmcs:
             return BmcReport(reason=f"the BMC at {url}: {_first_line(error)}")
         if len(systems) != 1:
             return BmcReport(reason=f"the BMC at {url} speaks of {len(systems)} systems")
-        return _judged(systems[0], sushy.PowerState.OFF)
+        return judged(systems[0], sushy.PowerState.OFF)
 
 
 def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
@@ -92,9 +94,13 @@ def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
     return read
 
 
-def _judged(system: Any, off: Any) -> BmcReport:
-    serial = str(system.serial_number or "").strip() or None
-    return BmcReport(serial=serial, powered_off=system.power_state == off)
+def judged(system: Any, off: Any) -> BmcReport:
+    """What the one system of a BMC says; a serial that no machine has is none."""
+    said = system.serial_number
+    serial = said.strip() if isinstance(said, str) else ""
+    return BmcReport(
+        serial=serial if _SERIAL.fullmatch(serial) else None, powered_off=system.power_state == off
+    )
 
 
 def _first_line(error: Exception) -> str:

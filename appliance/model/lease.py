@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
+
+from appliance.model.strict_json import Unreadable
+from appliance.model.typed_json import Line, read_typed
 
 # The holder renews its votes this often; a vote that was not renewed for so long is nobody's. The
 # holder itself stops earlier, so that two never believe at the same time that the site is theirs.
 BEAT_SECONDS = 10.0
 SILENT_SECONDS = 90.0
 EXPIRY_SECONDS = 120.0
+
+# A holder that says more is read by its run alone.
+_MOST_BYTES = 64 << 10
+_LONGEST_RUN = 100
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 State = Literal["ours", "open", "held", "contended", "away", "few"]
 
@@ -35,8 +44,8 @@ class Origin:
         uid: whose it is.
     """
 
-    boot: str = ""
-    namespace: str = ""
+    boot: Line = ""
+    namespace: Line = ""
     pid: int = 0
     started: int = 0
     uid: int = 0
@@ -52,14 +61,14 @@ class Holder:
         arguments: what has to be typed after the command for the same, without the site.
     """
 
-    run: str
-    command: str = "a command"
-    operator: str = "somebody"
-    host: str = "an unknown host"
+    run: Line
+    command: Line = "a command"
+    operator: Line = "somebody"
+    host: Line = "an unknown host"
     reason: str = ""
-    since: str = "a time it does not say"
+    since: Line = "a time it does not say"
     origin: Origin = field(default_factory=Origin)
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[Line, ...] = ()
 
     def as_line(self) -> str:
         """The lock file: the run's id, a space, one line of JSON."""
@@ -74,11 +83,10 @@ class Holder:
 def read_holder(line: str) -> Holder:
     """The inverse of :meth:`Holder.as_line`; of a foreign line, only the name it holds by."""
     run, _, text = line.strip().partition(" ")
+    run = _CONTROL.sub("?", run)[:_LONGEST_RUN]
     try:
-        data = json.loads(text)
-        known = {"run": run, "origin": Origin(**data["origin"])}
-        return Holder(**{**data, **known, "arguments": tuple(data.get("arguments", ()))})
-    except (ValueError, KeyError, TypeError):
+        return replace(read_typed(text, Holder, most_bytes=_MOST_BYTES), run=run)
+    except Unreadable:
         return Holder(run)
 
 
@@ -125,14 +133,15 @@ def read_vote(text: str) -> Vote:
     """
     said = {key: rest for key, _, rest in (line.partition(" ") for line in text.splitlines())}
     if "now" not in said:
-        raise ValueError(f"it said {text.strip()!r}")
+        raise ValueError(f"it said {text.strip()[:200]!r}")
     boot, _, uptime = said["now"].partition(" ")
 
     def age(key: str) -> float:
         then, _, at = said.get(key, "").partition(" ")
         if not at:
             return math.inf
-        return max(0.0, float(uptime) - float(at)) if then == boot else float(uptime)
+        up = _seconds(uptime)
+        return max(0.0, up - _seconds(at)) if then == boot else up
 
     holder, last = said.get("holder", ""), said.get("last", "")
     return Vote(
@@ -141,6 +150,13 @@ def read_vote(text: str) -> Vote:
         read_holder(last) if last else None,
         age("left") if last else math.inf,
     )
+
+
+def _seconds(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(f"it said {text!r} in place of seconds")
+    return found
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import AfterValidator, Field
 
 from appliance.model.cluster import Cluster
+from appliance.model.strict_json import Unreadable
+from appliance.model.typed_json import Line, read_typed
 
 if TYPE_CHECKING:
     from appliance.model.cluster import ClusterState
@@ -24,12 +28,25 @@ ANNOTATION: Final = "appliance.dev/maintenance"
 REMOVED: Final = "it is being removed"
 # The guide's taint ("Planned maintenance"): kubectl taint nodes NODE runai=drain:NoExecute.
 TAINT: Final = "runai=drain:NoExecute"
+_MOST_BYTES: Final = 64 << 10
 Mode = Literal["taint", "cordon"]
 Phase = Literal["cordon", "evict", "taint", "shutdown", "out of service", "return"]
 PHASES: Final[tuple[Phase, ...]] = (
     *("cordon", "evict", "taint", "shutdown"),
     *("out of service", "return"),
 )
+
+
+def _moment(text: str) -> str:
+    try:
+        datetime.fromisoformat(text).timestamp()
+    except (OverflowError, OSError) as error:
+        raise ValueError("not a moment that can be counted") from error
+    return text
+
+
+Moment = Annotated[str, Field(max_length=64), AfterValidator(_moment)]
+Kept = Annotated[str, Field(max_length=500, pattern=r"^[a-z]+(/[A-Za-z0-9][A-Za-z0-9._-]*){1,3}$")]
 
 
 @dataclass(frozen=True)
@@ -50,17 +67,17 @@ class Maintenance:
         lost: it was begun without the node's help.
     """
 
-    run: str
-    by: str
-    host: str
-    since: str
+    run: Line
+    by: Line
+    host: Line
+    since: Line
     mode: Mode
     phase: Phase
     cordoned: bool
     tainted: bool
     reason: str = ""
-    until: str | None = None
-    photograph: str | None = None
+    until: Moment | None = None
+    photograph: Kept | None = None
     lost: bool = False
 
     def at(self, phase: Phase) -> Maintenance:
@@ -91,10 +108,11 @@ class Maintenance:
 
 def maintenance_of(annotations: Mapping[str, str]) -> Maintenance | None:
     """What the annotation says; None without one, or for one that is not ours to read."""
+    text = annotations.get(ANNOTATION)
     try:
-        document: Any = json.loads(annotations.get(ANNOTATION, "null"))
-        return Maintenance(**document) if isinstance(document, dict) else None
-    except (ValueError, TypeError):
+        # The node's own kubelet may write it.
+        return read_typed(text, Maintenance, most_bytes=_MOST_BYTES) if text else None
+    except Unreadable:
         return None
 
 

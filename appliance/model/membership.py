@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.cluster import Cluster, ClusterNode
 from appliance.model.traces import is_member
+from appliance.model.typed_json import Line, NodeName, read_typed
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -67,9 +68,9 @@ class Belongings:
         taints: ``key=value:effect``, as :class:`ClusterNode` has them.
     """
 
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[str, ...] = ()
+    labels: Mapping[Line, Line] = field(default_factory=dict)
+    annotations: Mapping[Line, str] = field(default_factory=dict)
+    taints: tuple[Line, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -88,11 +89,11 @@ class Removal:
         etcd_member: it held one of etcd's members.
     """
 
-    by: str
-    at: str
+    by: Line
+    at: Line
     reason: str = ""
-    serial: str | None = None
-    address: str = ""
+    serial: Line | None = None
+    address: Line = ""
     reset: bool = False
     etcd_member: bool = False
 
@@ -101,7 +102,7 @@ class Removal:
 class MemberRecord:
     """The document of one node, ``members/<node>.json``."""
 
-    node: str
+    node: NodeName
     removed: Removal | None = None
     kept: Belongings | None = None
 
@@ -119,27 +120,9 @@ def parse_record(text: str) -> MemberRecord:
     """Read a document that :meth:`MemberRecord.text` wrote; unknown keys are left out.
 
     Raises:
-        ValueError: it is no such document.
+        Unreadable: it is no such document.
     """
-    found = json.loads(text)
-    if not isinstance(found, dict) or not found.get("node"):
-        raise ValueError("not a member's document")
-    removed, kept = found.get("removed"), found.get("kept")
-    names = Removal.__dataclass_fields__
-    return MemberRecord(
-        str(found["node"]),
-        Removal(**{k: v for k, v in removed.items() if k in names}) if removed else None,
-        parse_belongings(kept) if kept else None,
-    )
-
-
-def parse_belongings(found: Mapping[str, Any]) -> Belongings:
-    """Read what :func:`dataclasses.asdict` made of :class:`Belongings`."""
-    return Belongings(
-        dict(found.get("labels") or {}),
-        dict(found.get("annotations") or {}),
-        tuple(found.get("taints") or ()),
-    )
+    return read_typed(text, MemberRecord)
 
 
 def belongings_of(node: ClusterNode) -> Belongings:

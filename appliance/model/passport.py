@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.hardware_facts import IDENTITY, Difference, compare, hardware_facts
-from appliance.model.membership import Belongings, belongings_of, parse_belongings
+from appliance.model.membership import Belongings, belongings_of
+from appliance.model.typed_json import Line, NodeName, read_typed
 
 if TYPE_CHECKING:
     from appliance.model.cluster import ClusterNode
@@ -39,12 +40,12 @@ class Passport:
         why: ``first verified``, or that an operator acknowledged what had changed.
     """
 
-    node: str
-    facts: Mapping[str, str] = field(default_factory=dict)
+    node: NodeName
+    facts: Mapping[Line, Line] = field(default_factory=dict)
     belongings: Belongings = field(default_factory=Belongings)
-    bmc_address: str | None = None
-    accepted_by: str = ""
-    accepted_at: str = ""
+    bmc_address: Line | None = None
+    accepted_by: Line = ""
+    accepted_at: Line = ""
     why: str = ""
 
     @property
@@ -71,14 +72,9 @@ def parse_passport(text: str) -> Passport:
     """Read a document that :meth:`Passport.text` wrote; unknown keys are left out.
 
     Raises:
-        ValueError: it is no passport.
+        Unreadable: it is no passport.
     """
-    found: Any = json.loads(text)
-    if not isinstance(found, dict) or not found.get("node"):
-        raise ValueError("not a passport")
-    known = {key: found[key] for key in Passport.__dataclass_fields__ if key in found}
-    known["belongings"] = parse_belongings(found.get("belongings") or {})
-    return Passport(**known)
+    return read_typed(text, Passport)
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ def read_passport(archive: Archive, node: str) -> Passport | None:
     """
     text = archive.get(document_of(node))
     try:
-        return parse_passport(text) if text else None
+        found = parse_passport(text) if text else None
     except ValueError:
         return None
+    return found if found and found.node == node else None
 
 
 def acceptance(run: Run, clock: Clock, why: str = FIRST) -> Acceptance:

@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -302,3 +303,61 @@ def test_who_does_not_answer_says_what_to_do(
         three.get("a/b")
     assert told.value.hint == "accept it"
     assert told.value.details == ("cp2: no host key", "cp3: no host key")
+
+
+SAYINGS = (
+    "Welcome to cp1\n",
+    "1700000000 passports/w1.json\n",
+    "x passports/w1.json\ne30=\n",
+    "1700000000\ne30=\n",
+    "1700000000 passports/w1.json\n!!!!\n",
+    "9" * 5000 + " passports/w1.json\ne30=\n",
+    "1700000000 passports/w1.json\ne30=",
+    "\x00",
+)
+
+
+@pytest.mark.parametrize("said", SAYINGS, ids=lambda said: repr(said)[:20])
+def test_a_node_that_answers_in_another_form_is_left_out_and_named_when_it_is_alone(
+    three: ControlPlaneArchive, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    three.put("passports/w1.json", "{}")
+    honest = ShellNodes.run_as_root
+
+    def run(self: ShellNodes, node: Node, script: str, **more: Any) -> Answer:
+        return Answer(0, said, "") if node.name in lying else honest(self, node, script, **more)
+
+    monkeypatch.setattr(FaultyNodes, "run_as_root", run)
+    lying = {"cp1"}
+    assert three.everything("passports") == {"passports/w1.json": "{}"}
+    lying |= {"cp2", "cp3"}
+    with pytest.raises(NodeUnreachable, match="cp1: what it keeps cannot be told"):
+        three.everything("passports")
+    if said != "1700000000\ne30=\n" and not said.startswith("1700000000 p"):
+        with pytest.raises(NodeUnreachable):
+            three.get("passports/w1.json")
+
+
+def test_what_a_node_names_is_never_a_path_on_the_others(
+    three: ControlPlaneArchive, nodes: FaultyNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = ShellNodes.run_as_root
+
+    def run(self: ShellNodes, node: Node, script: str, **more: Any) -> Answer:
+        if node.name == "cp1" and "base64" in script:
+            return Answer(0, "1700000000 ../../evil\ne30=\n1700000000 a/$(id)\ne30=\n", "")
+        return honest(self, node, script, **more)
+
+    monkeypatch.setattr(FaultyNodes, "run_as_root", run)
+    assert three.spread() == ()
+    assert nodes.left() == set()
+
+
+def test_a_file_with_another_name_than_a_documents_holds_up_no_other(
+    three: ControlPlaneArchive, nodes: FaultyNodes
+) -> None:
+    three.put("passports/w1.json", "{}")
+    for name in ("w1 (copy).json", "a\nb", "\u00e9"):
+        (nodes.state("cp1") / "archive" / "passports" / name).write_text("{}")
+    assert three.everything("passports") == {"passports/w1.json": "{}"}
+    assert three.names("passports") == ("passports/w1.json",)

@@ -53,6 +53,12 @@ def test_where_nobody_answers_there_is_none_to_look_at_and_none_to_change_by(
         "{}",
         '{"node": "w1", "removed": {"by": "ada"}}',
         '{"node": "w1", "kept": [1]}',
+        '{"node": "w2"}',
+        '{"node": "../w1"}',
+        '{"node": "w1", "removed": {"by": 5, "at": "now"}}',
+        '{"node": "w1", "kept": {"labels": {"a": {}}}}',
+        "[" * 100_000,
+        '{"node": "w1", "schema": 2}',
     ],
 )
 def test_a_record_that_is_not_whole_hides_no_other_and_changes_nothing(

@@ -1,0 +1,1 @@
+"""What comes from outside, changed at random: no traceback, and no change outside the site."""

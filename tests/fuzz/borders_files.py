@@ -1,0 +1,241 @@
+"""Borders of files: a site, a bundle, a vendor bundle, the journal, what a registry says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters.artifacts.oci_layout import referenced
+from appliance.adapters.bundle_directory import BundleDirectory
+from appliance.adapters.bundle_images import image_faults
+from appliance.adapters.custody import read_custody
+from appliance.adapters.journal import FileJournal
+from appliance.adapters.site_files import SETTINGS, check_site
+from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh_call import Answer
+from appliance.adapters.vendor_bundle_file import read_contents
+from appliance.adapters.yaml_lines import read_yaml
+from appliance.model.handover import handover
+from appliance.model.journal import Record
+from appliance.model.lease import Verdict
+from appliance.model.site_faults import Document
+from appliance.model.site_view import site_as_json
+from appliance.model.strict_json import Unreadable
+from appliance.model.vendor_bundle import VendorBundle
+from tests import samples
+from tests.fakes import RUN_A, RUN_B
+from tests.fuzz.campaign import SITE, Border
+from tests.fuzz.mutation import Mutator
+from tests.site_cases import KNOWN, copy_of_good
+from tests.vendor_bundles import tiny_bundle
+
+SITE_FILES = ("hosts.yml", "group_vars/all/site.yml", "host_vars/gpu1.yml", "known_hosts")
+
+
+def site_directory(mutator: Mutator, folder: Path) -> None:
+    """One file of a good site is changed; what passes the check can be shown."""
+    site = folder / SITE / "rack7"
+    if not site.exists():
+        copy_of_good(site)
+    path = site / mutator.chance.choice(SITE_FILES)
+    good = path.read_bytes()
+    path.write_bytes(mutator.content(good))
+    try:
+        found = check_site(site, known=KNOWN)
+        for fault in found.faults:
+            str(fault).encode()
+        if found.site is not None:
+            json.dumps(site_as_json(found.site, _settings(found.documents))).encode()
+    finally:
+        path.write_bytes(good)
+
+
+def _settings(documents: Sequence[Document]) -> Document:
+    return next(one for one in documents if one.file == SETTINGS)
+
+
+YAML_PIECES = (
+    *(b"a: ", b"b", b": ", b"- ", b"\n", b"  ", b"{", b"}", b"[", b"]", b", ", b"'", b'"', b"|\n"),
+    *(b"&a ", b"*a", b"<<: ", b"!!int ", b"!!bool ", b"!!timestamp ", b"!!null ", b"!!float "),
+    *(b"!!binary ", b"!!set ", b"!!str ", b"!x ", b"? ", b"# c\n", b"---\n", b"...\n", b"%YAML 1"),
+    *(b"1:20:30", b"0x1f", b"1e5", b".inf", b"2001-99-99", b"\\ud800", b'"\\x1b"', b"\t", b"~"),
+    *(
+        b"\xff",
+        b"\xef\xbb\xbf",
+        b"\x00",
+        b"12_3",
+        b"0o7",
+        b"yes",
+        b"=",
+        b">\n ",
+        b"!!seq ",
+        b"!!map ",
+    ),
+)
+
+
+def yaml_text(mutator: Mutator, folder: Path) -> None:
+    """Pieces of YAML in any order."""
+    del folder
+    chance = mutator.chance
+    text = b"".join(chance.choices(YAML_PIECES, k=chance.choice((3, 8, 20, 60))))
+    document, faults = read_yaml(mutator.content(text) if chance.random() < 0.3 else text, "x.yml")
+    for fault in faults:
+        str(fault).encode()
+    json.dumps(document.data, default=str).encode()
+
+
+BLOB = "0" * 64
+MANIFEST: dict[str, Any] = {
+    **samples.manifest().as_json(),
+    "files": [
+        {"path": "bin/tool", "sha256": BLOB, "size": 4},
+        {"path": f"images/blobs/sha256/{BLOB}", "sha256": BLOB, "size": 2},
+    ],
+    "artifacts": [
+        {
+            **{"name": "tool", "version": "1", "kind": "binary", "path": "bin/tool"},
+            **{"sha256": BLOB, "size": 4},
+            "source": {
+                **{"kind": "go", "ref": "r", "verified": "gosum"},
+                "skipped": [{"kind": "url", "ref": "u", "reason": "w"}],
+            },
+        }
+    ],
+}
+
+
+class _Says(SshNodes):
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def run(self, *_words: Any, **_more: Any) -> Answer:
+        return Answer(0, self.text, "")
+
+
+def bundle_manifest(mutator: Mutator, folder: Path) -> None:
+    """A bundle's manifest, here and on the services node, and the index of its images."""
+    bundle = folder / SITE / "bundle"
+    (bundle / "bin").mkdir(parents=True, exist_ok=True)
+    (bundle / "bin" / "tool").write_bytes(b"tool")
+    (bundle / "images" / "blobs" / "sha256").mkdir(parents=True, exist_ok=True)
+    (bundle / "images" / "blobs" / "sha256" / BLOB).write_bytes(
+        mutator.text({"config": {"digest": f"sha256:{BLOB}", "size": 2}, "layers": []})
+    )
+    indexed = {
+        "digest": f"sha256:{BLOB}",
+        "annotations": {"org.opencontainers.image.ref.name": next(iter(MANIFEST["images"]))},
+    }
+    (bundle / "images" / "index.json").write_bytes(mutator.text({"manifests": [indexed]}))
+    text = mutator.text(MANIFEST)
+    read_custody(samples.desired(with_bundle=False), _Says(text.decode("utf-8", "replace")))
+    (bundle / "manifest.json").write_bytes(text)
+    found = BundleDirectory(bundle)
+    found.faults()
+    image_faults(bundle, found.manifest)
+    manifest = found.manifest
+    manifest.packages_of(*manifest.package_roots)
+    manifest.binary_sha256("kubeadm")
+    json.dumps(manifest.as_json()).encode()
+
+
+def vendor_bundle(mutator: Mutator, folder: Path) -> None:
+    """The vendor's tar, or what lies in it."""
+    good = folder / SITE / "good"
+    if not good.exists():
+        good.mkdir()
+        tiny_bundle("2.7.1", good).rename(good / "plain.tar")
+        tiny_bundle("2.7.1", good, compressed=True).rename(good / "packed.tar.gz")
+    content = (
+        good / mutator.chance.choice(("plain.tar", "plain.tar", "packed.tar.gz"))
+    ).read_bytes()
+    path = folder / SITE / "runai.tar"
+    path.write_bytes(_in_headers(mutator, content))
+    found = VendorBundle(read_contents(path))
+    for fault in found.faults("1.23.5"):
+        fault.encode("utf-8", "backslashreplace")
+    json.dumps(vars(found.contents)).encode()
+
+
+def _in_headers(mutator: Mutator, content: bytes) -> bytes:
+    """Half of the changes hit a header, where there is something to read."""
+    if mutator.chance.random() < 0.5 or len(content) < 2048:
+        return mutator.content(content)
+    at = mutator.chance.randrange(len(content) // 512) * 512
+    return content[:at] + mutator.content(content[at : at + 512]) + content[at + 512 :]
+
+
+RECORD = Record(
+    *(RUN_A, 1, "node role set", "host", ("cp1", "w1"), ("w1: swap is on",)),
+    *("2026-01-01T00:00:00+00:00", 2.5, "failed", "ada", "0.1.0", "ab" * 32),
+    before={"w1": "aa"},
+    after={"w1": "bb"},
+    error="w1: no",
+    host="laptop",
+    arguments=("w1", "--role", "gpu"),
+).as_json()
+NAMES = (
+    *(f"{RUN_A}-001.json", f"{RUN_A}-001.json", f"{RUN_B}-001.json", f"../{RUN_A}-001.json"),
+    *("../../theirs", "index.sqlite", "/theirs", ".hidden.json", "a\x00b.json", "x" * 300),
+)
+
+
+def journal_record(mutator: Mutator, folder: Path) -> None:
+    """Records that other machines wrote, and files that lie in the journal."""
+    place = folder / SITE / ".appliance" / "journal"
+    if place.exists():
+        shutil.rmtree(place)
+    journal = FileJournal(place)
+    merged = journal.merge(
+        {
+            mutator.chance.choice(NAMES): mutator.text(RECORD).decode("utf-8", "replace")
+            for _ in range(2)
+        }
+    )
+    for sentence in merged.skipped:
+        sentence.encode("utf-8", "backslashreplace")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{RUN_B}-002.json").write_bytes(mutator.text({**RECORD, "run": RUN_B, "sequence": 2}))
+    (place / "index.sqlite").write_bytes(mutator.content(b"SQLite format 3\x00" * 64))
+    journal.skipped()
+    journal.durations()
+    found = handover(journal.read(), Verdict("open"))
+    if found.unfinished is not None:
+        (found.unfinished.sentence + " ".join(found.unfinished.words)).encode()
+    journal.read(limit=1)
+    journal.append(_own(mutator))
+
+
+def _own(mutator: Mutator) -> Record:
+    """A record of this machine, with whatever a program said in it."""
+    said = mutator.content(b"w1: the program said: error\n").decode("utf-8", "surrogateescape")
+    fields: dict[str, Any] = {**RECORD, "run": RUN_B, "sequence": 9, "error": said, "host": said}
+    del fields["schema"]
+    return Record(**fields)
+
+
+IMAGE = {
+    "config": {"digest": f"sha256:{BLOB}", "size": 2},
+    "layers": [{"digest": f"sha256:{BLOB}", "size": 2}],
+}
+
+
+def registry_manifest(mutator: Mutator, folder: Path) -> None:
+    """The manifest of an image, as a registry gives it."""
+    del folder
+    for blob in referenced(mutator.data(IMAGE)):
+        if "/" in blob.sha256 or len(blob.sha256) != 64:
+            raise AssertionError(f"{blob.sha256!r} names a file")
+
+
+FILES: tuple[Border, ...] = (
+    Border("site directory", site_directory),
+    Border("YAML", yaml_text),
+    Border("bundle manifest", bundle_manifest),
+    Border("vendor bundle", vendor_bundle),
+    Border("journal records", journal_record),
+    Border("registry manifest", registry_manifest, (Unreadable,)),
+)

@@ -1,0 +1,244 @@
+"""Borders of nodes: probe documents, the archive, the lock, annotations, etcd, BMCs, NFS."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters.archive import ControlPlaneArchive
+from appliance.adapters.etcd_members import EtcdMembers
+from appliance.adapters.journal import FileJournal
+from appliance.adapters.kept_documents import KeptDocuments
+from appliance.adapters.member_records import read_records
+from appliance.adapters.redfish import judged
+from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh_call import Answer
+from appliance.model.facts import NotFacts, check_facts, read_facts
+from appliance.model.handover import handover
+from appliance.model.lease import Holder, Origin, Verdict, changed_meanwhile, judge, read_vote
+from appliance.model.maintenance import ANNOTATION, Maintenance, away, maintenance_of
+from appliance.model.membership import Belongings, MemberRecord, Removal, belongings, removed
+from appliance.model.observation import Look
+from appliance.model.passport import Passport, differences
+from appliance.model.planner import plan
+from appliance.model.postconditions import Observed
+from appliance.probe import nfs4
+from appliance.workflows.passports import read_passport
+from appliance.workflows.site_adopt import AdoptPorts, site_adopt
+from tests import samples
+from tests.fakes import RUN_A, RUN_B, FakeArchive
+from tests.fuzz.borders_files import RECORD
+from tests.fuzz.campaign import SITE, Border
+from tests.fuzz.mutation import Mutator
+from tests.unit.facts.test_hostile_documents import CLUSTER, DOCUMENTS, GOOD, WISH, use
+
+NAMES = tuple(DOCUMENTS)
+
+
+def probe_document(mutator: Mutator, folder: Path) -> None:
+    """One node's document, then everything that is done with facts."""
+    del folder
+    name = mutator.chance.choice(NAMES)
+    if mutator.chance.random() < 0.1:
+        photo = read_facts(mutator.text(DOCUMENTS[name]))
+    else:
+        photo = check_facts(mutator.data(DOCUMENTS[name]))
+    use(name, photo)
+
+
+SITE_OF_THREE = samples.site(masters=3)
+
+
+class _Nodes(SshNodes):
+    """Control-plane nodes that say one thing each."""
+
+    def __init__(self, said: dict[str, str]) -> None:
+        self.said = said
+
+    def run_as_root(self, node: Any, *_words: Any, **_more: Any) -> Answer:
+        return Answer(0, self.said[node.name], "")
+
+
+class _Open:
+    def look(self) -> Verdict:
+        return Verdict("open")
+
+
+MEMBER = MemberRecord(
+    "w1",
+    Removal("ada@laptop", "2026-01-01T00:00:00+00:00", "broken", "SN-w1", "198.18.7.21"),
+    Belongings({"run.ai/type": "dgx"}, {"note": "x"}, ("a=b:NoSchedule",)),
+)
+PASSPORT = Passport("w1", {"machine": "SN-w1", "dimm:A1": "32 GiB"}, MEMBER.kept or Belongings())
+DOCUMENTS_KEPT = {
+    "w1.json": json.loads(MEMBER.text()),
+    "w2.json": json.loads(PASSPORT.text()),
+    f"w1/{RUN_A}.json": {"document": {"schema": 1}, "received_at": 1.5},
+    f"{RUN_A}-001.json": RECORD,
+    f"{RUN_B}-001.json": {**RECORD, "run": RUN_B},
+    "../../theirs": RECORD,
+    "../../../evil-001.json": RECORD,
+}
+
+
+def archive(mutator: Mutator, folder: Path) -> None:
+    """What a control-plane node says that it keeps: adopted, and read as members and passports."""
+    chance = mutator.chance
+    listing = b""
+    for name in chance.sample(list(DOCUMENTS_KEPT), 3):
+        text = mutator.text(DOCUMENTS_KEPT[name])
+        listing += f"1700000000 {name}\n".encode() + base64.b64encode(text) + b"\n"
+    said = {node.name: listing.decode() for node in SITE_OF_THREE.control_plane}
+    liar = chance.choice(list(said))
+    said[liar] = mutator.content(listing).decode("utf-8", "replace")
+    kept = ControlPlaneArchive(SITE_OF_THREE, _Nodes(said))
+    state = folder / SITE / ".appliance"
+    ports = AdoptPorts(kept, FileJournal(state / "journal"), KeptDocuments(state), _Open())
+    adopted = site_adopt(ports)
+    json.dumps([*adopted.documents, *adopted.skipped]).encode()
+    records = read_records(kept)
+    removed(SITE_OF_THREE, records)
+    belongings(records)
+
+
+def documents(mutator: Mutator, folder: Path) -> None:
+    """One document of the archive: a member's record, a passport."""
+    del folder
+    record, passport = (
+        mutator.text(DOCUMENTS_KEPT["w1.json"]),
+        mutator.text(DOCUMENTS_KEPT["w2.json"]),
+    )
+    one = _One({"members/w1.json": record, "passports/w1.json": passport})
+    records = read_records(one)
+    removed(samples.site(), records)
+    belongings(records)
+    found = read_passport(one, "w1")
+    if found is not None:
+        found.text().encode()
+        differences(found, GOOD["w1"], CLUSTER.nodes["w1"])
+    records.require()
+
+
+class _One(FakeArchive):
+    """An archive of some documents."""
+
+    def __init__(self, documents: dict[str, bytes]) -> None:
+        super().__init__()
+        self.documents = {k: v.decode("utf-8", "replace") for k, v in documents.items()}
+
+
+HOLDER = Holder(RUN_A, "install", "ada", "laptop", "a reason", "T", Origin())
+LOCK = f"now boot 100.5\nholder {HOLDER.as_line()}beat boot 90.1\nlast {HOLDER.as_line()}left b 3\n"
+
+
+def lock(mutator: Mutator, folder: Path) -> None:
+    """What a control-plane node says of the site's lock."""
+    del folder
+    line = f"{RUN_B} ".encode() + mutator.text(json.loads(HOLDER.as_line().partition(" ")[2]))
+    text = f"now boot 100.5\nholder {line.decode('utf-8', 'replace')}\nbeat boot 90.1\n"
+    said = mutator.content((LOCK if mutator.chance.random() < 0.5 else text).encode())
+    vote = read_vote(said.decode("utf-8", "replace"))
+    votes = {"cp1": vote, "cp2": vote, "cp3": read_vote(LOCK)}
+    verdict = judge(votes, RUN_B, lambda holder: holder.origin.pid > 0 and holder.host == "laptop")
+    changed_meanwhile(votes, verdict.stale, HOLDER, 5.0)
+    for holder in (verdict.rival, *verdict.stale.values()):
+        if holder is not None:
+            holder.sentence().encode()
+    left = handover([], verdict)
+    if left.unfinished is not None:
+        " ".join(left.unfinished.words).encode()
+
+
+MARK = Maintenance(
+    run=RUN_A,
+    by="ada",
+    host="laptop",
+    since="2026-01-01T00:00:00+00:00",
+    mode="taint",
+    phase="cordon",
+    cordoned=True,
+    tainted=True,
+    reason="a DIMM",
+    until="2026-01-02T00:00:00+00:00",
+    photograph=f"maintenance/w1/{RUN_A}.json",
+)
+
+
+def annotation(mutator: Mutator, folder: Path) -> None:
+    """The annotation of maintenance, which the node's own kubelet may write."""
+    del folder
+    text = mutator.text(json.loads(MARK.as_text())).decode("utf-8", "replace")
+    mark = maintenance_of({ANNOTATION: text})
+    if mark is not None:
+        mark.sentence().encode()
+        mark.overrun_seconds(1_800_000_000.0)
+        json.loads(mark.as_text())
+    if mutator.chance.random() < 0.05:
+        nodes = dict(CLUSTER.nodes)
+        nodes["w1"] = replace(nodes["w1"], annotations={ANNOTATION: text})
+        observed = Observed(GOOD, replace(CLUSTER, nodes=nodes))
+        away(observed.cluster)
+        plan(WISH, observed, ())
+        Look(observed.photographs)
+
+
+def etcd(mutator: Mutator, folder: Path) -> None:
+    """The list of etcd's members, as a control-plane node hands it over."""
+    del folder
+    member = {"ID": "42", "name": "cp1", "peerURLs": ["https://a:2380"], "healthy": True}
+    said = mutator.text({"header": {}, "members": [member, {**member, "isLearner": True}]})
+    nodes = _Nodes({"cp1": said.decode("utf-8", "replace")})
+    for found in EtcdMembers(nodes, "python3").members(SITE_OF_THREE.control_plane[0]):
+        json.dumps(vars(found)).encode()
+
+
+class _System:
+    def __init__(self, serial: Any, state: Any) -> None:
+        self.serial_number, self.power_state = serial, state
+
+
+def bmc(mutator: Mutator, folder: Path) -> None:
+    """What a BMC says of its system."""
+    del folder
+    said = mutator.data({"serial": "SN-1", "state": "Off"})
+    fields = said if isinstance(said, dict) else {}
+    report = judged(_System(fields.get("serial"), fields.get("state")), "Off")
+    json.dumps(vars(report)).encode()
+
+
+def _nfs_answer() -> bytes:
+    owner = struct.pack("!I", 4) + b"1001"
+    values = struct.pack("!I", 0o777) + owner + owner + struct.pack("!QQ", 5, 10)
+    mask = struct.pack("!III", 2, 0, sum(1 << a % 32 for a in nfs4.ATTRIBUTES))
+    body = mask + struct.pack("!I", len(values)) + values
+    done = [struct.pack("!II", operation, 0) for operation in (nfs4.PUTROOTFH, nfs4.LOOKUP)]
+    done.append(struct.pack("!II", nfs4.GETATTR, 0) + body)
+    done.append(struct.pack("!IIII", nfs4.ACCESS, 0, 15, 15))
+    head = struct.pack("!IIIIII", 7, 1, 0, 0, 0, 0) + struct.pack("!III", 0, 0, len(done))
+    return head + b"".join(done)
+
+
+NFS = _nfs_answer()
+
+
+def nfs_server(mutator: Mutator, folder: Path) -> None:
+    """What an NFS 4 server answers to the probe's own client."""
+    del folder
+    found, _ = nfs4.read_answer(mutator.content(NFS))
+    json.dumps(found, default=repr)
+
+
+NODES: tuple[Border, ...] = (
+    Border("probe document", probe_document, (NotFacts,)),
+    Border("archive and adopt", archive),
+    Border("kept documents", documents),
+    Border("lock", lock, (ValueError,)),
+    Border("maintenance", annotation),
+    Border("etcd's members", etcd),
+    Border("BMC", bmc),
+    Border("NFS 4 answers", nfs_server, (nfs4.NfsError,)),
+)
