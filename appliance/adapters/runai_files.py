@@ -49,6 +49,8 @@ def backend_certificate(site: Site) -> str | None:
         return None
     try:
         path = site.directory / Path(runai.certificate).expanduser()
+        if not path.is_file():
+            return None
         with path.open(encoding="ascii") as stream:
             text = stream.read(_LARGEST_CHAIN)
     except (OSError, UnicodeDecodeError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,22 @@ def test_it_is_due_when_the_role_would_make_another_and_no_sooner() -> None:
 def test_the_role_then_makes_another() -> None:
     path = find_content_root() / "roles/site_certificate/defaults/main.yml"
     assert yaml.safe_load(path.read_text())["site_certificate_renew_days"] == RENEW_DAYS
+
+
+def test_only_the_certificates_of_the_file_are_taken(tmp_path: Path) -> None:
+    """What is taken is in the run's inventory, in plain text; the path may have any letter."""
+    site = dataclasses.replace(
+        samples.site(runai={"certificate": "o'b {{ x }}"}), directory=tmp_path
+    )
+    file = tmp_path / "o'b {{ x }}"
+    key = PEM.replace("CERTIFICATE", "PRIVATE KEY")
+    file.write_text(f"Bag Attributes\n{key}{PEM}subject=x\n{PEM}{{{{ 7*7 }}}}\n")
+    assert backend_certificate(site) == PEM + PEM
+    file.write_text(key)
+    assert backend_certificate(site) is None
+    file.unlink()
+    os.mkfifo(file)
+    assert backend_certificate(site) is None
 
 
 @pytest.mark.parametrize("named", ["c.pem", "/nowhere/c.pem"])
