@@ -23,7 +23,7 @@ BACKEND_CERTIFICATE = "/etc/appliance/runai/backend.crt"
 PACKAGES = "/etc/appliance/packages.list"
 # What a program without a login is given for one; the registry's first page wants any.
 WITHOUT_LOGIN = "GET\nAuthorization: Bearer anonymous"
-# Nothing to write at this address: refused for the want of a login, or as no method of it.
+# Nothing can be written at this address; a registry that takes anything from anyone says 200.
 WRITE = "PUT\nContent-Length: 0"
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 
@@ -61,7 +61,8 @@ def registry(source: Source) -> Dict[str, Any]:
         serving = https_answer(
             source, "registry-serving", Question(url, SITE_CA, asking=WITHOUT_LOGIN)
         )
-        writing = https_answer(source, "registry-writing", Question(url, SITE_CA, asking=WRITE))
+        if serving["code"] is not None:
+            writing = https_answer(source, "registry-writing", Question(url, SITE_CA, asking=WRITE))
     return {
         "configured": configured,
         "storage": storage,

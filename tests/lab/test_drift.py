@@ -213,9 +213,9 @@ SECOND = (
     ),
     Drift(
         "cp1",
-        "true",
+        "systemctl stop docker-registry",
         "container_registry : serve | Run the registry with this configuration",
-        "restarted",
+        "started",
     ),
     Drift(
         "cp1",

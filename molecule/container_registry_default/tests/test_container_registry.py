@@ -69,13 +69,13 @@ def test_any_method_but_reading_needs_the_login_on_any_path(host, method, path):
                 "apt-mark unhold docker-registry",
                 "echo '# theirs' >> /etc/docker/registry/config.yml",
             ],
-            4,
+            3,
         ),
         ([f"rm -r $(dirname $(find {STORAGE}/blobs -name data -size +64k | head -1))"], 1),
         ([f"truncate -s 10 $(find {STORAGE}/blobs -name data -size +64k | head -1)"], 1),
         (["systemctl disable --now docker-registry", "rm /etc/appliance/tls/registry.key"], 4),
         ([f"chmod 644 {FRONT}", "systemctl disable --now docker-registry-tls"], 2),
-        ([f"sed -i s/Bearer/Bear/ {FRONT}", f"rm {LOGIN}/config.json"], 2),
+        ([f"sed -i s/Bearer/Bear/ {FRONT}", f"rm {LOGIN}/config.json"], 1),
     ],
 )
 def test_drift_is_told_and_repaired(drift, host, commands, tasks):
@@ -97,7 +97,7 @@ def test_a_registry_of_an_earlier_release_gets_the_login(host, converge_again):
         "systemctl daemon-reload; systemctl restart docker-registry; sleep 1"
     )
     host.run_expect([0], old)
-    assert host.run(f"{CODE} -X PUT {SITE}/v2/").stdout == "405", "the old one takes writes"
+    assert host.run(f"{CODE} -X PUT {SITE}/v2/").stdout == "200", "the old one takes writes"
     assert converge_again() > 0
     assert host.run(f"{CODE} -X PUT {SITE}/v2/").stdout == "401"
     assert host.run(f"{CURL}/").stdout.strip() == "{}"
