@@ -6,14 +6,17 @@ needs beyond Python is installed from the machine's own archive, once, by name.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import os
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from appliance.adapters.processes import find_program
-from appliance.model.programs import program_named
+from appliance.model.programs import Use, program_named, used_by
 
 # What only tests start on this machine.
 OF_TESTS = {
@@ -25,14 +28,23 @@ OF_TESTS = {
 
 def require(*programs: str) -> None:
     """Make sure that programs are there; fail with what to install where we may not."""
-    missing = [name for name in programs if find_program(name) is None]
-    packages = [package for name in missing for package in _packages(name)]
-    if not missing:
+    if all(find_program(name) for name in programs):
         return
-    if os.geteuid() != 0 or find_program("apt-get") is None:
-        pytest.fail(f"these tests need {', '.join(missing)}: install {' '.join(packages)}")
-    _refresh()
-    _apt_get("install", "--yes", "--no-install-recommends", *packages)
+    # apt waits for no other apt when it refreshes its lists: tests run in many processes.
+    with (Path(tempfile.gettempdir()) / "appliance-tests-apt.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        missing = [name for name in programs if find_program(name) is None]
+        packages = [package for name in missing for package in _packages(name)]
+        if missing and (os.geteuid() != 0 or find_program("apt-get") is None):
+            pytest.fail(f"these tests need {', '.join(missing)}: install {' '.join(packages)}")
+        if missing:
+            _refresh()
+            _apt_get("install", "--yes", "--no-install-recommends", *packages)
+
+
+def require_for(*uses: Use) -> None:
+    """Make sure that what the product starts on this machine for these uses is there."""
+    require(*(row.name for row in used_by(uses)))
 
 
 def _packages(name: str) -> tuple[str, ...]:
@@ -47,7 +59,7 @@ def _refresh() -> None:
 
 def _apt_get(*argv: str) -> None:
     subprocess.run(
-        ["apt-get", "-qq", *argv],
+        ["apt-get", "-qq", "--option=DPkg::Lock::Timeout=600", *argv],
         check=True,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},

@@ -19,7 +19,9 @@ from pathlib import Path
 from appliance.adapters.content import list_releases
 from appliance.adapters.podman import Podman
 from appliance.adapters.processes import find_program
+from appliance.model.programs import Use
 from tests.commands import appliance, succeed
+from tests.prerequisites import require_for
 
 TOKEN, FOLDER = "APPLIANCE_TEST_RUN", "APPLIANCE_TEST_FOLDER"
 WORKER = "PYTEST_XDIST_WORKER"
@@ -76,6 +78,7 @@ def built_bundle(*, standins: bool = False) -> Path:
     words = ["bundle", "build", "--release", RELEASE, "--os", OS, str(directory)]
     with alone(directory.name):
         if not (directory / "manifest.json").is_file():
+            require_for(Use.BUILD, Use.COMPILE)
             succeed(*words, *(["--standins"] if standins else []), "--yes", timeout=3600)
     return directory
 

@@ -54,7 +54,11 @@ class LabMachine:
         quiet = {"DEBIAN_FRONTEND": "noninteractive"}
         hint = "install them by hand: apt-get install " + " ".join(packages)
         run(["apt-get", "update"], timeout=300, env=quiet, hint=hint, on_line=self._on_line)
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
+        install = [
+            *("apt-get", "install", "--yes", "--no-install-recommends"),
+            "--option=DPkg::Lock::Timeout=600",
+            *packages,
+        ]
         run(install, timeout=1200, env=quiet, hint=hint, on_line=self._on_line)
 
     def networks(self) -> frozenset[IPv4Network]:

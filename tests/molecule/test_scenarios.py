@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from appliance.model.programs import Use
+from tests.prerequisites import require_for
 from tests.this_run import folder
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,7 @@ def _case(name: str) -> object:
 
 @pytest.mark.parametrize("scenario", [_case(name) for name in SCENARIOS])
 def test_the_scenario_passes(scenario: str, bundle_directory: Path) -> None:
+    require_for(Use.LAB, Use.PLAYS, Use.BRING)
     environment = {
         **os.environ,
         "APPLIANCE_BUNDLE": str(bundle_directory),
