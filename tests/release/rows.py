@@ -67,6 +67,12 @@ ROWS = (
         "tests/lab/test_runai_waits.py",
         "tests/lab/test_vendor_bundle.py",
     ),
+    Row(
+        "pristine",
+        "both of README's commands pass, whole, on a machine with nothing on it",
+        ("tests/pristine",),
+        (*PRODUCT, "README.md", "tests/pristine"),
+    ),
     _lab("secrets", "no secret is told anywhere", "tests/lab/runai"),
     _lab(
         "kernel-nfs",
