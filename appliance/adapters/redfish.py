@@ -25,6 +25,10 @@ SITE_CA: Final = "vault_site_ca_certificate"
 HTTPS: Final = 443
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 10.0
+# What sushy raises where a document is not of the type that it expects.
+_OF_A_STRANGE_DOCUMENT: Final = (
+    *(ValueError, TypeError, AttributeError, LookupError, RecursionError),
+)
 _SERIAL: Final = re.compile(r"[\x20-\x7e]{1,64}")
 
 
@@ -75,7 +79,7 @@ class RedfishBmcs:
                 read_timeout=READ_SECONDS,
             )
             systems = root.get_system_collection().get_members()
-        except (SushyError, RequestException, OSError) as error:
+        except (SushyError, RequestException, OSError, *_OF_A_STRANGE_DOCUMENT) as error:
             return BmcReport(reason=f"the BMC at {url}: {_first_line(error)}")
         if len(systems) != 1:
             return BmcReport(reason=f"the BMC at {url} speaks of {len(systems)} systems")

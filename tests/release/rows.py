@@ -31,6 +31,12 @@ def _lab(name: str, promise: str, *tests: str) -> Row:
 
 ROWS = (
     Row(
+        "fuzz",
+        "20,000 inputs at each border with a free seed: no traceback, no change elsewhere",
+        ("tests/fuzz",),
+        ("appliance", "tests/fuzz"),
+    ),
+    Row(
         "packages",
         "the lab's packages install into an empty Debian without a network",
         ("tests/integration/test_debian_packages.py",),
