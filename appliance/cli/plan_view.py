@@ -57,7 +57,7 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
     for fault in plan.left_out:
-        click.echo(f"left out, since it has not joined: {fault.reason}", err=True)
+        click.echo(f"left out, the rest goes on without it: {fault.reason}", err=True)
         click.echo(f"   hint: {fault.hint}", err=True)
     _show_refusals(plan, err=err)
     if not plan.steps and not plan.unseen:

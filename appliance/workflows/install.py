@@ -132,7 +132,7 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
     if not ports.confirm(found.plan):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     for fault in found.plan.left_out:
-        ports.observer.note(f"left out, since it has not joined: {fault.reason}")
+        ports.observer.note(f"left out, the rest goes on without it: {fault.reason}")
     ports.observer.planned(found.plan, ports.journal.durations())
     return _Run(request, ports, found).carry_out()
 

@@ -301,7 +301,7 @@ def test_who_only_looks_is_told_of_it_without_a_failure(rack: FakeRack, capsys: 
     for words in (("plan",), ("install", "--dry-run"), ("install", "--nodes", "w1", "--yes")):
         assert play(rack, *words) == 0
         said = capsys.readouterr()
-        assert ("left out, since it has not joined: w2" in said.err) == ("--nodes" not in words)
+        assert ("left out, the rest goes on without it: w2" in said.err) == ("--nodes" not in words)
         assert "was observed on every node" not in said.out or "--nodes" in words
     assert play(rack, "plan", "--exit-code") == 5
     assert play(rack, "install", "--nodes", "w2", "--yes") == 4

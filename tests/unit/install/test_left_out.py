@@ -54,7 +54,7 @@ def test_the_first_install_goes_on_without_it_and_says_so_at_the_end() -> None:
     done = found.install()
     assert list(done.steps) == ALL
     assert {record.outcome for record in found.journal.records} == {"proven"}
-    assert ("note", "left out, since it has not joined: w2: timed out") in found.observer.said
+    assert ("note", "left out, the rest goes on without it: w2: timed out") in found.observer.said
     with pytest.raises(LeftOut, match="w2: timed out") as told:
         require_none_left_out(done.plan)
     assert told.value.exit_code == 1
