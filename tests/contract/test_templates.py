@@ -269,6 +269,9 @@ PLAY = """
           - copied | length > 0
           - texts[0].content in [hostile]
           - secret in [told_secret]
+          - (secret_values | to_json | from_json).users[0].password == hostile
+          - (secret_values | to_json if secret_values else omit) is string
+          - absent == '' and absent_values == {}
         fail_msg: "{{ inventory_hostname }}: {{ said.stdout }} {{ through_vars }}"
     - name: Take it for granted
       ansible.builtin.command: echo
@@ -299,6 +302,9 @@ def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
         inventory["vars"][name] = changed(inventory["vars"][name], lambda _: PAYLOAD)
     inventory["vars"] |= {"hostile": PAYLOAD, "names": names, "told_secret": PAYLOAD}
     inventory["vars"]["secret"] = VaultRef("vault_hostile")
+    inventory["vars"]["secret_values"] = VaultRef("vault_hostile_values", "{}")
+    inventory["vars"]["absent"] = VaultRef("vault_absent", "''")
+    inventory["vars"]["absent_values"] = VaultRef("vault_absent_values", "{}")
     role = tree.ROOT / "roles" / "kubeadm_control_plane"
     inventory["vars"]["control_plane_vars"] = str(role / "vars" / "main.yml")
     admin = base64.b64encode(json.dumps(ADMIN_CONF).encode()).decode()
@@ -311,6 +317,7 @@ def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
     secrets["vault_registry_password"] = "a" * 24
     lines = [f"{key}: {value}" for key, value in secrets.items()]
     lines += [f"vault_runai_tls_key: x\nvault_hostile: !unsafe {json.dumps(PAYLOAD)}"]
+    lines += [f"vault_hostile_values: {{users: [{{password: !unsafe {json.dumps(PAYLOAD)}}}]}}"]
     (site / "group_vars" / "all" / "vault.yml").write_text("\n".join(lines) + "\n")
     # A plugin that came with the site: nothing loads it.
     evil = site / ".appliance" / "ansible" / "plugins" / "callback" / "evil.py"
