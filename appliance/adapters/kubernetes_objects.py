@@ -15,6 +15,7 @@ from appliance.model.cluster import (
     ClusterNode,
     SystemPod,
 )
+from appliance.model.placeholders import told_serial
 
 
 def is_ready(item: Any) -> bool:
@@ -47,7 +48,7 @@ def node_of(node: Any) -> ClusterNode:
         taints=tuple(f"{t.key}={t.value or ''}:{t.effect}" for t in node.spec.taints or []),
         control_plane="node-role.kubernetes.io/control-plane" in labels
         or "node-role.kubernetes.io/master" in labels,
-        serial=(node.metadata.annotations or {}).get(SERIAL_ANNOTATION),
+        serial=told_serial((node.metadata.annotations or {}).get(SERIAL_ANNOTATION)),
         system_uuid=node.status.node_info.system_uuid,
         pod_cidr=node.spec.pod_cidr,
         network_proven=(node.metadata.annotations or {}).get(NETWORK_ANNOTATION),

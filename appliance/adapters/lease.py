@@ -8,6 +8,7 @@ the lock back last, and when. Whoever changes any of them holds ``guard`` by flo
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shlex
@@ -296,7 +297,8 @@ def awake_seconds() -> float:
 
 def origin() -> Origin:
     """This process."""
-    return Origin(_boot(), _namespace(), os.getpid(), _started(os.getpid()) or 0, os.getuid())
+    started = _started(os.getpid()) or 0
+    return Origin(_boot(), _namespace(), os.getpid(), started, os.getuid(), _machine())
 
 
 def is_dead(holder: Holder) -> bool:
@@ -306,6 +308,9 @@ def is_dead(holder: Holder) -> bool:
     nothing is known: its lock has to expire.
     """
     there = holder.origin
+    # Two machines made of one snapshot share a boot id, and mostly their process ids.
+    if not there.machine or there.machine != _machine():
+        return False
     if not there.pid or there.boot != _boot() or there.namespace != _namespace():
         return False
     if os.getuid() not in (0, there.uid):  # /proc may hide what belongs to others
@@ -315,6 +320,19 @@ def is_dead(holder: Holder) -> bool:
 
 def _boot() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _machine() -> str:
+    """What tells this machine from its clones: its UUID by the firmware, and its MACs."""
+    found = [Path("/etc/machine-id"), Path("/sys/class/dmi/id/product_uuid")]
+    found += sorted(Path("/sys/class/net").glob("*/address"))
+    parts = []
+    for path in found:
+        # Those of containers come and go with them.
+        if path.name != "address" or (path.parent / "device").exists():
+            with suppress(OSError):
+                parts.append(path.read_text(encoding="utf-8").strip())
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _namespace() -> str:

@@ -230,7 +230,7 @@ def _row(node: Node, observed: Observed) -> list[str]:
         _state(node, observed),
         _version(node, observed),
         str(photo.at("runtime.docker.version") or "-") if photo else "?",
-        str(photo.at("dmi.serial") or "-") if photo else "?",
+        (photo.serial or "-") if photo else "?",
     ]
 
 

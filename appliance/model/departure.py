@@ -29,6 +29,7 @@ class Witness:
         bmc: what the BMC at the inventory's address says; None when the inventory knows none.
         alive: why there is no photograph although something answers at its address; empty where
             nothing does.
+        deceives: what answers at a worker's address is not to be believed.
         foreign: what answers is no member of this cluster, whatever its serial.
     """
 
@@ -40,6 +41,7 @@ class Witness:
     bmc: BmcReport | None = None
     alive: str = ""
     foreign: bool = False
+    deceives: bool = False
 
 
 @dataclass(frozen=True)
@@ -140,8 +142,11 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
     if silent and not member.ready:
         return "its Node is NotReady, and nothing answers by SSH at its address"
     alive_member = member.ready or (photo is not None and is_member(photo) and same)
-    if witness.sworn and not alive_member:
-        return "NotReady, and the operator says that the old machine is dead"
+    # What a liar says proves nothing, the readiness of its Node least of all.
+    lies = witness.deceives and not member.control_plane
+    if witness.sworn and (lies or not alive_member):
+        seen = "what answers is not to be believed" if lies else "NotReady"
+        return f"{seen}, and the operator says that the old machine is dead"
     return None
 
 

@@ -42,6 +42,7 @@ class Origin:
         pid: in that namespace.
         started: clock ticks after the boot; tells a process from a later one of the same pid.
         uid: whose it is.
+        machine: digest of what tells this machine from a clone of it; empty in older locks.
     """
 
     boot: Line = ""
@@ -49,6 +50,7 @@ class Origin:
     pid: int = 0
     started: int = 0
     uid: int = 0
+    machine: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,8 @@ def read_vote(text: str) -> Vote:
     if "now" not in said:
         raise ValueError(f"it said {text.strip()[:200]!r}")
     boot, _, uptime = said["now"].partition(" ")
+    if not math.isfinite(float(uptime)):
+        raise ValueError(f"its uptime is {uptime}")
 
     def age(key: str) -> float:
         then, _, at = said.get(key, "").partition(" ")

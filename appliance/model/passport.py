@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model.hardware_facts import IDENTITY, Difference, compare, hardware_facts
 from appliance.model.membership import Belongings, belongings_of
+from appliance.model.placeholders import told_serial
 from appliance.model.typed_json import Line, NodeName, read_typed
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Passport:
     @property
     def serial(self) -> str | None:
         """The DMI serial, or None where the machine cannot tell it."""
-        return self.facts.get("machine")
+        return told_serial(self.facts.get("machine"))
 
     def text(self) -> str:
         """The document as JSON."""

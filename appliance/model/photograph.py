@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from appliance.model.placeholders import told_serial, told_uuid
+
 SCHEMA = 1
 
 
@@ -211,8 +213,13 @@ class Photograph:
 
     @property
     def serial(self) -> str | None:
-        """The machine's DMI serial, the heart of its passport."""
-        return self.at("dmi.serial")  # type: ignore[no-any-return]
+        """The machine's DMI serial, the heart of its passport; None for a placeholder."""
+        return told_serial(self.at("dmi.serial"))
+
+    @property
+    def product_uuid(self) -> str | None:
+        """The machine's UUID; None for a placeholder."""
+        return told_uuid(self.at("host.product_uuid"))
 
     @property
     def epoch(self) -> float | None:

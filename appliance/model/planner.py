@@ -266,7 +266,7 @@ def _arrivals(
         photo, known = observed.photographs.get(node.name), cluster.nodes.get(node.name)
         if photo is None:
             continue
-        serial = photo.at("dmi.serial")
+        serial = photo.serial
         blank, returns = not is_member(photo), node.name in desired.returning
         witness = Witness(node.name, known, photo, known.serial if known else None)
         other = same_machine(witness, replaces=returns and blank)

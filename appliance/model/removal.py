@@ -76,12 +76,14 @@ class Answers:
         bmc: what its BMC says; None where it was not asked, or the inventory knows none.
         alive: why it was not photographed although something answers there; else empty.
         serials: accepted under the node's name by its passport, if there is one.
+        deceives: what answers there said something that is no document of our probe.
     """
 
     members: Sequence[EtcdMember] = ()
     bmc: BmcReport | None = None
     alive: str = ""
     serials: tuple[str, ...] = ()
+    deceives: bool = False
 
 
 @dataclass(frozen=True)
@@ -193,7 +195,17 @@ def plan_removal(
     elif member is not None and ours is None and not settled:
         bmc, alive = answers.bmc, answers.alive
         proof = prove_dead(
-            Witness(node.name, member, photo, member.serial, wish.sworn, bmc, alive, stranger)
+            Witness(
+                node.name,
+                member,
+                photo,
+                member.serial,
+                wish.sworn,
+                bmc,
+                alive,
+                stranger,
+                answers.deceives,
+            )
         )
         if isinstance(proof, Refusal):
             refusals.append(proof)

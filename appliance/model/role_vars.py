@@ -318,7 +318,7 @@ def _member(desired: Desired, observed: Observed, choice: Choice, node: Node) ->
     if not node.in_cluster:
         return {}
     photo = observed.photographs.get(node.name)
-    serial = str((photo.at("dmi.serial") if photo else "") or "")
+    serial = (photo.serial if photo else None) or ""
     stale = node.name in choice.stale
     if CONTROL_PLANE not in node.groups:
         return {

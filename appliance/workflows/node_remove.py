@@ -162,6 +162,7 @@ class _Removal:
                 self._ask_bmc(observed, observed.cluster),
                 look.alive(name),
                 (self._request.accepted_serial,) if self._request.accepted_serial else (),
+                deceives=look.deceiver(name),
             ),
             removed=self._record.removed,
         )

@@ -86,7 +86,7 @@ def duplicate_hostname(subject: Subject) -> Iterator[Finding]:
 
 def duplicate_product_uuid(subject: Subject) -> Iterator[Finding]:
     """Kubernetes tells machines apart by this."""
-    for other in _same(subject, lambda photo: photo.at("host.product_uuid")):
+    for other in _same(subject, lambda photo: photo.product_uuid):
         yield subject.error(
             "duplicate_product_uuid",
             f"product_uuid {subject.photo.at('host.product_uuid')}, which {other} has too",
