@@ -66,7 +66,7 @@ class Row:
     """One line of the matrix.
 
     Attributes:
-        codes: the exit codes that are right while the fault is in force.
+        code: the exit code that is right while the fault is in force.
         says: words of the output then (a regular expression).
         fault: puts itself in force before the command is typed, and asserts it; one that strikes
             in the middle of the command is given by ``strikes`` instead.
@@ -75,7 +75,7 @@ class Row:
 
     name: str
     command: str
-    codes: tuple[int, ...]
+    code: int
     says: str = ""
     fault: Fault | None = None
     strikes: Strike | None = None
