@@ -77,12 +77,58 @@ YAML_PIECES = (
 )
 
 
+# Whole values: with a tag in front or without, each is a value that some constructor reads.
+YAML_TAGS = (b"", b"", b"", b"!!int ", b"!!float ", b"!!bool ", b"!!timestamp ", b"!!null ", b"&a ")
+YAML_VALUES = (
+    *(b"x", b'""', b"''", b"1", b"-1", b"1_0", b"0x1f", b"0o7", b"0b1", b"1:20:30", b"1:20:30.5"),
+    *(
+        b"1" + b":20" * 200,
+        b"1e5",
+        b".inf",
+        b"-.INF",
+        b".nan",
+        b"2001-99-99",
+        b"2001-12-14t21:59:43",
+    ),
+    *(b"2001-12-14 21:59:43.10 -5", b"yes", b"~", b"=", b"*a", b"{a: 1}", b"[1, [2, {b: 3}]]"),
+    *(
+        b"[" * 60 + b"]" * 60,
+        b'"\\ud800"',
+        b'"\\x1b[2K"',
+        b'"\\0"',
+        b"{<<: *a, b: 1}",
+        b"{? [1] : 2}",
+    ),
+    *(
+        b"9" * 300,
+        b"|\n    text\n    more",
+        b">-\n    folded",
+        b"'it''s'",
+        b"{{ x }}",
+        b'"{% x %}"',
+    ),
+)
+YAML_KEYS = (b"a", b"b", b"c", b"<<", b"1", b"yes", b'"k"', b"? k\n", b"~", b"a.b", b"2001-01-01")
+
+
 def yaml_text(mutator: Mutator, folder: Path) -> None:
-    """Pieces of YAML in any order."""
+    """Lines of keys and values, or pieces of YAML in any order."""
     del folder
     chance = mutator.chance
-    text = b"".join(chance.choices(YAML_PIECES, k=chance.choice((3, 8, 20, 60))))
-    document, faults = read_yaml(mutator.content(text) if chance.random() < 0.3 else text, "x.yml")
+    if chance.random() < 0.7:
+        text = b"".join(
+            b"%s%s: %s%s\n"
+            % (
+                chance.choice((b"", b"", b"", b"  ", b"- ")),
+                chance.choice(YAML_KEYS),
+                chance.choice(YAML_TAGS),
+                chance.choice(YAML_VALUES),
+            )
+            for _ in range(chance.choice((1, 1, 2, 3, 6)))
+        )
+    else:
+        text = b"".join(chance.choices(YAML_PIECES, k=chance.choice((3, 8, 20, 60))))
+    document, faults = read_yaml(mutator.content(text) if chance.random() < 0.2 else text, "x.yml")
     for fault in faults:
         str(fault).encode()
     json.dumps(document.data, default=str).encode()
