@@ -33,8 +33,8 @@ ROWS = (
     Row(
         "fuzz",
         "20,000 inputs at each border with a free seed: no traceback, no change elsewhere",
-        ("tests/fuzz",),
-        ("appliance", "tests/fuzz"),
+        ("tests/fuzz", "tests/unit/facts"),
+        ("appliance", "tests/fuzz", "tests/unit/facts"),
     ),
     Row(
         "packages",
