@@ -26,7 +26,7 @@ from appliance.model.preflight import (
     supply,
     vendor,
 )
-from appliance.model.preflight.finding import Check, Finding, Severity, SiteCheck, Subject
+from appliance.model.preflight.finding import Check, Finding, Index, Severity, SiteCheck, Subject
 from appliance.model.preflight.questions import probe_arguments
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
         The findings, errors first, then in the order of the site and of :data:`CHECKS`.
     """
     found = [finding for check in SITE_CHECKS for finding in check(desired)]
+    index = Index(photographs)
     for node in desired.site.nodes:
         photo = photographs.get(node.name)
         if photo is None:
@@ -156,6 +157,7 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
             accepted or {},
             models or {},
             minima or {},
+            index,
         )
         for check in CHECKS:
             found.extend(_checked(check, subject))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -53,6 +53,27 @@ class Finding:
         return f"{self.node}: {self.check}: found {self.seen}, expected {self.expected}"
 
 
+class Index:
+    """Which nodes say a thing of themselves: read once a round, not once for each pair of nodes."""
+
+    def __init__(self, photographs: Mapping[str, Photograph]) -> None:
+        self._photographs = photographs
+        self._found: dict[str, dict[str, list[str]]] = {}
+
+    def names(
+        self, what: str, value: str, read: Callable[[Photograph], Iterable[str | None]]
+    ) -> Sequence[str]:
+        """The nodes of which ``read``, known by the name ``what``, gives the value."""
+        if what not in self._found:
+            by_value: dict[str, list[str]] = {}
+            for name, photo in self._photographs.items():
+                for text in read(photo):
+                    if text:
+                        by_value.setdefault(text, []).append(name)
+            self._found[what] = by_value
+        return self._found[what].get(value, ())
+
+
 @dataclass(frozen=True)
 class Subject:
     """One node as a check sees it: its photograph, and everything else that was seen.
@@ -61,6 +82,7 @@ class Subject:
         others: the photographs of the other nodes.
         accepted: node name -> DMI serial that was accepted for it.
         models: hardware models by their name, ``vendor/model``.
+        index: what all nodes say of themselves, those in ``others`` and this one.
         minima: group of the inventory -> the least that a node of it needs.
     """
 
@@ -72,6 +94,7 @@ class Subject:
     accepted: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, HardwareModel] = field(default_factory=dict)
     minima: Mapping[str, RoleMinimum] = field(default_factory=dict)
+    index: Index = field(default_factory=lambda: Index({}))
 
     @property
     def site(self) -> Site:

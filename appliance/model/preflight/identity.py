@@ -65,17 +65,17 @@ def hostname(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _same(subject: Subject, value: Callable[[Photograph], object | None]) -> Iterator[str]:
+def _same(subject: Subject, what: str, value: Callable[[Photograph], str | None]) -> Iterator[str]:
+    """The other nodes that say the same of themselves."""
     own = value(subject.photo)
     if own:
-        for name, photo in subject.others.items():
-            if value(photo) == own:
-                yield name
+        found = subject.index.names(what, own, lambda photo: (value(photo),))
+        yield from (name for name in found if name in subject.others)
 
 
 def duplicate_hostname(subject: Subject) -> Iterator[Finding]:
     """Two machines of one name would fight for one Node object."""
-    for other in _same(subject, lambda photo: photo.hostname):
+    for other in _same(subject, "hostname", lambda photo: photo.hostname):
         yield subject.error(
             "duplicate_hostname",
             f"the hostname {subject.photo.hostname}, which {other} has too",
@@ -86,7 +86,7 @@ def duplicate_hostname(subject: Subject) -> Iterator[Finding]:
 
 def duplicate_product_uuid(subject: Subject) -> Iterator[Finding]:
     """Kubernetes tells machines apart by this."""
-    for other in _same(subject, lambda photo: photo.product_uuid):
+    for other in _same(subject, "product_uuid", lambda photo: photo.product_uuid):
         yield subject.error(
             "duplicate_product_uuid",
             f"product_uuid {subject.photo.at('host.product_uuid')}, which {other} has too",
@@ -99,7 +99,7 @@ def duplicate_product_uuid(subject: Subject) -> Iterator[Finding]:
 
 def duplicate_serial(subject: Subject) -> Iterator[Finding]:
     """One machine must not stand under two names."""
-    for other in _same(subject, lambda photo: photo.serial):
+    for other in _same(subject, "serial", lambda photo: photo.serial):
         yield subject.error(
             "duplicate_serial",
             f"DMI serial {subject.photo.serial}, which {other} has too",
@@ -110,7 +110,7 @@ def duplicate_serial(subject: Subject) -> Iterator[Finding]:
 
 def duplicate_machine_id(subject: Subject) -> Iterator[Finding]:
     """Cloned disks share it; DHCP, the journal and the kubelet expect it to be unique."""
-    for other in _same(subject, lambda photo: photo.at("host.machine_id")):
+    for other in _same(subject, "machine_id", lambda photo: photo.at("host.machine_id")):
         yield subject.error(
             "duplicate_machine_id",
             f"machine-id {subject.photo.at('host.machine_id')}, which {other} has too",
@@ -120,11 +120,16 @@ def duplicate_machine_id(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _macs(photo: Photograph) -> Iterator[str]:
+    return (str(nic.get("mac")).lower() for nic in photo.items("nics"))
+
+
 def duplicate_mac(subject: Subject) -> Iterator[Finding]:
     """Two machines with one MAC lose each other's packets; flannel mixes them up."""
-    for name, photo in subject.others.items():
-        theirs = {str(nic.get("mac")).lower() for nic in photo.items("nics")}
-        for mac in sorted((subject.macs & theirs) - NO_MAC):
+    for mac in sorted(subject.macs - NO_MAC):
+        for name in subject.index.names("mac", mac, _macs):
+            if name not in subject.others:
+                continue
             yield subject.error(
                 "duplicate_mac",
                 f"MAC {mac}, which {name} has too",

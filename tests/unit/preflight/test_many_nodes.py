@@ -1,0 +1,31 @@
+"""Preflight asks each node once what it calls itself, and not once for each pair of nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from appliance.model.photograph import Photograph
+from appliance.model.preflight.finding import Index
+from tests import samples
+
+SITE = samples.site(workers=40)
+
+
+def test_what_nodes_say_of_themselves_is_read_once_each() -> None:
+    documents = {node.name: samples.bare(node) for node in SITE.nodes}
+    documents["w7"]["dmi"]["serial"] = documents["w9"]["dmi"]["serial"]
+    photographs = samples.photographs(documents)
+    asked: Counter[int] = Counter()
+
+    def serial(photo: Photograph) -> tuple[str | None]:
+        asked[id(photo)] += 1
+        return (photo.serial,)
+
+    index = Index(photographs)
+    names = {
+        name: index.names("serial", str(photo.serial), serial)
+        for name, photo in photographs.items()
+    }
+    assert sorted(names["w9"]) == ["w7", "w9"]
+    assert list(names["w8"]) == ["w8"]
+    assert set(asked.values()) == {1}
