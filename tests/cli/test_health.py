@@ -77,7 +77,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
     def make(*, faults: tuple[Fault, ...] = (), **case: Any) -> FakeSite:
         found = FakeSite(scene.facts(case), faults)
-        monkeypatch.setattr(Application, "connect", lambda _self, _directory: found)
+        monkeypatch.setattr(Application, "connect", lambda *_, **__: found)
         answer = dict(found.facts.control_host or {})
         monkeypatch.setattr("appliance.adapters.control_host.resolve", lambda _names: answer)
         return found

@@ -84,6 +84,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
         return Site(wish.site, wish, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
+    monkeypatch.setattr("appliance.cli.status.find_losses", lambda *_: ())
     return found
 
 
