@@ -16,8 +16,14 @@ from appliance.adapters.ssh import SshNodes
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.site import Site
 from tests import samples
+from tests.prerequisites import require
 
 KEY = paramiko.ECDSAKey.generate()
+
+
+@pytest.fixture(autouse=True)
+def _ssh_keygen() -> None:
+    require("ssh-keygen")
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,14 @@ from appliance.adapters.cache import Cache
 from appliance.errors import BundleRefused, CommandFailed, ConfigError, Refused
 from appliance.model.signature import NAMESPACE, Signature
 from appliance.workflows.bundle_sign import sign_bundle
+from tests.prerequisites import require
 from tests.unit.bundle.signing import PASSPHRASE, allow, askpass, make_key, public
 from tests.unit.bundle.test_bundle_directory import Maker
+
+
+@pytest.fixture(autouse=True)
+def _ssh_keygen() -> None:
+    require("ssh-keygen")
 
 
 @dataclass
