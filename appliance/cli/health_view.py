@@ -80,7 +80,7 @@ def health_as_json(
 
 
 def _finding_as_json(finding: Finding) -> dict[str, str]:
-    return {key: value for key, value in vars(finding).items() if key != "step"}
+    return {key: value for key, value in vars(finding).items() if key not in ("step", "of_site")}
 
 
 def _report_as_json(report: VendorReport) -> dict[str, Any]:
