@@ -40,9 +40,19 @@ if TYPE_CHECKING:
     from appliance.model.site import Node, Site
 
 JUDGEMENT = "playbooks/module_utils/appliance_jumpbox.py"
+# What the judgement starts programs with; on a node there is no Ansible to import it from.
+PROGRAMS = "playbooks/module_utils/appliance_programs.py"
 LOOK_SECONDS = 60
 _CHUNK = 1 << 20
 _BEGINNINGS = (b"\x7fELF", b"#!")
+_IMPORTS = """
+import sys, types
+sys.modules["ansible"] = types.ModuleType("ansible")
+sys.modules["ansible.module_utils"] = types.ModuleType("ansible.module_utils")
+programs = types.ModuleType("appliance_programs")
+exec({programs!r}, vars(programs))
+sys.modules["ansible.module_utils"].appliance_programs = programs
+"""
 _RUN = """
 if [ "$(id -u)" = 0 ]; then s=; elif sudo -n true 2>/dev/null; then s='sudo -n'; else s=; fi
 exec $s {python} -
@@ -91,9 +101,11 @@ def look_script(site: Site, wish: CliWish) -> bytes:
         "name": site.settings.control_plane_endpoint.name,
         "users": {person.name: dict(person.expected) for person in wish.researchers},
     }
-    source = (find_content_root() / JUDGEMENT).read_text(encoding="utf-8")
+    judgement, programs = (
+        (find_content_root() / path).read_text(encoding="utf-8") for path in (JUDGEMENT, PROGRAMS)
+    )
     call = f"import json\nprint(json.dumps(look(json.loads({json.dumps(want)!r}))))\n"
-    return f"{source}\n\n{call}".encode()
+    return f"{_IMPORTS.format(programs=programs)}\n{judgement}\n\n{call}".encode()
 
 
 def researchers(site: Site, nodes: SshNodes, names: tuple[str, ...]) -> tuple[Researcher, ...]:

@@ -13,7 +13,7 @@ NAMESPACES = re.compile(
 )
 # Documentation's own names and addresses (RFC 2606, 5737), this host, and a variable's place.
 NOWHERE = re.compile(
-    r"(?i)^(localhost|127\.\d+\.\d+\.\d+|\[::1\]|.*\.(example|test|invalid|local)|example\.\w+"
+    r"(?i)^(localhost|unix|127\.\d+\.\d+\.\d+|\[::1\]|.*\.(example|test|invalid|local)|example\.\w+"
     r"|192\.0\.2\.\d+|198\.51\.100\.\d+|203\.0\.113\.\d+|.*[{}%$<>].*|)$"
 )
 URL = re.compile(r"\b(?:https?|ftp|git|ssh)://(?P<host>[^\s/:'\"`)\]]*)")

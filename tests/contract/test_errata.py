@@ -12,6 +12,7 @@ import yaml
 
 from appliance.model.health import CHECKS as HEALTH
 from appliance.model.preflight import CHECKS as PREFLIGHT
+from appliance.model.preflight import SITE_CHECKS
 from tests.contract import tree
 
 PAGE = Path("appliance/docs/errata.md")
@@ -67,7 +68,7 @@ def test_a_row_names_what_holds_it_or_says_plainly_that_nothing_does(number: str
 def test_every_preflight_check_that_is_named_exists_and_speaks_in_a_case() -> None:
     spoken = {case["check"] for _, case in _cases("tests/data/preflight") if case.get("findings")}
     named = _references("preflight")
-    assert named <= {check.__name__ for check in PREFLIGHT}
+    assert named <= {check.__name__ for check in (*PREFLIGHT, *SITE_CHECKS)}
     assert named <= spoken
 
 

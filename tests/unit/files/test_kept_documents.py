@@ -41,7 +41,7 @@ def test_a_document_is_kept_once_privately_and_renewed_when_it_differs(state: Pa
         "vault-password",
         "passports/" + "x" * 300,
         "a/b/c/d/e",
-        "passports/caf\u00e9",
+        "passports/na\u00efve",
     ],
     ids=repr,
 )
