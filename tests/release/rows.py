@@ -53,6 +53,11 @@ ROWS = (
         "GPUs are opted out, sliced and shared; a killed maintenance leaves nothing by mistake",
         "tests/lab/gpu",
     ),
+    _lab(
+        "hostile-worker",
+        "a worker that lies stops nothing, is told no secret, and can be removed",
+        "tests/lab/test_hostile_worker.py",
+    ),
     _lab("faults", "the same command heals each fault of the matrix", "tests/lab/test_faults.py"),
     _lab(
         "life",
