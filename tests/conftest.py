@@ -1,7 +1,7 @@
 """What tests of several folders share: a run of its own, its groups, and the real bundle.
 
 A run is many processes of pytest-xdist (``-n``): files stay together, and so do the files that
-share a lab. Labs wait more than they work, so a few of them side by side cost little.
+share a lab. Two at a time are the most that two cores carry.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from xdist.scheduler import LoadScopeScheduling
 from tests import this_run
 from tests.this_run import built_bundle
 
-# In the order in which they begin: the longest first.
-LABS = {
-    "install": ("connections", "refusals", "install", "drift", "rejoin", "health", "membership"),
-    "applications": (
-        *("storage", "runai_refusals", "node_roles", "bmc", "faults", "runbooks", "access"),
-        *("runai_waits", "vendor_bundle"),
-    ),
-    "runai": ("runai/",),
-    "gpu": ("gpu/",),
-}
+# The files that share a lab, in the order of their story.
+STORY = (
+    *("connections", "refusals", "install", "drift", "rejoin", "health", "runai_refusals"),
+    *("storage", "node_roles", "bmc", "membership", "faults", "runbooks", "access"),
+    *("runai_waits", "vendor_bundle"),
+)
+# Whole labs of their own; a lab that waits costs a third of a core, so few are up at a time.
+LAST = ("runai/", "gpu/")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,9 +42,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put labs first, each with the files that tell its story in their order."""
-    places = {name: n for n, name in enumerate(name for names in LABS.values() for name in names)}
-    items.sort(key=lambda item: places.get(_place(item.nodeid), len(places)))
+    """Put the story first and whole labs last: the other process has all else in the meantime."""
+    places = {name: n for n, name in enumerate(STORY)} | dict.fromkeys(LAST, 2000)
+    items.sort(key=lambda item: places.get(_place(item.nodeid), 1000))
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types
@@ -57,7 +55,9 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no t
         place = _place(nodeid)
         if nodeid.startswith("tests/molecule/"):
             return nodeid
-        return next((lab for lab, places in LABS.items() if place in places), _file(nodeid))
+        if place in LAST:
+            return place
+        return "story" if place in STORY else _file(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)

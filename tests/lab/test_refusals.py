@@ -75,7 +75,7 @@ def _at_work(lab: LabSite) -> Iterator[None]:
 
 @contextmanager
 def _two_faults(lab: LabSite) -> Iterator[None]:
-    with faults.sshd_stopped(lab.node("w1")), faults.changed_host_key(lab.node("w2")):
+    with faults.sshd_stopped(lab.node("cp1")), faults.changed_host_key(lab.node("w2")):
         yield
 
 
@@ -190,39 +190,42 @@ CASES: dict[str, Case] = {
         "{w1_ssh} sudo ip route add default via",
     ),
     "no SSH": Case(
-        _node("w1", faults.sshd_stopped),
-        ("{w1} ({w1_ip}): no SSH on port 22: Connection refused",),
-        "ping {w1_ip}",
+        _node("cp1", faults.sshd_stopped),
+        ("{cp1} ({cp1_ip}): no SSH on port 22: Connection refused",),
+        "ping {cp1_ip}",
         UNREACHABLE,
     ),
     "a pulled cable": Case(
-        _node("w1", faults.pulled_cable),
-        ("{w1} ({w1_ip}): no SSH on port 22: no answer within 8 s",),
+        _node("cp1", faults.pulled_cable),
+        ("{cp1} ({cp1_ip}): no SSH on port 22: no answer within 8 s",),
         "is it powered on, cabled",
         UNREACHABLE,
     ),
     "another machine's host key": Case(
-        _node("w1", faults.changed_host_key),
-        ("{w1} ({w1_ip}): wrong host key: it shows ssh-ed25519 SHA256:", "known_hosts holds ssh-"),
-        "ssh-keygen -R {w1_ip} -f",
+        _node("cp1", faults.changed_host_key),
+        (
+            "{cp1} ({cp1_ip}): wrong host key: it shows ssh-ed25519 SHA256:",
+            "known_hosts holds ssh-",
+        ),
+        "ssh-keygen -R {cp1_ip} -f",
         UNREACHABLE,
     ),
     "a host key nobody confirmed": Case(
-        lambda lab, _: faults.unknown_host_key(lab.directory / "known_hosts", lab.node("w1")),
-        ("{w1} ({w1_ip}): its host key is not in",),
+        lambda lab, _: faults.unknown_host_key(lab.directory / "known_hosts", lab.node("cp1")),
+        ("{cp1} ({cp1_ip}): its host key is not in",),
         "appliance install --accept-host-keys",
         UNREACHABLE,
     ),
     "our key is not there": Case(
-        _node("w1", faults.moved_away, "/home/appliance/.ssh/authorized_keys"),
-        ("{w1} ({w1_ip}): user appliance is not let in with",),
-        "ssh-copy-id appliance@{w1_ip}",
+        _node("cp1", faults.moved_away, "/home/appliance/.ssh/authorized_keys"),
+        ("{cp1} ({cp1_ip}): user appliance is not let in with",),
+        "ssh-copy-id appliance@{cp1_ip}",
         UNREACHABLE,
     ),
     "two nodes at once, with two faults": Case(
         lambda lab, _: _two_faults(lab),
-        ("{w1} ({w1_ip}): no SSH on port 22", "{w2} ({w2_ip}): wrong host key"),
-        "ping {w1_ip}",
+        ("{cp1} ({cp1_ip}): no SSH on port 22", "{w2} ({w2_ip}): wrong host key"),
+        "ping {cp1_ip}",
         UNREACHABLE,
     ),
     "a user without sudo": Case(
