@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters import processes
 from appliance.adapters.artifacts import Context
 from appliance.adapters.artifacts.go import Go
 from appliance.errors import SourceUnavailable
@@ -77,6 +78,6 @@ def test_a_go_that_is_too_old_is_told(module: Path, context: Context) -> None:
 
 
 def test_a_host_without_go_is_told(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(processes, "search_path", lambda: "/nowhere")
     with pytest.raises(SourceUnavailable, match="no Go toolchain"):
         Go().take(*tool(), context)
