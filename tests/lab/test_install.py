@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.lab import faults
 from tests.lab.conftest import LabSite, wait_for
 
 pytestmark = pytest.mark.lab
@@ -81,11 +82,8 @@ def test_ctrl_c_stops_the_play_says_so_and_leaves_nothing_behind(lab: LabSite) -
 
 def test_a_worker_that_is_not_cabled_yet_is_left_out_and_named(lab: LabSite) -> None:
     before = len(lab.records())
-    lab.shell("w2", "systemctl stop ssh.socket ssh 2>/dev/null; ! pgrep -x sshd")
-    try:
+    with faults.sshd_stopped(lab.node("w2")):
         done = lab.install("--until", "host", "--output", "json")
-    finally:
-        lab.shell("w2", "systemctl start ssh")
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)["plan"]
     assert [one["node"] for one in found["left_out"]] == [lab.node("w2")]
