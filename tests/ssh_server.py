@@ -137,10 +137,12 @@ class Servers:
 
     def close(self) -> None:
         """End every connection."""
-        for listening in self._sockets:
-            listening.close()
         for transport in self._transports:
             transport.close()
+        for each in self._sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
 
     def _recorded(self, node: Node, behaviour: Behaviour) -> Behaviour:
         def behave(channel: paramiko.Channel, command: str) -> None:
@@ -168,6 +170,7 @@ class Servers:
             with suppress(OSError):
                 while True:
                     connection, _ = listening.accept()
+                    self._sockets.append(connection)
                     threading.Thread(target=quietly, args=(connection,), daemon=True).start()
 
         def quietly(connection: socket.socket) -> None:

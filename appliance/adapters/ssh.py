@@ -23,7 +23,7 @@ from appliance.adapters.ssh_call import Answer, CallFailed, call, ended_after
 from appliance.adapters.ssh_keys import check_private_key, local_fault
 from appliance.adapters.ssh_tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh_way import MANY, logins_at_once, through_jump_host, was_dropped
-from appliance.errors import NodeUnreachable
+from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.departure import DEAD
 from appliance.model.facts import NotFacts, read_facts
 from appliance.model.jump import jump_command
@@ -109,8 +109,10 @@ class SshNodes:
             pool.shutdown(wait=False, cancel_futures=True)
             self.close()
             raise
-        finally:
-            pool.shutdown(wait=False)
+        except ConfigError:
+            pool.shutdown(cancel_futures=True)
+            raise
+        pool.shutdown(wait=False)
         return Look(
             {
                 node.name: item

@@ -138,6 +138,13 @@ def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
 
 
 def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Images can be pulled, and pods are kept from the registry and the export."""
+    yield from images(node, desired, observed)
+    if node.in_cluster:
+        yield from pod_guard.unmet(node, desired.site, observed.photographs[node.name])
+
+
+def images(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The registry answers over TLS and holds every image whole; members have what they run."""
     photo = observed.photographs[node.name]
     name = desired.site.settings.registry
@@ -161,7 +168,6 @@ def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield f"Docker does not trust {name}"
     if node.in_cluster:
         yield from _programs(photo, desired)
-        yield from pod_guard.unmet(node, desired.site, photo)
 
 
 def _open_to_writing(name: str, photo: Photograph) -> Iterator[str]:

@@ -155,7 +155,7 @@ def registry(facts: Facts) -> Iterator[Finding | Skipped | str]:
         yield NOBODY
         return
     for node, _photo in facts.members():
-        for text in postconditions.registry(node, facts.desired, facts.observed):
+        for text in postconditions.images(node, facts.desired, facts.observed):
             yield Finding(
                 node.name,
                 "registry",

@@ -70,7 +70,8 @@ def test_pods_are_kept_away_as_the_rules_say_and_again_after_a_restart(host):
 @pytest.mark.parametrize(
     ("commands", "tasks"),
     [
-        (["echo '# theirs' >> /etc/appliance/pod-guard.rules"], 1),
+        # Its file, and the service that reads it.
+        (["echo '# theirs' >> /etc/appliance/pod-guard.rules"], 2),
         (["systemctl disable --now pod-guard"], 1),
         (["echo >> /usr/local/bin/kubectl", "chmod 700 /opt/cni/bin/bridge"], 1),
         (["rm /usr/local/bin/kubeadm && ln -s /bin/true /usr/local/bin/kubeadm"], 1),
