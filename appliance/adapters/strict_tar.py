@@ -24,6 +24,7 @@ _EXTENDED: Final = {
     tarfile.XGLTYPE,
     tarfile.SOLARIS_XHDTYPE,
 }
+_SPARSE: Final = tarfile.GNUTYPE_SPARSE
 # Not in its documentation, and the only way to tell these from an end.
 _TARFILE: Final[Any] = tarfile
 _EARLY_END: Final = (_TARFILE.EmptyHeaderError, _TARFILE.TruncatedHeaderError)
@@ -44,18 +45,6 @@ class StrictInfo(tarfile.TarInfo):
     """A member whose header is whole, and whose extended headers have a bounded length."""
 
     @classmethod
-    def frombuf(cls, buf: Any, encoding: Any, errors: str) -> Any:
-        """Refuse what would be read into memory, or is read without end."""
-        found = super().frombuf(buf, encoding, errors)
-        if found.size < 0:
-            raise Damaged("a member of it has a size before zero")
-        if found.type in _EXTENDED and found.size > _EXTENDED_LIMIT:
-            raise Damaged(f"a name or header in it is longer than {_EXTENDED_LIMIT} bytes")
-        if found.type == tarfile.GNUTYPE_SPARSE:
-            raise Damaged("it holds a sparse file")
-        return found
-
-    @classmethod
     def fromtarfile(cls, tarfile: Any) -> Any:
         """Tell an end from a break."""
         try:
@@ -66,6 +55,19 @@ class StrictInfo(tarfile.TarInfo):
             if tarfile.offset == 0:
                 raise Damaged("it is no tar archive") from error
             raise Damaged(f"it is damaged at byte {tarfile.offset}") from error
+
+    def _proc_member(self, tarfile: Any) -> Any:
+        """Refuse what would be read into memory, or is read without end.
+
+        Every header comes by here; newer versions of Python no longer ask ``frombuf``.
+        """
+        if self.size < 0:
+            raise Damaged("a member of it has a size before zero")
+        if self.type in _EXTENDED and self.size > _EXTENDED_LIMIT:
+            raise Damaged(f"a name or header in it is longer than {_EXTENDED_LIMIT} bytes")
+        if self.type == _SPARSE:
+            raise Damaged("it holds a sparse file")
+        return cast("Any", super())._proc_member(tarfile)
 
     def _proc_gnusparse_10(self, *_anything: Any) -> None:
         raise Damaged("it holds a sparse file")
