@@ -70,7 +70,6 @@ class Row:
         says: words of the output then (a regular expression).
         fault: puts itself in force before the command is typed, and asserts it; one that strikes
             in the middle of the command is given by ``strikes`` instead.
-        slow: not in every CI run.
     """
 
     name: str
@@ -79,7 +78,6 @@ class Row:
     says: str = ""
     fault: Fault | None = None
     strikes: Strike | None = None
-    slow: bool = False
 
 
 @dataclass

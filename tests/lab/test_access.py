@@ -16,7 +16,7 @@ from tests.lab.conftest import LabSite, wait_for
 from tests.lab.issuer import PASSWORD, Issuer, issuer_of, put, settings_file, site_with
 from tests.lab.stillness import assert_still, scene
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 MANIFESTS = "/etc/kubernetes/manifests"
 MARK = "/etc/kubernetes/appliance/api-server/change.json"

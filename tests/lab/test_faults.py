@@ -3,8 +3,7 @@
 One row a fault and a command. While the fault is in force the command must end with the exit code
 that the row names, and say what the row expects; after it is lifted **the same command again**
 must reach the command's goal, with no clean-up by hand. A table of the rows is printed at the end.
-``pytest -m "slow or not slow" tests/lab/test_faults.py -s`` runs every row; CI runs those that are
-not marked slow.
+``python -m tests.release faults`` runs every row.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from tests.lab.matrix import (
     whole,
 )
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 
 def on(short: str, fault: Callable[..., AbstractContextManager[None]], *more: object) -> Fault:
@@ -108,44 +107,44 @@ ETCD = on("cp1", faults_cluster.etcd_paused)
 
 ROWS: tuple[Row, ...] = (
     Row("control process killed", "install", KILLED, strikes=killed),
-    Row("Ctrl-C", "install", INTERRUPTED, "interrupted while", strikes=interrupted, slow=True),
-    Row("SSH away", "install", UNREACHABLE, "w1", NO_SSH, slow=True),
+    Row("Ctrl-C", "install", INTERRUPTED, "interrupted while", strikes=interrupted),
+    Row("SSH away", "install", UNREACHABLE, "w1", NO_SSH),
     Row("SSH cut", "install", FAILED, "w1", strikes=amid("w1", faults.sshd_stopped)),
     Row("node off", "install", UNREACHABLE, "w1", OFF),
-    Row("reboot", "install", FAILED, "w1", strikes=amid("w1", rebooted), slow=True),
+    Row("reboot", "install", FAILED, "w1", strikes=amid("w1", rebooted)),
     Row("stale lock", "install", DONE, "took over the lock of node maintain", STALE),
     Row("disk full", "install", FAILED, "No space left", on("w1", full, "/etc/sysctl.d")),
     Row("registry stopped", "install", DONE, "", on("cp1", UNIT, "docker-registry")),
-    Row("services lost", "install", DONE, "", SERVICES, slow=True),
-    Row("blob cut short", "install", DONE, "", BLOB, slow=True),
-    Row("clock +10 min", "install", REFUSED, "clock", CLOCK, slow=True),
-    Row("no names", "install", DONE, "", on("w1", faults_cluster.no_names), slow=True),
-    Row("API server down", "install", DONE, "API|cp1", API, slow=True),
-    Row("etcd frozen", "install", FAILED, "API|etcd", ETCD, slow=True),
-    Row("kubelet dead", "install", DONE, "", on("w1", UNIT, "kubelet"), slow=True),
-    Row("Docker hung", "install", REFUSED, "docker_answers", HUNG, slow=True),
-    Row("network cut", "install", FAILED, "not answer a ping", between("w1", "w2"), slow=True),
-    Row("MTU lowered", "install", REFUSED, "(?i)mtu", MTU, slow=True),
+    Row("services lost", "install", DONE, "", SERVICES),
+    Row("blob cut short", "install", DONE, "", BLOB),
+    Row("clock +10 min", "install", REFUSED, "clock", CLOCK),
+    Row("no names", "install", DONE, "", on("w1", faults_cluster.no_names)),
+    Row("API server down", "install", DONE, "API|cp1", API),
+    Row("etcd frozen", "install", FAILED, "API|etcd", ETCD),
+    Row("kubelet dead", "install", DONE, "", on("w1", UNIT, "kubelet")),
+    Row("Docker hung", "install", REFUSED, "docker_answers", HUNG),
+    Row("network cut", "install", FAILED, "not answer a ping", between("w1", "w2")),
+    Row("MTU lowered", "install", REFUSED, "(?i)mtu", MTU),
     Row("control process killed", "maintain", KILLED, strikes=killed),
-    Row("Ctrl-C", "maintain", INTERRUPTED, "restored: .*w1", strikes=interrupted, slow=True),
-    Row("cp1 has no SSH", "maintain", UNREACHABLE, "cp1", MASTER_SSH, slow=True),
-    Row("API server down", "maintain", UNREACHABLE, "API", API, slow=True),
-    Row("etcd frozen", "maintain", UNREACHABLE, "API|list node", ETCD, slow=True),
+    Row("Ctrl-C", "maintain", INTERRUPTED, "restored: .*w1", strikes=interrupted),
+    Row("cp1 has no SSH", "maintain", UNREACHABLE, "cp1", MASTER_SSH),
+    Row("API server down", "maintain", UNREACHABLE, "API", API),
+    Row("etcd frozen", "maintain", UNREACHABLE, "API|list node", ETCD),
     Row("budget never allows", "maintain", FAILED, "never .minAvailable 1.", budget),
     Row("pod ignores SIGTERM", "maintain", DONE, "in maintenance", nothing),
     Row("second operator", "maintain", REFUSED, "at work|holds", another_operator),
-    Row("node off", "maintain", UNREACHABLE, "--lost", OFF, slow=True),
+    Row("node off", "maintain", UNREACHABLE, "--lost", OFF),
     Row("control process killed", "return", KILLED, strikes=killed),
     Row("SSH away", "return", UNREACHABLE, "w1", NO_SSH),
-    Row("node off", "return", UNREACHABLE, "w1", OFF, slow=True),
-    Row("clock +10 min", "return", REFUSED, r"clock: found \+(59|60)\d s off", CLOCK, slow=True),
+    Row("node off", "return", UNREACHABLE, "w1", OFF),
+    Row("clock +10 min", "return", REFUSED, r"clock: found \+(59|60)\d s off", CLOCK),
     Row("a DIMM fewer", "return", REFUSED, "dimm:STANDIN_A1", on("w1", lost_dimm)),
-    Row("MTU lowered", "return", REFUSED, "link:eth0", MTU, slow=True),
-    Row("network cut", "return", FAILED, "w1|w2", between("w1", "w2"), slow=True),
-    Row("control process killed", "remove", KILLED, strikes=killed, slow=True),
+    Row("MTU lowered", "return", REFUSED, "link:eth0", MTU),
+    Row("network cut", "return", FAILED, "w1|w2", between("w1", "w2")),
+    Row("control process killed", "remove", KILLED, strikes=killed),
     Row("control process killed", "rejoin", KILLED, strikes=killed),
-    Row("tokens expired", "rejoin", DONE, "", on("cp1", faults_cluster.no_tokens), slow=True),
-    Row("another CA", "rejoin", FAILED, "w2", on("cp1", faults_cluster.another_ca), slow=True),
+    Row("tokens expired", "rejoin", DONE, "", on("cp1", faults_cluster.no_tokens)),
+    Row("another CA", "rejoin", FAILED, "w2", on("cp1", faults_cluster.another_ca)),
 )  # fmt: skip
 
 
@@ -187,13 +186,7 @@ def _judged(row: Row, code: int, said: str) -> int:
     return code
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, id=f"{row.command}: {row.name}", marks=[pytest.mark.slow] * row.slow)
-        for row in ROWS
-    ],
-)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.command}: {row.name}")
 def test_the_same_command_heals(row: Row, whole_lab: LabSite, table: Table) -> None:
     words = COMMANDS[row.command].words(whole_lab)
     table.lines.append(timed(row, whole_lab, lambda: _meet(row, whole_lab, words)))

@@ -15,7 +15,7 @@ from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.issuer import put, settings_file, site_with
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 GPU, CPU, SYSTEM = (
     f"node-role.kubernetes.io/runai-{kind}" for kind in ("gpu-worker", "cpu-worker", "system")

@@ -20,7 +20,7 @@ from tests.lab.conftest import LabSite
 from tests.lab.runai_site import RunaiSite, runai_site
 from tests.lab.stillness import assert_still, scene
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 REFUSED = 3
 Fault = Callable[[RunaiSite], AbstractContextManager[None]]

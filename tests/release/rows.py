@@ -44,7 +44,7 @@ ROWS = (
     ),
     Row(
         "molecule",
-        "the scenarios of roles that are not the default ones",
+        "the scenarios of roles that are not in every run",
         ("tests/molecule",),
         ("molecule", "roles", "playbooks", "tests/molecule"),
     ),
@@ -67,10 +67,11 @@ ROWS = (
     ),
     _lab(
         "applications",
-        "kills and refusals around storage, Run:ai and access",
+        "storage, access, node roles and Run:ai: kills, and refusals before a change",
         "tests/lab/test_storage.py",
         "tests/lab/test_runai_refusals.py",
         "tests/lab/test_access.py",
+        "tests/lab/test_node_roles.py",
     ),
     _lab(
         "vendor",
