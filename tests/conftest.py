@@ -21,7 +21,7 @@ from tests.this_run import built_bundle
 STORY = (
     *("connections", "refusals", "install", "drift", "rejoin", "health", "runai_refusals"),
     *("storage", "node_roles", "bmc", "membership", "faults", "runbooks", "access"),
-    *("runai_waits", "vendor_bundle"),
+    *("runai_waits", "vendor_bundle", "hostile_worker"),
 )
 # Whole labs of their own; a lab that waits costs a third of a core, so few are up at a time.
 LAST = ("runai/", "gpu/")
