@@ -20,10 +20,12 @@ from appliance.adapters.content import list_releases
 from appliance.adapters.podman import Podman
 from appliance.adapters.processes import find_program
 from appliance.model.programs import Use
-from tests.commands import appliance, succeed
+from tests.commands import succeed
 from tests.prerequisites import require_for
 
 TOKEN, FOLDER = "APPLIANCE_TEST_RUN", "APPLIANCE_TEST_FOLDER"
+OF_RELEASE = "APPLIANCE_TEST_RELEASE"
+STORY = "e2e"
 WORKER = "PYTEST_XDIST_WORKER"
 PODMANS_OWN = {"conmon", "aardvark-dns"}
 RELEASE, OS = list_releases()[-1], "debian-12"
@@ -58,6 +60,28 @@ def worker() -> str:
     return os.environ.get(WORKER, "gw0").removeprefix("gw")
 
 
+def story_name() -> str:
+    """The name of the lab that the story's tests share, one for each worker."""
+    return lab_name(f"{STORY}{worker()}")
+
+
+def labs() -> set[str]:
+    """The labs of this run that are up."""
+    found = Podman().nodes() if find_program("podman") else ()
+    return {node.lab for node in found if node.lab.endswith(f"-{token()}")}
+
+
+def lab_down(name: str) -> None:
+    """Take a lab of this run down, or what there is of it."""
+    if find_program("podman"):
+        succeed("lab", "down", "--name", name, "--yes")
+
+
+def is_release() -> bool:
+    """Whether rows of a release are run: they share the story's lab while they pass."""
+    return OF_RELEASE in os.environ
+
+
 @contextmanager
 def alone(what: str) -> Iterator[None]:
     """Keep the other workers of this run out while the block lasts."""
@@ -86,10 +110,8 @@ def built_bundle(*, standins: bool = False) -> Path:
 def end() -> None:
     """Leave nothing of this run: its processes, labs and folder. For who began it."""
     _end_processes()
-    found = Podman().nodes() if find_program("podman") else ()
-    for name in sorted({node.lab for node in found if node.lab.endswith(f"-{token()}")}):
-        done = appliance("lab", "down", "--name", name, "--yes")
-        assert done.returncode == 0, done.stderr
+    for name in sorted(labs()):
+        lab_down(name)
     shutil.rmtree(folder(), ignore_errors=True)
 
 

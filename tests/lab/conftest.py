@@ -2,7 +2,7 @@
 
 ``APPLIANCE_TEST_KEEP=1`` leaves the lab up for a look afterwards; ``APPLIANCE_TEST_SITE=DIR`` uses
 the lab of that site, which is up already, and leaves it as it ends; ``APPLIANCE_TEST_BUNDLE=DIR``
-takes that bundle instead of building one.
+takes that bundle instead of building one. The rows of a release share the lab while they pass.
 """
 
 from __future__ import annotations
@@ -22,10 +22,19 @@ import pytest
 import yaml
 
 from tests.commands import appliance, succeed
-from tests.this_run import alone, lab_name, worker
+from tests.this_run import (
+    STORY,
+    alone,
+    folder,
+    is_release,
+    lab_down,
+    lab_name,
+    labs,
+    story_name,
+    worker,
+)
 
 GPUS = 2
-STORY = "e2e"
 
 
 @dataclass(frozen=True)
@@ -102,20 +111,31 @@ def wait_for(what: str, probe: Callable[[], bool], seconds: float = 300) -> None
 @contextmanager
 def lab_up(short: str, tmp: Path, *words: str) -> Iterator[Path]:
     """``lab up --bare``, the site's directory, and ``lab down`` whatever happens."""
-    name = lab_name(short)
-    site = tmp / name
-    if not short.startswith(STORY):
-        # A lab that only waits would slow this one down, and its story is over.
-        succeed("lab", "down", "--name", lab_name(f"{STORY}{worker()}"), "--yes")
-    begin = ["lab", "up", "--name", name, "--site", str(site), "--bare", "--yes"]
+    site = tmp / lab_name(short)
+    # A lab that only waits would slow this one down, and its story is over.
+    lab_down(story_name())
     try:
-        # The first one of a machine installs programs and builds the image of a node.
-        with alone("machine"):
-            succeed(*begin, *words, timeout=1800)
+        _begin(site, *words)
         yield site
     finally:
         if not os.environ.get("APPLIANCE_TEST_KEEP"):
-            succeed("lab", "down", "--name", name, "--yes")
+            lab_down(site.name)
+
+
+def _begin(site: Path, *words: str) -> None:
+    # The first one of a machine installs programs and builds the image of a node.
+    with alone("machine"):
+        begin = ["lab", "up", "--name", site.name, "--site", str(site), "--bare", "--yes"]
+        succeed(*begin, *words, timeout=1800)
+
+
+def _shared() -> Path:
+    """The site of the lab that rows of a release share; it is made when there is none."""
+    site = folder() / story_name()
+    if site.name not in labs():
+        shutil.rmtree(site, ignore_errors=True)
+        _begin(site)
+    return site
 
 
 @pytest.fixture(scope="session")
@@ -126,6 +146,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Ite
     assert shutil.which("podman") or shutil.which("apt-get"), "no podman and no way to get it"
     if given := os.environ.get("APPLIANCE_TEST_SITE"):
         yield LabSite(Path(given).name, Path(given), bundle_directory)
+        return
+    if is_release():
+        site = _shared()
+        yield LabSite(site.name, site, bundle_directory)
         return
     with lab_up(f"{STORY}{worker()}", tmp_path_factory.mktemp("labs")) as site:
         yield LabSite(site.name, site, bundle_directory)

@@ -58,6 +58,7 @@ def run(rows: Sequence[Row]) -> int:
         _say(f"commit first: an outcome speaks for a commit\n{changed}")
         return 2
     this_run.begin()
+    os.environ[this_run.OF_RELEASE] = "1"
     try:
         failed = [row.name for row in rows if not play(row)]
     except KeyboardInterrupt:
@@ -81,6 +82,8 @@ def play(row: Row) -> bool:
             _say(line.rstrip("\n"))
             told = line.strip("= \n") or told
     outcome = PASSED if process.returncode == 0 else "failed"
+    if outcome != PASSED and not os.environ.get("APPLIANCE_TEST_KEEP"):
+        this_run.lab_down(this_run.story_name())  # what it broke
     seconds = round(time.monotonic() - began)
     commit, date = git("rev-parse", "HEAD").strip(), datetime.now(UTC).isoformat("T", "seconds")
     kept = Outcome(commit, covered(row), date, outcome, told, seconds)
