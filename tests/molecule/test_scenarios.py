@@ -57,7 +57,7 @@ def test_the_scenario_passes(scenario: str, bundle_directory: Path) -> None:
 
 def told(output: str) -> str:
     """What failed first, and how it ended: the nodes' removal comes in between."""
-    first = re.search(r"fatal:|FAILED!|Traceback", output)
+    first = re.search(r"fatal:|FAILED!|Traceback|Error: ", output)
     at = first.start() if first else 0
     return f"{output[max(0, at - 1500) : at + 4000]}\n[...]\n{output[-2000:]}"
 
