@@ -164,6 +164,7 @@ class Nic(Section):
     driver: Word | None = None
     kind: Word | None = None
     mac: Mac | None = None
+    permanent_mac: Mac | None = None
     mtu: Count | None = None
     speed_mbps: int | None = None
     state: Word | None = None

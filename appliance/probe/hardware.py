@@ -15,6 +15,7 @@ DMI_FIELDS = {
     "board": "board_name",
     "bios_version": "bios_version",
     "bios_date": "bios_date",
+    "board_serial": "board_serial",
     "chassis_serial": "chassis_serial",
 }
 # Values that firmware leaves when nobody filled the field in.

@@ -66,6 +66,7 @@ def interfaces(source: Source) -> Optional[List[Dict[str, Any]]]:
             {
                 "name": name,
                 "mac": link.get("address"),
+                "permanent_mac": _permanent(source, link, base),
                 "mtu": link.get("mtu"),
                 "speed_mbps": int(speed) if speed and speed.isdigit() else None,
                 "state": str(link.get("operstate", "")).lower(),
@@ -75,6 +76,24 @@ def interfaces(source: Source) -> Optional[List[Dict[str, Any]]]:
             }
         )
     return found
+
+
+def _permanent(source: Source, link: Dict[str, Any], base: str) -> Optional[str]:
+    """The address that a card has from its factory; None for what is no card of the machine.
+
+    A bond gives its members one address. A USB device is a BMC's, or somebody's adapter.
+    """
+    if source.link(base + "device/driver") is None or link.get("link_type") != "ether":
+        return None
+    if source.link(base + "device/subsystem") == "usb":
+        return None
+    # Of a member of a bond; iproute2 tells it from 5.6 on, Ubuntu 20.04 has 5.5.
+    kept = link.get("permaddr") or source.word(base + "bonding_slave/perm_hwaddr")
+    if kept:
+        return str(kept).lower()
+    # 0: neither made up by the kernel nor set by somebody.
+    own = source.word(base + "addr_assign_type") == "0"
+    return str(link["address"]).lower() if own and link.get("address") else None
 
 
 def routes(source: Source) -> Optional[Dict[str, Any]]:
