@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.adapters.vault import AnsibleVault, password_file
 from appliance.errors import ApplianceError
 from appliance.model.bmc import CA_NAME, PASSWORD_NAME, USER_NAME, BmcReport
+from appliance.model.placeholders import told_serial, told_uuid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,12 +100,18 @@ def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
 
 
 def judged(system: Any, off: Any) -> BmcReport:
-    """What the one system of a BMC says; a serial that no machine has is none."""
-    said = system.serial_number
-    serial = said.strip() if isinstance(said, str) else ""
+    """What the one system of a BMC says; a serial or UUID that nobody filled in is none."""
     return BmcReport(
-        serial=serial if _SERIAL.fullmatch(serial) else None, powered_off=system.power_state == off
+        serial=told_serial(_one_line(system.serial_number)),
+        powered_off=system.power_state == off,
+        uuid=told_uuid(_one_line(system.uuid)),
     )
+
+
+def _one_line(said: object) -> str | None:
+    """A short text without control characters, or None."""
+    text = said.strip() if isinstance(said, str) else ""
+    return text if _SERIAL.fullmatch(text) else None
 
 
 def _first_line(error: Exception) -> str:

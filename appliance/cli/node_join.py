@@ -138,8 +138,8 @@ def _remove(
         # Of the others, those that were removed before are not asked.
         present = connected.wish_with(frozenset({wish.node})).site
         passport = connected.passport(wish.node)
-        serial = passport.serial if passport else None
-        request = NodeRemoveRequest(present, wish, run, record, serial, dry_run=dry_run)
+        accepted = passport.machine if passport else None
+        request = NodeRemoveRequest(present, wish, run, record, accepted, dry_run=dry_run)
         return node_remove(request, removing)
 
 

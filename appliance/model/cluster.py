@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.model.api_flags import ApiFlags
+from appliance.model.machine_identity import MachineIdentity, identity_on
 from appliance.model.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class ClusterNode:
     annotations: Mapping[str, str] = field(default_factory=dict)
     allocatable_gpus: int = 0
     gpus_proven: str | None = None
+
+    @property
+    def identity(self) -> MachineIdentity:
+        """Of the machine that joined, by its annotations: its own kubelet may write those."""
+        return identity_on(self.annotations, self.serial)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ cannot come back and act under them. What must not be here: asking the machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from appliance.model.bmc import BmcReport
 from appliance.model.cluster import ClusterNode
+from appliance.model.machine_identity import MachineIdentity, identity_of, is_same, likeness
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Refusal
 from appliance.model.traces import is_member
@@ -24,24 +25,29 @@ class Witness:
     Attributes:
         member: its Node object; None when the cluster has none.
         photo: what answers at its address; None when nothing does.
-        accepted_serial: of the machine the cluster accepted (Node, record or passport), or None.
+        accepted: the machine that the cluster accepted (:mod:`appliance.model.accepted`).
         sworn: the operator says that it is dead.
         bmc: what the BMC at the inventory's address says; None when the inventory knows none.
         alive: why there is no photograph although something answers at its address; empty where
             nothing does.
         deceives: what answers at a worker's address is not to be believed.
-        foreign: what answers is no member of this cluster, whatever its serial.
+        foreign: what answers is no member of this cluster, whatever it tells of itself.
     """
 
     name: str
     member: ClusterNode | None
     photo: Photograph | None
-    accepted_serial: str | None = None
+    accepted: MachineIdentity = field(default_factory=MachineIdentity)
     sworn: bool = False
     bmc: BmcReport | None = None
     alive: str = ""
     foreign: bool = False
     deceives: bool = False
+
+    @property
+    def seen(self) -> MachineIdentity:
+        """What the machine that answers tells of itself; nothing where none does."""
+        return identity_of(self.photo) if self.photo else MachineIdentity()
 
 
 @dataclass(frozen=True)
@@ -55,11 +61,10 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
     """The proof that nothing acts under the name any more, or what is in its way.
 
     Proofs, strongest first: no Node object; the same machine, empty; its BMC, known by the
-    machine's serial, says that it is off; NotReady and no SSH; the operator's word.
+    machine's serial or UUID, says that it is off; NotReady and no SSH; the operator's word.
     """
     name, member, photo = witness.name, witness.member, witness.photo
-    same = bool(photo and photo.serial and photo.serial == witness.accepted_serial)
-    same = same and not witness.foreign
+    same = photo is not None and is_same(witness.accepted, witness.seen) and not witness.foreign
     found = _seen_dead(witness, same=same)
     if found is not None:
         return Proof(found)
@@ -72,7 +77,8 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             f"find it: kubectl get node {name} -o wide; if it was powered off just now, wait a "
             f"minute until the API notices{_unasked(witness)}",
         )
-    nameless = witness.accepted_serial is None and not witness.foreign
+    alike = likeness(witness.accepted, witness.seen)
+    nameless = alike == "unknown" and not witness.foreign
     if photo is not None and is_member(photo) and (same or nameless):
         return Refusal(
             name,
@@ -86,7 +92,7 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             name,
             "identity",
             f"a Node that is NotReady, and {_life_sign(witness)}",
-            f"proof that the machine with serial {witness.accepted_serial or 'unknown'} is dead: "
+            f"proof that the machine with {witness.accepted.words()} is dead: "
             "its containers may still run and write",
             f"mend what keeps us out; or power it off and see that it is off, then the same "
             f"command with {DEAD}{_unasked(witness)}",
@@ -94,9 +100,9 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
     return Refusal(
         name,
         "identity",
-        f"another machine (serial {(photo and photo.serial) or 'unknown'}) at the address, and a "
+        f"another machine ({witness.seen.words()}) at the address, and a "
         "Node that is NotReady: the old machine may come back",
-        f"proof that the machine with serial {witness.accepted_serial or 'unknown'} is dead",
+        f"proof that the machine with {witness.accepted.words()} is dead",
         f"power it off and see that it is off; then the same command with {DEAD}"
         f"{_unasked(witness)}",
     )
@@ -114,7 +120,7 @@ def _is_on(witness: Witness) -> bool:
     bmc = witness.bmc
     if bmc is None or bmc.reason or bmc.powered_off:
         return False
-    return bool(bmc.serial) and bmc.serial == witness.accepted_serial
+    return bmc.speaks_of(witness.accepted)
 
 
 def _unasked(witness: Witness) -> str:
@@ -126,7 +132,7 @@ def _unasked(witness: Witness) -> str:
         return f" (its BMC could not be asked: {bmc.reason})"
     if not bmc.powered_off:
         return " (its BMC says that the machine is not off)"
-    return f" (the BMC speaks of serial {bmc.serial or 'unknown'})"
+    return f" (the BMC speaks of {bmc.machine.words()})"
 
 
 def _seen_dead(witness: Witness, *, same: bool) -> str | None:
@@ -135,9 +141,10 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
     if member is None:
         return "the cluster has no such Node"
     if photo and same and not is_member(photo):
-        return f"the same machine (serial {photo.serial}) answers, and it is empty"
-    if witness.bmc and witness.bmc.proves_off(witness.accepted_serial) and not same:
-        return f"the BMC of its machine (serial {witness.bmc.serial}) says that it is powered off"
+        return f"the same machine ({witness.seen.words()}) answers, and it is empty"
+    if witness.bmc and witness.bmc.proves_off(witness.accepted) and not same:
+        words = witness.bmc.machine.words()
+        return f"the BMC of its machine ({words}) says that it is powered off"
     silent = photo is None and not witness.alive and not _is_on(witness)
     if silent and not member.ready:
         return "its Node is NotReady, and nothing answers by SSH at its address"
@@ -152,16 +159,15 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
 
 def same_machine(witness: Witness, *, replaces: bool) -> Refusal | None:
     """Refuse other hardware under an old name, unless it is said to replace it."""
-    photo = witness.photo
-    if photo is None or replaces or not (photo.serial and witness.accepted_serial):
+    accepted, seen = witness.accepted, witness.seen
+    if replaces or likeness(accepted, seen) != "another":
         return None
-    if photo.serial == witness.accepted_serial:
-        return None
+    by_serial = accepted.serial and seen.serial
     return Refusal(
         witness.name,
         "passport",
-        f"DMI serial {photo.serial}",
-        f"{witness.accepted_serial}, which this node had when it joined",
+        f"DMI serial {seen.serial}" if by_serial else f"a machine with {seen.words()}",
+        f"{accepted.serial if by_serial else accepted.words()}, which this node had when it joined",
         "put the right machine there; or, if this one takes its place: "
         f"appliance node add {witness.name} --replace {witness.name}",
     )

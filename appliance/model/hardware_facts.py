@@ -11,11 +11,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.machine_identity import MachineIdentity, identity_of
+
 if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
 
 # What belongs to the machine and not to what is installed or plugged into it today.
 IDENTITY = frozenset({"machine", "dimm", "disk", "nic", "gpu", "uuid"})
+# What stands for the machine where one side tells no serial.
+FIRMWARE = frozenset({"product-uuid", "board-serial", "chassis-serial"})
 CLOCK_SECONDS = 5.0
 RIGHT = "right"
 GIB = 1024**3
@@ -74,6 +78,7 @@ def compare(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[Differen
         for name in sorted(before.keys() | now.keys())
         if not _is_as_good(name, before.get(name), now.get(name))
         and not _went_with_its_part(name, before, now)
+        and not _is_told_better(name, before, now)
     ]
     return tuple(sorted(found, key=lambda difference: not difference.is_loss))
 
@@ -83,6 +88,23 @@ def _went_with_its_part(name: str, before: Mapping[str, str], now: Mapping[str, 
     kind, _, place = name.partition(":")
     parts = [p if p == "driver" else f"{p}:{place}" for p in PART_OF.get(kind, ())]
     return name not in now and any(part in before and part not in now for part in parts)
+
+
+def _is_told_better(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether the serial decides, or a side does not tell: then what firmware tells is silent."""
+    if name not in FIRMWARE:
+        return False
+    return name not in before or name not in now or ("machine" in before and "machine" in now)
+
+
+def firmware_facts(machine: MachineIdentity) -> Mapping[str, str]:
+    """What firmware tells of a machine beside its serial: fact name -> its value."""
+    found = zip(
+        ("product-uuid", "board-serial", "chassis-serial"),
+        (machine.uuid, machine.board, machine.chassis),
+        strict=True,
+    )
+    return {name: value for name, value in found if value}
 
 
 def _is_as_good(name: str, before: str | None, now: str | None) -> bool:
@@ -107,6 +129,7 @@ def _number(text: str) -> float:
 
 def _facts(photo: Photograph) -> Iterator[tuple[str, str]]:
     yield "machine", photo.serial or ""
+    yield from firmware_facts(identity_of(photo)).items()
     yield from _dimms(photo)
     for disk in photo.items("disks"):
         if disk.get("transport") not in REMOVABLE:

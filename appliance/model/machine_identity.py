@@ -148,9 +148,12 @@ def likeness(accepted: MachineIdentity, seen: MachineIdentity) -> Likeness:
     return "same"
 
 
-def without_shared(
-    accepted: MachineIdentity, others: Iterable[MachineIdentity]
-) -> MachineIdentity:
+def is_same(accepted: MachineIdentity, seen: MachineIdentity) -> bool:
+    """Whether anything says that it is the same machine, be it its NICs alone."""
+    return likeness(accepted, seen) in ("same", "nics")
+
+
+def without_shared(accepted: MachineIdentity, others: Iterable[MachineIdentity]) -> MachineIdentity:
     """An identity without what other machines show as well: that proves nothing."""
     found = accepted
     for other in others:

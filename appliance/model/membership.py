@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.cluster import Cluster, ClusterNode
+from appliance.model.machine_identity import MachineIdentity, identity
 from appliance.model.traces import is_member
 from appliance.model.typed_json import Line, NodeName, read_typed
 
@@ -84,6 +85,7 @@ class Removal:
 
     Attributes:
         serial: the DMI serial that the cluster had accepted, or None.
+        identity: what else the accepted machine tells; nothing in documents of older versions.
         address: its address, for whoever looks for the machine.
         reset: the machine itself was emptied; else it still believes that it is a member.
         etcd_member: it held one of etcd's members.
@@ -96,6 +98,12 @@ class Removal:
     address: Line = ""
     reset: bool = False
     etcd_member: bool = False
+    identity: MachineIdentity = field(default_factory=MachineIdentity)
+
+    @property
+    def machine(self) -> MachineIdentity:
+        """The machine that the cluster had accepted, without what nobody filled in."""
+        return identity(**{**asdict(self.identity), "serial": self.serial})
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,25 @@
 """Whose member is a machine? What proves that it is ours to empty, and what forbids it.
 
 A machine is emptied on positive evidence alone: it names this cluster's API, and it has the
-cluster's CA or the serial that was accepted under the node's name. The module that empties it asks
-again by itself (``roles/node_reset/module_utils/reset_evidence.py``). What must not be here:
-asking the machine.
+cluster's CA, or is by its serial, UUID or board the machine that was accepted under the node's
+name; NICs alone are no such evidence. The module that empties it asks again by itself
+(``roles/node_reset/module_utils/reset_evidence.py``). What must not be here: asking the machine.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 
+from appliance.model.machine_identity import (
+    MachineIdentity,
+    identity_of,
+    likeness,
+    without_shared,
+)
 from appliance.model.traces import cluster_traces, is_member
 
 if TYPE_CHECKING:
@@ -29,7 +35,7 @@ _OF_MEMBERS: Final = ("kubelet.conf", "bootstrap-kubelet.conf", "admin.conf")
 _IDENTITY: Final = re.compile(r"CN=system:node:([^,/]+)")
 
 # How it was proved, in the words of the role: "" where nothing proves it.
-Vouched = Literal["", "ca", "serial", "removal", "operator"]
+Vouched = Literal["", "ca", "serial", "machine", "removal", "operator"]
 
 
 @dataclass(frozen=True)
@@ -42,16 +48,18 @@ class Known:
         hosts: every name and address of that API.
         ca: sha256 of the cluster's CA as other control-plane nodes have it; None when they do not
             tell it, or do not agree.
-        serials: accepted under the name, and shown by no other machine of the site.
-        unfinished: the serial of a removal that was begun and did not get to its end.
+        machine: accepted under the name.
+        unfinished: that of a removal that was begun and did not get to its end.
+        others: what the other machines of the site show: what is theirs too proves nothing.
     """
 
     node: str
     url: str
     hosts: frozenset[str]
     ca: str | None = None
-    serials: frozenset[str] = frozenset()
-    unfinished: str | None = None
+    machine: MachineIdentity = field(default_factory=MachineIdentity)
+    unfinished: MachineIdentity = field(default_factory=MachineIdentity)
+    others: tuple[MachineIdentity, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,22 +115,22 @@ def known_of(
     node: Node,
     observed: Observed,
     removed: Removal | None,
-    serials: Collection[str | None],
+    accepted: MachineIdentity,
 ) -> Known:
-    """Gather what speaks for a machine at a node's address; ``serials`` were accepted."""
+    """Gather what speaks for a machine at a node's address."""
     others = {n: p for n, p in observed.photographs.items() if n != node.name}
     masters = [others[n.name] for n in site.control_plane if n.name in others]
     cas = {ca for photo in masters if (ca := ca_of(photo))}
     endpoint = site.settings.control_plane_endpoint
-    begun = removed.serial if removed and not removed.reset else None
-    shared = {photo.serial for photo in others.values()}
+    begun = removed.machine if removed and not removed.reset else MachineIdentity()
     return Known(
         node.name,
         f"https://{endpoint.name}:{endpoint.port}",
         api_hosts(site),
         cas.pop() if len(cas) == 1 else None,
-        frozenset(serial for serial in serials if serial and serial not in shared),
-        begun if begun not in shared else None,
+        accepted,
+        begun,
+        tuple(identity_of(photo) for photo in others.values()),
     )
 
 
@@ -139,9 +147,8 @@ def judge(photo: Photograph, known: Known) -> Ownership:
     own_ca = ca_of(photo)
     no_ca = not any(entry.get("path") == CA for entry in photo.items("kubernetes.pki"))
     by_ca = known.ca is not None and known.ca == (_begun(photo, known) if no_ca else own_ca)
-    by_serial = photo.serial is not None and photo.serial in known.serials
-    goes_on = no_ca and photo.serial is not None and photo.serial == known.unfinished
-    vouched: Vouched = "ca" if by_ca else "removal" if goes_on else "serial" if by_serial else ""
+    goes_on = no_ca and _is_proved(known.unfinished, photo, known)
+    vouched: Vouched = "ca" if by_ca else "removal" if goes_on else _by_machine(photo, known)
     against = tuple(_against(photo, known))
     etcd = bool(photo.at("kubernetes.etcd_data.present"))
     theirs = bool(own_ca and known.ca and own_ca != known.ca)
@@ -150,6 +157,19 @@ def judge(photo: Photograph, known: Known) -> Ownership:
         against += (f"has etcd data that are {whose}",)
     never = etcd and (theirs or bool(_strange(photo, known)))
     return Ownership(False, vouched, against, never=never)
+
+
+def _by_machine(photo: Photograph, known: Known) -> Vouched:
+    """By its serial; by its UUID or board where one side tells no serial."""
+    if not _is_proved(known.machine, photo, known):
+        return ""
+    return "serial" if photo.serial and known.machine.serial else "machine"
+
+
+def _is_proved(accepted: MachineIdentity, photo: Photograph, known: Known) -> bool:
+    """Whether it is that machine, also by what no other machine shows."""
+    own = (accepted, without_shared(accepted, known.others))
+    return all(likeness(one, identity_of(photo)) == "same" for one in own)
 
 
 def _begun(photo: Photograph, known: Known) -> object:
@@ -166,12 +186,12 @@ def _against(photo: Photograph, known: Known) -> Iterator[str]:
     strange = _strange(photo, known)
     if strange:
         yield f"is a member of another cluster ({', '.join(strange)})"
-    identity = identity_of(photo)
-    if identity and identity != known.node:
-        yield f"is the member {identity}"
+    name = member_name_of(photo)
+    if name and name != known.node:
+        yield f"is the member {name}"
 
 
-def identity_of(photo: Photograph) -> str | None:
+def member_name_of(photo: Photograph) -> str | None:
     """The name in the certificate with which a machine's kubelet calls the API."""
     subjects = [
         *(c.get("subject") for c in photo.items("kubernetes.pki") if "kubelet-client" in str(c)),
@@ -186,8 +206,8 @@ def identity_of(photo: Photograph) -> str | None:
 
 
 def named(photo: Photograph) -> str:
-    """The machine in words: what it calls itself, and its serial."""
-    return f"the machine {photo.hostname or 'without a name'} (serial {photo.serial or 'unknown'})"
+    """The machine in words: what it calls itself, and its serial or what else it tells."""
+    return f"the machine {photo.hostname or 'without a name'} ({identity_of(photo).words()})"
 
 
 def in_words(ownership: Ownership, known: Known) -> str:
@@ -196,6 +216,6 @@ def in_words(ownership: Ownership, known: Known) -> str:
         return " and ".join(ownership.against)
     unknown = "" if known.ca else " (the cluster's own CA is not known)"
     return (
-        f"has traces of a member, and neither its CA nor its serial proves that it is {known.node}"
-        f"{unknown}"
+        "has traces of a member, and neither its CA nor its serial, UUID or board proves that it "
+        f"is {known.node}{unknown}"
     )

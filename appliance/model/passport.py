@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.hardware_facts import IDENTITY, Difference, compare, hardware_facts
+from appliance.model.hardware_facts import (
+    FIRMWARE,
+    IDENTITY,
+    Difference,
+    compare,
+    firmware_facts,
+    hardware_facts,
+)
+from appliance.model.machine_identity import MachineIdentity, identity, identity_of
 from appliance.model.membership import Belongings, belongings_of
 from appliance.model.placeholders import told_serial
 from appliance.model.typed_json import Line, NodeName, read_typed
@@ -35,6 +43,7 @@ class Passport:
         facts: of its hardware, as :mod:`appliance.model.hardware_facts` names them; ``machine`` is
             the DMI serial.
         belongings: labels, taints and annotations that are the operator's or Run:ai's.
+        identity: what else tells it from another machine; nothing in documents of older versions.
         bmc_address: of its BMC by the inventory; BMCs are not asked for more.
         accepted_by: operator@host.
         accepted_at: ISO 8601, UTC.
@@ -48,6 +57,7 @@ class Passport:
     accepted_by: Line = ""
     accepted_at: Line = ""
     why: str = ""
+    identity: MachineIdentity = field(default_factory=MachineIdentity)
 
     @property
     def document(self) -> str:
@@ -58,6 +68,11 @@ class Passport:
     def serial(self) -> str | None:
         """The DMI serial, or None where the machine cannot tell it."""
         return told_serial(self.facts.get("machine"))
+
+    @property
+    def machine(self) -> MachineIdentity:
+        """The machine that was accepted, without what nobody filled in."""
+        return identity(**{**asdict(self.identity), "serial": self.serial})
 
     def text(self) -> str:
         """The document as JSON."""
@@ -99,6 +114,7 @@ def passport_of(
         accepted_by=accepted.by,
         accepted_at=accepted.at,
         why=accepted.why,
+        identity=identity_of(photo),
     )
 
 
@@ -108,7 +124,11 @@ def differences(
     """What of a node is not as accepted; of what cannot be seen today nothing is said."""
     found: list[Difference] = []
     if photo is not None:
-        found.extend(compare(passport.facts, hardware_facts(photo, KINDS)))
+        then = {**passport.facts, **firmware_facts(passport.machine)}
+        if passport.serial is None:
+            # Of a version that took what nobody filled in for a serial.
+            then.pop("machine", None)
+        found.extend(compare(then, hardware_facts(photo, KINDS | FIRMWARE)))
     if member is not None:
         before, now = _by_name(passport.belongings), _by_name(belongings_of(member))
         found.extend(

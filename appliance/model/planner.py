@@ -11,6 +11,7 @@ from appliance.model.departure import Witness, same_machine
 from appliance.model.desired import Desired
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.judging import Settled, in_scope, judge
+from appliance.model.machine_identity import MachineIdentity, is_same
 from appliance.model.maintenance import away
 from appliance.model.pages import page
 from appliance.model.plan import (
@@ -266,9 +267,8 @@ def _arrivals(
         photo, known = observed.photographs.get(node.name), cluster.nodes.get(node.name)
         if photo is None:
             continue
-        serial = photo.serial
         blank, returns = not is_member(photo), node.name in desired.returning
-        witness = Witness(node.name, known, photo, known.serial if known else None)
+        witness = Witness(node.name, known, photo, known.identity if known else MachineIdentity())
         other = same_machine(witness, replaces=returns and blank)
         if other:
             refusals.append(other)
@@ -277,7 +277,7 @@ def _arrivals(
             stale.append(node.name)
             if actions.get(node.name) == "none" and not returns:
                 refusals.append(_lost_member(node.name))
-            elif known.ready and not returns and not (serial and serial == known.serial):
+            elif known.ready and not returns and not is_same(known.identity, witness.seen):
                 refusals.append(_two_machines(node.name))
         if CONTROL_PLANE not in node.groups and (blank or known is None):
             joining.append(node.name)

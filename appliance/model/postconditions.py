@@ -15,6 +15,7 @@ from appliance.model.cluster import Cluster, ClusterNode, ClusterState
 from appliance.model.desired import MODULES, SYSCTLS, Desired
 from appliance.model.final_settings import other_names, other_pod_range, other_service_range
 from appliance.model.groups import CONTROL_PLANE
+from appliance.model.machine_identity import identity_of
 from appliance.model.site_certificate import service_ends_soon
 from appliance.model.traces import is_member
 
@@ -263,9 +264,11 @@ def network_proof(node: Node, desired: Desired, observed: Observed) -> Iterator[
 
 
 def _passport(photo: Photograph, member: ClusterNode) -> Iterator[str]:
-    """A machine that can tell its serial has it on its Node object, for the day it is replaced."""
+    """Its Node object tells which machine was accepted, for the day it is replaced."""
     if member.serial is None and photo.serial:
         yield "its accepted serial is not on its Node object"
+    elif not member.identity.is_told and identity_of(photo).is_told:
+        yield "its machine's UUID, board and NICs are not on its Node object"
 
 
 def _programs(photo: Photograph, desired: Desired) -> Iterator[str]:

@@ -6,12 +6,14 @@ What must not be here: doing it, and asking etcd (that is a port's).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model import groups
+from appliance.model.accepted import accepted_of
 from appliance.model.cluster import Cluster, ClusterNode
 from appliance.model.departure import DEAD, Witness, prove_dead
+from appliance.model.machine_identity import MachineIdentity, identity_of, likeness
 from appliance.model.ownership import (
     LOSE,
     Known,
@@ -75,14 +77,14 @@ class Answers:
         members: etcd's, each asked for its health; none for a worker.
         bmc: what its BMC says; None where it was not asked, or the inventory knows none.
         alive: why it was not photographed although something answers there; else empty.
-        serials: accepted under the node's name by its passport, if there is one.
+        passport: the machine that was accepted under the node's name by its passport, if any.
         deceives: what answers there said something that is no document of our probe.
     """
 
     members: Sequence[EtcdMember] = ()
     bmc: BmcReport | None = None
     alive: str = ""
-    serials: tuple[str, ...] = ()
+    passport: MachineIdentity | None = None
     deceives: bool = False
 
 
@@ -114,6 +116,7 @@ class RemovalPlan:
         reset: the machine is emptied, on this evidence; None leaves it alone.
         delete: the Node object is deleted.
         to_clean: what must be done to the machine should it come back, when it is not emptied.
+        machine: the one that was accepted; where nobody told, the one that is emptied.
     """
 
     node: str
@@ -125,6 +128,7 @@ class RemovalPlan:
     refusals: tuple[Refusal, ...] = ()
     notices: tuple[Notice, ...] = ()
     to_clean: tuple[str, ...] = ()
+    machine: MachineIdentity = field(default_factory=MachineIdentity)
 
     @property
     def is_empty(self) -> bool:
@@ -172,10 +176,10 @@ def plan_removal(
     node = site.node(wish.node)
     member = observed.cluster.nodes.get(node.name)
     photo = observed.photographs.get(node.name)
-    serials = (member.serial if member else None, removed.serial if removed else None)
-    known = known_of(site, node, observed, removed, (*serials, *answers.serials))
+    accepted = accepted_of(node.name, member, answers.passport, removed)
+    known = known_of(site, node, observed, removed, accepted.machine)
     ownership = judge(photo, known) if photo else Ownership(bare=True)
-    same = photo is not None and is_same_machine(member, photo)
+    same = photo is not None and is_same_machine(accepted.machine, photo)
     wished = bool(photo and wish.lose_machine and wish.lose_machine == photo.hostname)
     ours = (
         photo if same and (ownership.may_be_emptied or (wished and not ownership.never)) else None
@@ -199,7 +203,7 @@ def plan_removal(
                 node.name,
                 member,
                 photo,
-                member.serial,
+                accepted.machine,
                 wish.sworn,
                 bmc,
                 alive,
@@ -227,16 +231,19 @@ def plan_removal(
         delete=member is not None,
         refusals=tuple(refusals),
         notices=(
+            *([Notice(node.name, accepted.doubt)] if accepted.doubt else []),
             *proven,
             *_notices(node, member, photo, verdict, foreign=None if photo is ours else foreign),
         ),
         to_clean=_to_clean(node) if ours is None and not settled else (),
+        machine=identity_of(ours) if ours and not accepted.machine.is_told else accepted.machine,
     )
 
 
 def _of_a_stranger(photo: Photograph, ownership: Ownership, known: Known) -> Refusal:
     """What answers is not proved to be this node: it is not ours to empty."""
-    accepted = ", ".join(sorted(known.serials)) or "of which no serial is known"
+    told = known.machine
+    accepted = told.serial or (told.words() if told.is_told else "of which no serial is known")
     leave = f"the address in host_vars/{known.node}.yml may be another machine's: correct it; if "
     leave += f"{known.node} is gone and this one is to be left alone: {DEAD}"
     lose = f"; {LOSE} {photo.hostname} empties it: its membership and its cluster's data are lost"
@@ -252,9 +259,9 @@ def _of_a_stranger(photo: Photograph, ownership: Ownership, known: Known) -> Ref
     )
 
 
-def is_same_machine(member: ClusterNode | None, photo: Photograph) -> bool:
-    """Whether what answers is the machine that the cluster accepted, as far as serials tell."""
-    return not (member and member.serial and photo.serial and member.serial != photo.serial)
+def is_same_machine(accepted: MachineIdentity, photo: Photograph) -> bool:
+    """Whether what answers is the machine that was accepted, as far as anything tells."""
+    return likeness(accepted, identity_of(photo)) != "another"
 
 
 def left_behind(photo: Photograph) -> tuple[str, ...]:
@@ -346,8 +353,8 @@ def _notices(
     if foreign is not None and photo is not None:
         yield Notice(
             node.name,
-            f"another machine (serial {photo.serial}) answers at its address, and is left alone"
-            + foreign,
+            f"another machine ({identity_of(photo).words()}) answers at its address, and is left "
+            "alone" + foreign,
         )
     elif member and not member.ready and photo is not None:
         yield Notice(node.name, "its kubelet does not answer: pods there end with the reset")

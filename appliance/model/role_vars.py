@@ -17,6 +17,7 @@ from appliance.model import pod_guard
 from appliance.model.bundle import DAMAGED
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.jump import jump_command
+from appliance.model.machine_identity import identity_of
 from appliance.model.role_vars_access import access_vars
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
@@ -319,12 +320,14 @@ def _member(desired: Desired, observed: Observed, choice: Choice, node: Node) ->
         return {}
     photo = observed.photographs.get(node.name)
     serial = (photo.serial if photo else None) or ""
+    told = identity_of(photo).annotations() if photo else {}
     stale = node.name in choice.stale
     if CONTROL_PLANE not in node.groups:
         return {
             "kubeadm_worker_action": "join" if node.name in choice.joining else "none",
             "kubeadm_worker_address": node.ip,
             "kubeadm_worker_dmi_serial": serial,
+            "kubeadm_worker_machine_annotations": told,
             "kubeadm_worker_remove_stale_node": stale,
         }
     action = choice.actions.get(node.name, "none")
@@ -333,6 +336,7 @@ def _member(desired: Desired, observed: Observed, choice: Choice, node: Node) ->
         "kubeadm_control_plane_action": "init" if action == "resume" else action,
         "kubeadm_control_plane_address": node.ip,
         "kubeadm_control_plane_dmi_serial": serial,
+        "kubeadm_control_plane_machine_annotations": told,
         "kubeadm_control_plane_remove_stale_node": stale,
         "api_balancer_address": node.ip,
         "api_balancer_interface": _interface(desired, photo.at("nics") if photo else None, node),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
+from appliance.model.accepted import Accepted, accepted_of
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.departure import Proof, Witness, prove_dead, same_machine
 from appliance.model.membership import Belongings, MemberRecord
@@ -84,7 +85,7 @@ class Seen:
     cluster: Cluster
     photo: Photograph
     member: ClusterNode | None
-    serial: str | None
+    accepted: Accepted
 
     @property
     def is_working_member(self) -> bool:
@@ -118,16 +119,14 @@ def look(request: JoinRequest, ports: JoinPorts) -> Seen:
             hint="see what is wrong: appliance status; a first install: appliance install",
         )
     member, record = observed.cluster.nodes.get(name), request.records.get(name)
-    serial = member.serial if member else None
-    if serial is None and record and record.removed:
-        serial = record.removed.serial
+    passport = request.passport.machine if request.passport else None
     return Seen(
         site.node(name),
         observed,
         observed.cluster,
         observed.photographs[name],
         member,
-        serial or (request.passport.serial if request.passport else None),
+        accepted_of(name, member, passport, record.removed if record else None),
     )
 
 
@@ -157,11 +156,13 @@ def join(request: JoinRequest, ports: JoinPorts, seen: Seen) -> Joined:
         request.dry_run,
         accept=frozenset({request.node}) if request.replace else frozenset(),
     )
-    shown = replace(ports.install, confirm=lambda plan: ports.confirm(plan, (proof,)))
+    doubt = seen.accepted.doubt
+    said = (proof, *([f"{request.node}: {doubt}"] if doubt else []))
+    shown = replace(ports.install, confirm=lambda plan: ports.confirm(plan, said))
     installed = install(installing, shown)
     if not request.dry_run and not installed.steps:
         _forget_removal(request, ports)
-    return Joined(installed, (proof,))
+    return Joined(installed, said)
 
 
 def _judge(request: JoinRequest, ports: JoinPorts, seen: Seen) -> str:
@@ -174,7 +175,7 @@ def _judge(request: JoinRequest, ports: JoinPorts, seen: Seen) -> str:
         request.node,
         seen.member,
         seen.photo,
-        seen.serial,
+        seen.accepted.machine,
         request.sworn,
         ports.bmcs.report(seen.node) if seen.member else None,
     )

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused, StepNotProven
+from appliance.model.accepted import accepted_of
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.membership import MemberRecord, Removal, belongings_of, merged
 from appliance.model.observation import Play
@@ -33,6 +34,7 @@ from appliance.workflows.survey import look_patiently, observe, refuse, require_
 if TYPE_CHECKING:
     from appliance.model.bmc import BmcReport
     from appliance.model.journal import Run
+    from appliance.model.machine_identity import MachineIdentity
     from appliance.model.postconditions import Observed
     from appliance.model.quorum import EtcdMember
     from appliance.model.site import Node, Site
@@ -60,14 +62,14 @@ class NodeRemoveRequest:
 
     Attributes:
         record: what is written down of the node.
-        accepted_serial: by its passport.
+        accepted: the machine in its passport, or None.
     """
 
     site: Site
     wish: RemovalWish
     run: Run
     record: MemberRecord | None = None
-    accepted_serial: str | None = None
+    accepted: MachineIdentity | None = None
     dry_run: bool = False
 
 
@@ -161,7 +163,7 @@ class _Removal:
                 members,
                 self._ask_bmc(observed, observed.cluster),
                 look.alive(name),
-                (self._request.accepted_serial,) if self._request.accepted_serial else (),
+                self._request.accepted,
                 deceives=look.deceiver(name),
             ),
             removed=self._record.removed,
@@ -171,7 +173,9 @@ class _Removal:
         """What the BMC says of a member whose machine does not answer itself."""
         member = cluster.nodes.get(self._node.name)
         photo = observed.photographs.get(self._node.name)
-        if member is None or (photo and is_same_machine(member, photo)):
+        removed = self._record.removed
+        accepted = accepted_of(self._node.name, member, self._request.accepted, removed)
+        if member is None or (photo and is_same_machine(accepted.machine, photo)):
             return None
         return self._ports.bmcs.report(self._node)
 
@@ -225,16 +229,16 @@ class _Removal:
         self._record = replace(self._record, kept=kept)
         if plan.record:
             with self._step("record", "it is removed on purpose, with what it had"):
-                serial = member.serial if member else None
                 at = datetime.fromtimestamp(self._ports.clock.now(), UTC)
                 self._write(
                     Removal(
                         by=f"{self._request.run.operator}@{self._request.run.host}",
                         at=at.isoformat(timespec="seconds"),
                         reason=self._request.wish.reason,
-                        serial=serial,
+                        serial=plan.machine.serial,
                         address=self._node.ip,
                         etcd_member=plan.etcd is not None,
+                        identity=plan.machine,
                     )
                 )
         else:

@@ -32,6 +32,7 @@ from appliance.model.preflight.questions import probe_arguments
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
     from appliance.model.hardware import HardwareModel, RoleMinimum
+    from appliance.model.machine_identity import MachineIdentity
     from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
 
@@ -123,7 +124,7 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
     photographs: Mapping[str, Photograph],
     observed: Observed,
     *,
-    accepted: Mapping[str, str] | None = None,
+    accepted: Mapping[str, MachineIdentity] | None = None,
     models: Mapping[str, HardwareModel] | None = None,
     minima: Mapping[str, RoleMinimum] | None = None,
 ) -> tuple[Finding, ...]:
@@ -133,7 +134,7 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
         desired: site, release and bundle.
         photographs: node name -> photograph.
         observed: the same, with the cluster's state.
-        accepted: node name -> DMI serial accepted for it, beyond what the cluster's own Node
+        accepted: node name -> the machine accepted for it, beyond what the cluster's own Node
             objects say (the planner refuses those).
         models: hardware models by name; host_vars say which one a node is.
         minima: group of the inventory -> the least that a node of it needs.

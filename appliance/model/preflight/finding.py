@@ -14,6 +14,7 @@ from appliance.model.ssh_command import ssh_command
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
     from appliance.model.hardware import HardwareModel, RoleMinimum
+    from appliance.model.machine_identity import MachineIdentity
     from appliance.model.photograph import Photograph
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node, Site
@@ -80,7 +81,7 @@ class Subject:
 
     Attributes:
         others: the photographs of the other nodes.
-        accepted: node name -> DMI serial that was accepted for it.
+        accepted: node name -> the machine that was accepted for it.
         models: hardware models by their name, ``vendor/model``.
         index: what all nodes say of themselves, those in ``others`` and this one.
         minima: group of the inventory -> the least that a node of it needs.
@@ -91,7 +92,7 @@ class Subject:
     desired: Desired
     observed: Observed
     others: Mapping[str, Photograph] = field(default_factory=dict)
-    accepted: Mapping[str, str] = field(default_factory=dict)
+    accepted: Mapping[str, MachineIdentity] = field(default_factory=dict)
     models: Mapping[str, HardwareModel] = field(default_factory=dict)
     minima: Mapping[str, RoleMinimum] = field(default_factory=dict)
     index: Index = field(default_factory=lambda: Index({}))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.final_settings import certificate_names
 from appliance.model.kubernetes_certificates import cure, endings
+from appliance.model.machine_identity import identity_of, likeness
 from appliance.model.preflight.finding import Finding, Subject
 
 if TYPE_CHECKING:
@@ -152,14 +153,13 @@ def expected_mac(subject: Subject) -> Iterator[Finding]:
 
 
 def passport(subject: Subject) -> Iterator[Finding]:
-    """A node name belongs to the machine that was accepted under it; the same serial may return."""
-    known = subject.accepted.get(subject.node.name)
-    seen = subject.photo.serial
-    if known and seen and seen != known:
+    """A node name belongs to the machine that was accepted under it, which may return."""
+    known, seen = subject.accepted.get(subject.node.name), identity_of(subject.photo)
+    if known and likeness(known, seen) == "another":
         yield subject.error(
             "passport",
-            f"DMI serial {seen}",
-            f"{known}, which was accepted under this name",
+            f"a machine with {seen.words()}",
+            f"{known.words()}, which was accepted under this name",
             "put the right machine there, or remove the old one first: "
             f"appliance node remove {subject.node.name}",
         )

@@ -24,7 +24,7 @@ options:
     required: true}
   ca_sha256: {description: sha256 of the cluster's CA; empty where unknown, type: str, default: ""}
   vouched: {description: What proved it to the caller beside the CA, type: str, default: "",
-    choices: ["", ca, serial, removal, operator]}
+    choices: ["", ca, serial, machine, removal, operator]}
   root: {description: The folder that stands for /, type: path, default: /}
 author: [Hyperscalers]
 """

@@ -37,7 +37,7 @@ options:
     required: true}
   ca_sha256: {description: sha256 of the cluster's CA; empty where unknown, type: str, default: ""}
   vouched: {description: What proved it to the caller beside the CA, type: str, default: "",
-    choices: ["", ca, serial, removal, operator]}
+    choices: ["", ca, serial, machine, removal, operator]}
   units: {description: Units that are stopped and not started at boot, type: list, elements: str,
     default: [kubelet.service]}
   homes: {description: Login users whose ~/.kube/config is removed, type: list, elements: str,

@@ -20,7 +20,7 @@ ARGUMENTS = {
     "ca_sha256": {"type": "str", "default": ""},
     "vouched": {
         "type": "str",
-        "choices": ["", "ca", "serial", "removal", "operator"],
+        "choices": ["", "ca", "serial", "machine", "removal", "operator"],
         "default": "",
     },
     "root": {"type": "path", "default": "/"},
@@ -134,7 +134,7 @@ def refusal(evidence, want):
         )
     if own and (ca == own or (ca is None and evidence.begun() == (want["node_name"], own))):
         return None
-    accepted = ("removal", "operator") if etcd else ("serial", "removal", "operator")
+    accepted = ("removal", "operator") if etcd else ("serial", "machine", "removal", "operator")
     if want["vouched"] in accepted:
         return None
     return "%s: nothing on it proves that it is %s: its cluster's CA is %s, expected %s%s" % (

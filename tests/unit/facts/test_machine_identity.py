@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -31,8 +32,8 @@ class Case:
     """What was accepted, what is seen, and what follows."""
 
     what: str
-    accepted: dict[str, object]
-    seen: dict[str, object]
+    accepted: Mapping[str, object]
+    seen: Mapping[str, object]
     expected: Likeness
 
 
@@ -49,7 +50,8 @@ CASES = [
     Case("board alone", {"board": "B-7"}, {"board": "B-7"}, "same"),
     Case("another UUID and board", FULL, {"uuid": OTHER_UUID, "board": "X-7"}, "another"),
     Case("another machine with its NICs", FULL, {"uuid": OTHER_UUID, "macs": (A, B)}, "another"),
-    Case("a new board in the chassis", FULL, {**FULL, "uuid": OTHER_UUID, "board": "X-7"}, "unknown"),
+    Case("a new board in the chassis", FULL, {**FULL, "uuid": OTHER_UUID, "board": "X-7"},
+         "unknown"),
     Case("the board in a new chassis", FULL, {**FULL, "chassis": "X-7"}, "unknown"),
     Case("a UUID of the batch", {"uuid": UUID, "board": "A-7"}, {"uuid": UUID, "board": "B-7"},
          "unknown"),

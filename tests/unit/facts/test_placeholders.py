@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from appliance.model.departure import Witness, same_machine
+from appliance.model.machine_identity import identity
 from appliance.model.photograph import Photograph
 from appliance.model.placeholders import told_serial, told_uuid
 from appliance.model.postconditions import Observed
@@ -42,7 +43,7 @@ def test_a_placeholder_accepted_before_makes_no_machine_another_one() -> None:
     document["dmi"]["serial"] = "Default string"
     photo = Photograph(document)
     assert photo.serial is None
-    assert same_machine(Witness("w1", None, photo, "SN-OLD"), replaces=False) is None
+    assert same_machine(Witness("w1", None, photo, identity("SN-OLD")), replaces=False) is None
 
 
 @pytest.mark.parametrize("value", ["QTFCOU7280012", "SN-1", "VMware-56 4d 7b", "1122"])

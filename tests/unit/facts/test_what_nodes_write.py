@@ -9,6 +9,7 @@ import pytest
 
 from appliance.model.departure import DEAD, Proof, Witness, prove_dead
 from appliance.model.lease import Holder, read_holder, read_vote
+from appliance.model.machine_identity import identity
 from appliance.model.maintenance import ANNOTATION, Maintenance, maintenance_of
 from appliance.model.plan import Refusal
 from tests import samples
@@ -62,7 +63,7 @@ def test_an_uptime_that_is_no_number_is_no_vote(value: str) -> None:
 def _witness(**changes: Any) -> Witness:
     wish = samples.desired(samples.site(workers=1))
     member = samples.cluster(wish).nodes["w1"]
-    return Witness("w1", member, None, "SN", alive="it lies", **changes)
+    return Witness("w1", member, None, identity("SN-w1"), alive="it lies", **changes)
 
 
 def test_a_worker_that_lies_is_removed_on_the_operators_word_alone() -> None:

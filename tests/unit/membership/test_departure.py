@@ -9,6 +9,7 @@ import pytest
 from appliance.model.bmc import BmcReport
 from appliance.model.cluster import ClusterNode
 from appliance.model.departure import Proof, Witness, prove_dead, same_machine
+from appliance.model.machine_identity import identity
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Refusal
 from tests import samples
@@ -44,7 +45,7 @@ class Case:
             "w2",
             None if self.node == "none" else member,
             Photograph(document) if document else None,
-            "SN-w2",
+            identity("SN-w2"),
             self.sworn,
             self.bmc,
             self.alive,
@@ -72,7 +73,7 @@ CASES = [
     Case("away", "blank", proof="the same machine"),
     Case("away", "blank", "other", refusal="another machine (serial SN-x)"),
     Case("away", "blank", "other", sworn=True, proof="the operator says"),
-    Case("away", "blank", "unknown", refusal="another machine (serial unknown)"),
+    Case("away", "blank", "unknown", refusal="another machine (serial unknown, UUID uuid-w2)"),
     Case("away", "blank", "unknown", sworn=True, proof="the operator says"),
     Case("away", "member", refusal="NotReady and still has its identity"),
     Case("away", "member", sworn=True, refusal="NotReady and still has its identity"),

@@ -17,6 +17,7 @@ from appliance.errors import (
 )
 from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, Unreachable
+from appliance.model.machine_identity import MachineIdentity
 from appliance.model.membership import parse_record
 from appliance.model.node_roles import Anchored, RolesView
 from appliance.model.observation import Fault, Play
@@ -47,6 +48,7 @@ class Bench:
     """An installed rack with everything a removal needs."""
 
     masters: int = 1
+    passport: MachineIdentity | None = None
     sick: tuple[str, ...] = ()
     answer: bool = True
     rack: FakeRack = field(init=False)
@@ -102,6 +104,7 @@ class Bench:
             RemovalWish(name, **wish),
             run("node remove"),
             record,
+            self.passport,
             dry_run=dry_run,
         )
         return node_remove(request, ports)

@@ -148,7 +148,9 @@ def test_a_serial_that_proves_nothing_is_no_evidence(why: str) -> None:
     for document in bench.rack.documents.values():
         document["dmi"]["serial"] = serial
     bench.member("w2", serial=serial)
-    assert "neither its CA nor its serial proves that it is w2" in refused(bench, "w2")
+    assert "neither its CA nor its serial, UUID or board proves that it is w2" in refused(
+        bench, "w2"
+    )
 
 
 def test_another_member_of_our_own_cluster_at_the_address_is_refused_by_its_name() -> None:

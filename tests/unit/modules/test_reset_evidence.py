@@ -84,7 +84,7 @@ def test_another_machine_than_the_one_that_was_judged_is_refused(
         assert "machine-id m1" in said
 
 
-@pytest.mark.parametrize("vouched", ["", "ca", "serial", "removal"])
+@pytest.mark.parametrize("vouched", ["", "ca", "serial", "machine", "removal"])
 def test_a_member_of_another_cluster_is_refused_with_its_server(
     evidence: ModuleType, machine: Machine, vouched: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_a_member_of_another_cluster_is_refused_with_its_server(
 
 
 @pytest.mark.parametrize("server", [API, OTHER])
-@pytest.mark.parametrize("vouched", ["serial", "removal", "operator"])
+@pytest.mark.parametrize("vouched", ["serial", "machine", "removal", "operator"])
 def test_etcd_data_under_another_ca_are_never_emptied(
     evidence: ModuleType, machine: Machine, server: str, vouched: str
 ) -> None:
@@ -105,7 +105,10 @@ def test_etcd_data_under_another_ca_are_never_emptied(
 
 @pytest.mark.parametrize(
     ("vouched", "allowed"),
-    [("", False), ("ca", False), ("serial", False), ("removal", True), ("operator", True)],
+    [
+        *(("", False), ("ca", False), ("serial", False), ("machine", False)),
+        *(("removal", True), ("operator", True)),
+    ],
 )
 def test_etcd_data_without_a_ca_need_a_removal_that_was_begun(
     evidence: ModuleType, machine: Machine, vouched: str, allowed: bool
@@ -136,12 +139,13 @@ def test_a_mark_that_is_damaged_proves_nothing(
     assert why(evidence, machine) is not None
 
 
-def test_without_a_known_ca_the_serial_must_have_proved_it(
-    evidence: ModuleType, machine: Machine
+@pytest.mark.parametrize("vouched", ["serial", "machine"])
+def test_without_a_known_ca_the_serial_or_the_board_must_have_proved_it(
+    evidence: ModuleType, machine: Machine, vouched: str
 ) -> None:
     machine.member()
     assert why(evidence, machine, ca_sha256="") is not None
-    assert why(evidence, machine, ca_sha256="", vouched="serial") is None
+    assert why(evidence, machine, ca_sha256="", vouched=vouched) is None
     machine.put("etc/kubernetes/pki/ca.crt", "cut off")
     assert why(evidence, machine) is not None
 

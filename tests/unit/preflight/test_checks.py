@@ -23,6 +23,7 @@ from appliance.model.cluster import (
     Unreachable,
 )
 from appliance.model.desired import Desired
+from appliance.model.machine_identity import identity
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import CHECKS, Finding, preflight
@@ -110,7 +111,7 @@ def run(case: dict[str, Any]) -> tuple[Finding, ...]:
         wish,
         seen,
         Observed(seen, cluster),
-        accepted=case.get("accepted", {}),
+        accepted={name: identity(**told) for name, told in case.get("accepted", {}).items()},
         models=MODELS,
         minima=MINIMA,
     )
