@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.adapters.kubernetes_objects import is_ready
@@ -21,7 +22,7 @@ from appliance.model.drain import (
     Toleration,
 )
 from appliance.model.gpu import RESOURCE
-from appliance.model.maintenance import ANNOTATION, TAINT, Maintenance
+from appliance.model.maintenance import ANNOTATION, MANAGER, TAINT, Maintenance
 from appliance.model.observation import DrainView
 
 if TYPE_CHECKING:
@@ -35,6 +36,16 @@ USER_LABELS: Final = ("user", "runai/user", "createdBy")
 
 # Of the eviction API, which gives it as an error of its own making (Kubernetes 1.23).
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
+
+
+def _as_us(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same request, with the name by which the API server keeps who wrote a field."""
+
+    @wraps(function)
+    def named(*words: object, **more: object) -> Any:
+        return function(*words, field_manager=MANAGER, **more)
+
+    return named
 
 
 class KubernetesDrain:
@@ -194,7 +205,7 @@ class KubernetesDrain:
         return self._call(lambda: getattr(self._client(), what), *words)
 
     def _write(self, what: str, *words: object) -> None:
-        self._call(lambda: getattr(self._client(), what), *words)
+        self._call(lambda: _as_us(getattr(self._client(), what)), *words)
 
     def _call(self, of_client: Callable[[], Any], *words: object) -> Any:
         """One request; a connection that died while it was idle is made anew, once.

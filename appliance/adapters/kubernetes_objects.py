@@ -17,6 +17,10 @@ from appliance.model.cluster import (
 )
 from appliance.model.placeholders import told_serial
 
+# Of our annotations' names.
+PREFIX = "appliance.dev/"
+MANAGER_LETTERS = 128
+
 
 def is_ready(item: Any) -> bool:
     """Whether a Node or a pod says of itself that it is."""
@@ -56,7 +60,22 @@ def node_of(node: Any) -> ClusterNode:
         annotations=dict(node.metadata.annotations or {}),
         allocatable_gpus=whole_gpus(node.status.allocatable),
         gpus_proven=(node.metadata.annotations or {}).get(GPU_ANNOTATION),
+        writers=_writers(getattr(node.metadata, "managed_fields", None)),
     )
+
+
+def _writers(entries: Any) -> dict[str, tuple[str, ...]]:
+    """Annotation of ours -> the managers that the API server names for it, sorted."""
+    found: dict[str, set[str]] = {}
+    for entry in entries or ():
+        fields = entry.fields_v1
+        for part in ("f:metadata", "f:annotations"):
+            fields = fields.get(part) if isinstance(fields, Mapping) else None
+        for field in fields if isinstance(fields, Mapping) else ():
+            name = str(field).removeprefix("f:")
+            if name.startswith(PREFIX) and entry.manager:
+                found.setdefault(name, set()).add(str(entry.manager)[:MANAGER_LETTERS])
+    return {name: tuple(sorted(managers)) for name, managers in found.items()}
 
 
 def _iso(moment: Any) -> str | None:

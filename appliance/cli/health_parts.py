@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from appliance.cli.claims_view import recorded_maintenance
 from appliance.errors import Refused
 from appliance.model.health import Facts, before_change, without_echoes
 from appliance.model.health.login import PASSWORD_NAME, is_asked
@@ -70,6 +71,7 @@ def gather(connected: Connected, *, with_pods: bool) -> tuple[Facts, Look]:
 
     observed, look = observe(connected.wish.site, connected.nodes, connected.cluster)
     facts = _without_pods(connected.wish, observed)
+    facts = replace(facts, recorded=recorded_maintenance(connected, observed))
     if not with_pods:
         return facts, look
     return replace(facts, pods=_pods(connected, facts)), look

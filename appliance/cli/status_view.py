@@ -12,6 +12,7 @@ from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.kubernetes_certificates import endings
 from appliance.model.maintenance import REMOVED, Maintenance, away, maintenance_of
+from appliance.model.maintenance_claims import claims_of
 from appliance.model.membership import removed
 from appliance.model.shared_storage import GB, export_of
 
@@ -134,12 +135,11 @@ def life_sentences(observed: Observed) -> list[str]:
     if not isinstance(cluster, Cluster):
         return []
     said = []
-    for name, node in sorted(cluster.nodes.items()):
-        mark = maintenance_of(node.annotations)
-        if mark is not None:
-            said.append(f"{name}: {mark.sentence()}")
-            if mark.is_under_way:
-                said.append(f"   at work, or stopped at {mark.phase}: {_ways_on(name, mark)}")
+    for claim in claims_of(cluster):
+        said.append(f"{claim.node}: {claim.sentence()}")
+        if claim.mark.is_under_way:
+            on = _ways_on(claim.node, claim.mark)
+            said.append(f"   at work, or stopped at {claim.mark.phase}: {on}")
     return said
 
 

@@ -7,6 +7,7 @@ believed only where there is no document. What must not be here: reading any of 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,7 @@ def accepted_of(
 
 
 def doubts_of(
-    members: dict[str, ClusterNode], passports: dict[str, Passport]
+    members: Mapping[str, ClusterNode], passports: Mapping[str, Passport]
 ) -> dict[str, Accepted]:
     """Node -> what its passport says, for each whose Node object says otherwise."""
     found = {

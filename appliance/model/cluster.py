@@ -46,6 +46,7 @@ class ClusterNode:
         annotations: the Node object's.
         allocatable_gpus: whole GPUs that pods can ask for here; never capacity, which stays when
             the device plugin is gone.
+        writers: annotation of ours -> who wrote it last, as they called themselves.
         gpus_proven: when a pod last listed its GPUs (annotation, ISO 8601), or None.
     """
 
@@ -66,6 +67,7 @@ class ClusterNode:
     annotations: Mapping[str, str] = field(default_factory=dict)
     allocatable_gpus: int = 0
     gpus_proven: str | None = None
+    writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def identity(self) -> MachineIdentity:

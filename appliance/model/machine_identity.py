@@ -29,6 +29,8 @@ MACS_ANNOTATION: Final = "appliance.dev/macs"
 _MAC: Final = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _NO_MACS: Final = frozenset({"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"})
 MOST_MACS: Final = 64
+MOST_LETTERS: Final = 20 * MOST_MACS
+_LINE: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,1000}")
 
 # "nics": only its NICs say that it is the same. "unknown" is neither the same nor another one.
 Likeness = Literal["same", "nics", "another", "unknown"]
@@ -91,12 +93,17 @@ def identity(
     """An identity of what was read somewhere: what nobody filled in is left out."""
     told = (mac.lower() for mac in macs)
     return MachineIdentity(
-        told_serial(serial),
-        (told_uuid(uuid) or "").strip().lower() or None,
-        told_serial(board),
-        told_serial(chassis),
+        told_serial(_line(serial)),
+        (told_uuid(_line(uuid)) or "").strip().lower() or None,
+        told_serial(_line(board)),
+        told_serial(_line(chassis)),
         tuple(sorted({mac for mac in told if _MAC.fullmatch(mac)} - _NO_MACS))[:MOST_MACS],
     )
+
+
+def _line(value: str | None) -> str | None:
+    """One line of a length that a document takes; else it tells nothing."""
+    return value if value is not None and _LINE.fullmatch(value) else None
 
 
 def identity_of(photo: Photograph) -> MachineIdentity:
@@ -112,13 +119,12 @@ def identity_of(photo: Photograph) -> MachineIdentity:
 
 def identity_on(annotations: Mapping[str, str], serial: str | None) -> MachineIdentity:
     """What a Node object says of its machine; its own kubelet may write that, too."""
-    short = {key: value for key, value in annotations.items() if len(value) <= 1000}
     return identity(
         serial,
-        short.get(UUID_ANNOTATION),
-        short.get(BOARD_ANNOTATION),
-        short.get(CHASSIS_ANNOTATION),
-        short.get(MACS_ANNOTATION, "").split(),
+        annotations.get(UUID_ANNOTATION),
+        annotations.get(BOARD_ANNOTATION),
+        annotations.get(CHASSIS_ANNOTATION),
+        annotations.get(MACS_ANNOTATION, "")[:MOST_LETTERS].split(),
     )
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from appliance.model.journal import Run
 
 ANNOTATION: Final = "appliance.dev/maintenance"
+# As whom this tool writes it.
+MANAGER: Final = "appliance"
 # The reason that a removal gives for its cordon.
 REMOVED: Final = "it is being removed"
 # The guide's taint ("Planned maintenance"): kubectl taint nodes NODE runai=drain:NoExecute.

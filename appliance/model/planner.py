@@ -13,6 +13,7 @@ from appliance.model.groups import CONTROL_PLANE
 from appliance.model.judging import Settled, in_scope, judge
 from appliance.model.machine_identity import MachineIdentity, is_same
 from appliance.model.maintenance import away
+from appliance.model.maintenance_claims import Claim, claims_of
 from appliance.model.pages import page
 from appliance.model.plan import (
     Choice,
@@ -100,7 +101,8 @@ def plan(
     refusals = (*refusals, *_forbidden(scope, steps, desired, observed))
     forbidding = [f for f in findings if f.severity == "error" and _forbids(f, steps)]
     errors = [Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint) for f in forbidding]
-    warnings = [Notice(name, _left_alone(name)) for name in sorted(resting)]
+    claims = [claim for claim in claims_of(observed.cluster) if claim.node in resting]
+    warnings = [Notice(claim.node, _left_alone(claim)) for claim in claims]
     warnings += [
         Notice(f.node, _words(f))
         for f in findings
@@ -140,8 +142,9 @@ def _again(
     )
 
 
-def _left_alone(name: str) -> str:
-    return f"in maintenance, so it is left alone until: appliance node return {name}"
+def _left_alone(claim: Claim) -> str:
+    by = f" (written by {', '.join(claim.writers)}, not by appliance)" if claim.writers else ""
+    return f"in maintenance{by}, so it is left alone until: appliance node return {claim.node}"
 
 
 def _forbids(finding: Finding, steps: Sequence[PlannedStep]) -> bool:

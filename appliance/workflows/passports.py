@@ -41,6 +41,23 @@ def read_passport(archive: Archive, node: str) -> Passport | None:
     return found if found and found.node == node else None
 
 
+def read_passports(archive: Archive) -> dict[str, Passport]:
+    """Node -> its passport; what is no passport, or another node's, is left out.
+
+    Raises:
+        NodeUnreachable: no control-plane node answers, or can read what it keeps.
+    """
+    found = {}
+    for name, text in archive.everything(FOLDER).items():
+        try:
+            passport = parse_passport(text)
+        except ValueError:
+            continue
+        if passport.document == name:
+            found[passport.node] = passport
+    return found
+
+
 def acceptance(run: Run, clock: Clock, why: str = FIRST) -> Acceptance:
     """By whom, when and why a passport is accepted."""
     at = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="seconds")

@@ -169,7 +169,7 @@ def test_the_cluster_alone_is_judged_on_a_site_without_runai(
     assert found["stage"] == "cluster"
     assert {check["check"] for check in found["checks"]} == {
         *("nodes_ready", "registry", "ca_trust", "kubernetes_certificates"),
-        *("node_connectivity", "clock_spread"),
+        *("maintenance", "node_connectivity", "clock_spread"),
     }
     assert rack.asked[0][1:] == ()
 

@@ -73,7 +73,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
         name: replace(node, version=node.version + BAD, not_ready_reason=BAD)
         for name, node in cluster.nodes.items()
     }
-    nodes["w2"] = replace(nodes["w2"], annotations={ANNOTATION: mark.as_text()})
+    nodes["w2"] = replace(
+        nodes["w2"], annotations={ANNOTATION: mark.as_text()}, writers={ANNOTATION: (BAD,)}
+    )
     pods = tuple(replace(pod, ready=False, reason=f"exec {BAD}") for pod in cluster.pods)
     found.cluster = replace(cluster, nodes=nodes, pods=pods)
     found.fail["runtime"] = PlaybookFailed(f"w1: {BAD}", task=BAD, hint=BAD, details=[BAD])

@@ -28,6 +28,7 @@ ECHOES = {"cluster_version": "vendor_bundle", "clock_spread": "clock"}
 CHECKS: tuple[Check, ...] = (
     Check("cluster_version", "Kubernetes is one that this Run:ai takes", cluster.version, True),
     Check("nodes_ready", "every member is Ready", cluster.nodes_ready, bare=True),
+    Check("maintenance", "every member is in service", cluster.maintenance, bare=True),
     Check("system_nodes", "Run:ai's own software has nodes", nodes.system_nodes, True),
     Check("gpu_operator", "NVIDIA's operator is one that Run:ai takes", nodes.gpu_operator, True),
     Check("gpu_nodes", "GPUs can be asked for", nodes.gpu_nodes),

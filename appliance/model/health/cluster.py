@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from appliance.model.health.facts import Facts, Skipped
+from appliance.model.maintenance_claims import claims_of
 from appliance.model.postconditions_storage import storage
 from appliance.model.preflight.finding import Finding, Severity
 from appliance.model.runai_versions import (
@@ -101,6 +102,23 @@ def nodes_ready(facts: Facts) -> Iterator[Finding | Skipped | str]:
                 f"kubectl describe node {node.name}",
             )
     yield f"{sum(node.ready for node in cluster.nodes.values())} Ready"
+
+
+def maintenance(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """A node in maintenance is in no plan: whoever put it there is named, and what doubts that."""
+    if facts.cluster is None:
+        yield NO_CLUSTER
+        return
+    for claim in claims_of(facts.cluster, facts.recorded):
+        yield Finding(
+            claim.node,
+            "maintenance",
+            "error" if claim.is_doubtful else "warning",
+            claim.sentence(),
+            "a maintenance that appliance began" if claim.is_doubtful else "a node in service",
+            claim.hint(),
+        )
+    yield "all of them"
 
 
 def storage_class(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -43,6 +43,7 @@ class Facts:
         pods: what pods on every node saw.
         certificate: the backend's, when the site names one.
         clock: the control host's clock, UTC epoch seconds.
+        recorded: the nodes of whose maintenance the control-plane nodes keep something.
         login_known: whether the vault holds the password of the backend's first user; None where
             the vault is closed.
     """
@@ -54,6 +55,7 @@ class Facts:
     certificate: BackendCertificate | None = None
     clock: float | None = None
     login_known: bool | None = None
+    recorded: frozenset[str] | None = None
 
     @property
     def site(self) -> Site:

@@ -109,10 +109,10 @@ def test_a_node_object_tells_it_again_and_only_where_there_is_no_serial() -> Non
     assert MachineIdentity("S-7", UUID, "BRD", "CH", (A,)).annotations() == {}
 
 
-@pytest.mark.parametrize("value", ["x" * 1001, "[" * 100_000, "Default string", ""])
+@pytest.mark.parametrize("value", ["x" * 1001, "[" * 100_000, "a\nb", "\x1b[2J", "None", ""])
 def test_what_a_kubelet_writes_without_sense_is_not_told(value: str) -> None:
     keys = ("product-uuid", "board-serial", "chassis-serial", "macs")
-    assert not identity_on({f"appliance.dev/{key}": value for key in keys}, None).is_told
+    assert not identity_on({f"appliance.dev/{key}": value for key in keys}, value).is_told
 
 
 def test_more_nics_than_any_machine_has_are_cut() -> None:

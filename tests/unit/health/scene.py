@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from appliance.model.backend_certificate import BackendCertificate, Link
-from appliance.model.cluster import Cluster, ClusterState, ClusterStorage, GpuOperator, NoCluster
+from appliance.model.cluster import (
+    Cluster,
+    ClusterNode,
+    ClusterState,
+    ClusterStorage,
+    GpuOperator,
+    NoCluster,
+)
 from appliance.model.desired import Desired
 from appliance.model.health.facts import Facts
+from appliance.model.maintenance import ANNOTATION, Maintenance, Phase
 from appliance.model.observation import PodView
 from appliance.model.photograph import Photograph
 from appliance.model.postconditions import Observed
@@ -19,6 +28,7 @@ from tests.vendor_bundles import judged
 
 NOW = 1_800_000_000.0
 DOMAIN = "runai.rack.test"
+RUN = "01890a5d-ac96-774b-bcce-b302099a8057"
 GROUPS = {
     "cp1": ["control_plane", "services"],
     "w1": ["gpu_workers", "system_nodes"],
@@ -77,6 +87,8 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         name: dataclasses.replace(node, **case.get("members", {}).get(name, {}))
         for name, node in found.nodes.items()
     }
+    for name, told in case.get("maintenance", {}).items():
+        nodes[name] = in_maintenance(nodes[name], **told)
     return Cluster(
         nodes,
         found.pods,
@@ -85,6 +97,19 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
         surroundings=_surroundings(case.get("surroundings", {})),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
+    )
+
+
+def in_maintenance(
+    node: ClusterNode, phase: Phase = "out of service", writers: Sequence[str] = ("appliance",)
+) -> ClusterNode:
+    """The same Node, with the annotation of a maintenance."""
+    words = (RUN, "ada", "laptop", "2026-01-01T00:00:00+00:00")
+    mark = Maintenance(*words, mode="taint", phase=phase, cordoned=True, tainted=True)
+    return dataclasses.replace(
+        node,
+        annotations={**node.annotations, ANNOTATION: mark.as_text()},
+        writers={ANNOTATION: tuple(writers)},
     )
 
 
@@ -131,4 +156,5 @@ def facts(case: dict[str, Any]) -> Facts:
         certificate=_certificate(case),
         clock=NOW,
         login_known=case.get("login_known", True),
+        recorded=frozenset(case["recorded"]) if "recorded" in case else None,
     )

@@ -41,7 +41,10 @@ def core(monkeypatch: pytest.MonkeyPatch) -> type:
         def __init__(self, client: Any) -> None:
             self.client = client
 
-        def patch_node(self, name: str, body: Any, *, _request_timeout: Any) -> None:
+        def patch_node(
+            self, name: str, body: Any, *, field_manager: str, _request_timeout: Any
+        ) -> None:
+            assert field_manager == "appliance"
             Core.api.bodies.append((name, body))
             if (end := Core.api.ends.pop(0)) is not None:
                 raise end
