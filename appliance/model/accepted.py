@@ -8,7 +8,7 @@ believed only where there is no document. What must not be here: reading any of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from appliance.model.cluster import SERIAL_ANNOTATION
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from appliance.model.cluster import ClusterNode
     from appliance.model.membership import Removal
     from appliance.model.passport import Passport
+    from appliance.model.plan import Refusal
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Accepted:
     machine: MachineIdentity = field(default_factory=MachineIdentity)
     doubt: str = ""
     hint: str = ""
+
+    def tell(self, refusal: Refusal) -> Refusal:
+        """A refusal that may follow from not believing the Node object, with that in its hint."""
+        if not self.doubt:
+            return refusal
+        return replace(refusal, hint=f"{refusal.hint}; {self.doubt}: {self.hint}")
 
 
 def accepted_of(

@@ -195,7 +195,7 @@ def plan_removal(
     # Emptied by us before, and somebody else's since: nothing of this cluster is left on it.
     settled = bool(stranger and removed and removed.reset) and not (member and member.ready)
     if photo and stranger and not (wish.sworn or settled):
-        refusals.append(_of_a_stranger(photo, ownership, known))
+        refusals.append(accepted.tell(_of_a_stranger(photo, ownership, known)))
     elif member is not None and ours is None and not settled:
         bmc, alive = answers.bmc, answers.alive
         proof = prove_dead(
@@ -212,7 +212,7 @@ def plan_removal(
             )
         )
         if isinstance(proof, Refusal):
-            refusals.append(proof)
+            refusals.append(accepted.tell(proof))
         else:
             proven.append(Notice(node.name, f"the machine is dead: {proof.text}"))
     foreign = f": it {in_words(ownership, known)}" if stranger else ""

@@ -180,10 +180,12 @@ def _judge(request: JoinRequest, ports: JoinPorts, seen: Seen) -> str:
         ports.bmcs.report(seen.node) if seen.member else None,
     )
     other = same_machine(witness, replaces=request.replace == request.node)
+    accepted = seen.accepted
     if other:
-        refuse([other])
+        refuse([accepted.tell(other)])
     proof = prove_dead(witness)
-    refuse([*([proof] if isinstance(proof, Refusal) else []), *_of_etcd(request, ports, seen)])
+    refused = [accepted.tell(proof)] if isinstance(proof, Refusal) else []
+    refuse([*refused, *_of_etcd(request, ports, seen)])
     assert isinstance(proof, Proof)  # noqa: S101  (for the type checker: it was refused)
     return f"{request.node}: {proof.text}"
 

@@ -42,6 +42,7 @@ NO_COMMAND = {
         "recording",
         "survey",
         "joining",
+        "maintenance_records",
         "passports",
         "patience",
     ),

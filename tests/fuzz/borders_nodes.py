@@ -196,18 +196,23 @@ def etcd(mutator: Mutator, folder: Path) -> None:
         json.dumps(vars(found)).encode()
 
 
+UUID = "4c4c4544-0042-3510-8051-b4c04f4d3732"
+
+
 class _System:
-    def __init__(self, serial: Any, state: Any) -> None:
-        self.serial_number, self.power_state = serial, state
+    def __init__(self, serial: Any, uuid: Any, state: Any) -> None:
+        self.serial_number, self.uuid, self.power_state = serial, uuid, state
 
 
 def bmc(mutator: Mutator, folder: Path) -> None:
     """What a BMC says of its system."""
     del folder
-    said = mutator.data({"serial": "SN-1", "state": "Off"})
+    said = mutator.data({"serial": "SN-1", "uuid": UUID, "state": "Off"})
     fields = said if isinstance(said, dict) else {}
-    report = judged(_System(fields.get("serial"), fields.get("state")), "Off")
+    system = _System(fields.get("serial"), fields.get("uuid"), fields.get("state"))
+    report = judged(system, "Off")
     json.dumps(vars(report)).encode()
+    report.machine.words().encode()
 
 
 def _nfs_answer() -> bytes:

@@ -271,7 +271,10 @@ def test_what_a_kubelet_wrote_of_its_machine_is_told_and_empties_nobody() -> Non
     assert reset is not None, "without a passport the Node is believed"
     assert reset.vouched == "serial"
     bench.passport = identity("SN-w2", UUID)
-    assert "its Node is Ready: a machine acts under this name" in refused(bench, "w2")
+    words = refused(bench, "w2")
+    assert "its Node is Ready: a machine acts under this name" in words
+    assert "its Node object speaks of a machine with serial SN-x" in words
+    assert "appliance node passport w2 --acknowledge" in words
 
 
 def test_the_doubt_is_among_what_a_removal_says() -> None:
