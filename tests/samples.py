@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from appliance.adapters.content import load_release
+from appliance.model import pod_guard
 from appliance.model.bundle import BundleManifest
 from appliance.model.cluster import (
     Cluster,
@@ -203,6 +204,10 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
             "api_healthz": {"ok": True},
         }
     found |= _storage(node, wish)
+    if node.in_cluster:
+        hooks = [f"-A {hook} -j {pod_guard.CHAIN}" for hook in pod_guard.HOOKS]
+        found["firewall"] = {"pod_guard": [*hooks, *pod_guard.rules(node, wish.site)]}
+        found["services"][pod_guard.UNIT] = {"active": "active", "enabled": "enabled"}
     if node.name == wish.site.services_node.name:
         found["artifacts"] |= {"present": True, "complete": True, "bundle_digest": BUNDLE_DIGEST}
         images = wish.manifest.images if wish.manifest else IMAGES

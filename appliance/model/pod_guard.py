@@ -63,6 +63,14 @@ def guarded(node: Node, site: Site) -> tuple[Guarded, ...]:
     return tuple(found)
 
 
+def without_address(site: Site) -> str | None:
+    """Return the foreign server that no rule can name, so that pods are not kept from it."""
+    export = export_of(site)
+    if export is None or _is_address(export.server):
+        return None
+    return export.server
+
+
 def rules(node: Node, site: Site) -> tuple[str, ...]:
     """Return the rules of a member, as iptables-save prints them; none for any other node."""
     if not node.in_cluster:

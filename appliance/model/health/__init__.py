@@ -37,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     Check("ingress_class", "nobody else answers on 443", cluster.ingress_class, True),
     Check("prometheus", "metrics have one collector", cluster.prometheus, True),
     Check("registry", "images can be pulled everywhere", nodes.registry, bare=True),
+    Check("pod_guard", "pods do not reach storage or registry", nodes.pods_kept_away, bare=True),
     Check("ca_trust", "every node trusts the site's CA", nodes.ca_trust, bare=True),
     Check(
         "kubernetes_certificates",

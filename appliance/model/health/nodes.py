@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from appliance.model import groups, postconditions
+from appliance.model import groups, pod_guard, postconditions
 from appliance.model.gpu import refusal_of, refused_operators
 from appliance.model.health.facts import Facts, Skipped
 from appliance.model.kubernetes_certificates import KUBELET_DAYS, Ending, cure, endings
+from appliance.model.photograph import watching
 from appliance.model.preflight.finding import Finding
 from appliance.model.preflight.naming import ANSWER_SECONDS
 from appliance.model.site import Node
@@ -165,6 +166,51 @@ def registry(facts: Facts) -> Iterator[Finding | Skipped | str]:
                 "appliance install --only registry",
             )
     yield f"{facts.site.settings.registry}, by {facts.seen_members}"
+
+
+def pods_kept_away(facts: Facts) -> Iterator[Finding | Skipped | str]:
+    """Every member drops what its pods send to the shared storage and to the registry.
+
+    Judged node by node: one whose rules were not seen hides nothing of the others.
+    """
+    unseen: list[str] = []
+    faults: list[Finding] = []
+    for node, photo in facts.members():
+        with watching() as missed:
+            said = tuple(pod_guard.unmet(node, facts.site, photo))
+        if missed or not isinstance(photo.at("firewall.pod_guard"), list):
+            unseen.append(node.name)
+            continue
+        faults += [
+            Finding(
+                node.name,
+                "pod_guard",
+                "error",
+                text,
+                "rules that keep the pods of every member from both, now and after a boot",
+                "appliance install --only registry",
+            )
+            for text in said
+        ]
+    seen = sum(1 for _ in facts.members()) - len(unseen)
+    if not seen:
+        yield Skipped(f"not seen on {', '.join(unseen)}") if unseen else NOBODY
+        return
+    yield from faults
+    server = pod_guard.without_address(facts.site)
+    if server is not None:
+        yield Finding(
+            "site",
+            "pod_guard",
+            "warning",
+            f"an NFS server of a name ({server}), and a rule needs an address",
+            "an IPv4 address at nfs.server, so that pods are kept from it",
+            "nothing to do while volumes name it: pods of this site can reach it"
+            if facts.cluster and facts.cluster.storage.volumes
+            else "write its address as nfs.server in site.yml, before step storage makes volumes",
+        )
+    of_all = f"{seen} of {len(facts.site.cluster_members)} nodes"
+    yield facts.seen_members if not unseen else f"{of_all}; not seen on {', '.join(unseen)}"
 
 
 def ca_trust(facts: Facts) -> Iterator[Finding | Skipped | str]:

@@ -19,12 +19,10 @@ from typing import Any
 import pytest
 
 from appliance.errors import NodeUnreachable
-from appliance.model import pod_guard
 from appliance.model.facts import check_facts
 from appliance.model.observation import Look
 from appliance.model.plan import Plan
 from appliance.model.planner import plan
-from appliance.model.pod_guard import HOOKS
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import preflight
 from appliance.probe import source as probe_source
@@ -40,11 +38,6 @@ SITE = samples.site(workers=1)
 WISH = samples.desired(SITE)
 CLUSTER = samples.cluster(WISH)
 CONVERGED = {node.name: samples.converged(node, WISH) for node in SITE.nodes}
-for _node in SITE.nodes:
-    # The rules that the recorded machine does not have yet.
-    _guard = [*pod_guard.rules(_node, SITE), *(f"-A {h} -j {pod_guard.CHAIN}" for h in HOOKS)]
-    CONVERGED[_node.name].setdefault("firewall", {})["pod_guard"] = _guard
-    CONVERGED[_node.name]["services"][pod_guard.UNIT] = {"active": "active", "enabled": "enabled"}
 Asked = dict[str, list[tuple[str, tuple[str, ...]]]]
 
 
