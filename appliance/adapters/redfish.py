@@ -1,7 +1,8 @@
 """BMCs by Redfish (sushy): which machine is it, and is it powered off?
 
 Only asked, never told: a BMC is read with HTTP's basic authentication, so that no session stays
-on it. Its certificate is checked; credentials go to nobody else.
+on it. Its certificate is checked; credentials go to nobody else, wherever its links point; and it
+has so much time and so many bytes for all its answers.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 SITE_CA: Final = "vault_site_ca_certificate"
 HTTPS: Final = 443
-CONNECT_SECONDS: Final = 5.0
-READ_SECONDS: Final = 10.0
+# For everything that one BMC says: three documents of some tens of kilobytes, from slow hardware.
+BMC_SECONDS: Final = 60.0
+MOST_BYTES: Final = 2 * 1024 * 1024
 # What sushy raises where a document is not of the type that it expects.
 _OF_A_STRANGE_DOCUMENT: Final = (
     *(ValueError, TypeError, AttributeError, LookupError, RecursionError),
@@ -67,24 +69,26 @@ class RedfishBmcs:
         from sushy.auth import BasicAuth
         from sushy.exceptions import SushyError
 
+        from appliance.adapters.redfish_limits import Limits, limited_connector
+
         # It warns on standard error of what is told below anyhow.
         logging.getLogger("sushy").addHandler(logging.NullHandler())
+        limits = Limits(url, BMC_SECONDS, MOST_BYTES)
         try:
             root = sushy.Sushy(
                 url,
                 auth=BasicAuth(secrets[USER_NAME], secrets[PASSWORD_NAME]),
-                verify=str(authority),
-                server_side_retries=1,
-                server_side_retries_delay=1,
-                connect_timeout=CONNECT_SECONDS,
-                read_timeout=READ_SECONDS,
+                connector=limited_connector(limits, str(authority)),
             )
-            systems = root.get_system_collection().get_members()
+            systems = root.get_system_collection()
+            count = len(systems.members_identities)
+            if count != 1:
+                return BmcReport(reason=f"the BMC at {url} speaks of {count} systems")
+            system = systems.get_member(systems.members_identities[0])
         except (SushyError, RequestException, OSError, *_OF_A_STRANGE_DOCUMENT) as error:
-            return BmcReport(reason=f"the BMC at {url}: {_first_line(error)}")
-        if len(systems) != 1:
-            return BmcReport(reason=f"the BMC at {url} speaks of {len(systems)} systems")
-        return judged(systems[0], sushy.PowerState.OFF)
+            reason = limits.broken or str(error) or type(error).__name__
+            return BmcReport(reason=f"the BMC at {url}: {_first_line(reason)}")
+        return judged(system, sushy.PowerState.OFF)
 
 
 def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
@@ -114,5 +118,5 @@ def _one_line(said: object) -> str | None:
     return text if _SERIAL.fullmatch(text) else None
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+def _first_line(text: str) -> str:
+    return (text.splitlines() or [""])[0][:300]

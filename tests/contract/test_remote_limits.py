@@ -33,12 +33,19 @@ def _name(node: ast.expr) -> str:
     return word.lstrip("_")
 
 
+def _of_a_name(call: ast.Call) -> set[str]:
+    """The limits of what is called by its bare name or as ``sushy.NAME``."""
+    name = _name(call.func)
+    if name == "Connector":
+        return {"connect_timeout", "default_request_timeout"}
+    # Without one it makes its own, which counts neither bytes nor the whole time.
+    return {"connector"} if name == "Sushy" else set()
+
+
 def _needs(owner: str, method: str) -> set[str]:
     """The limits that a call has to name."""
     if API_VERB.fullmatch(method) and API_OBJECT.fullmatch(owner):
         return {"_request_timeout"}
-    if method == "Sushy":
-        return {"connect_timeout", "read_timeout"}
     if (owner, method) == ("client", "connect"):
         return {"timeout", "banner_timeout", "auth_timeout"}
     http = owner == "requests" and method in REQUESTS
@@ -48,10 +55,13 @@ def _needs(owner: str, method: str) -> set[str]:
 
 def _unlimited(path: Path, source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if not isinstance(node, ast.Call):
             continue
-        method, owner = node.func.attr, _name(node.func.value)
-        missing = _needs(owner, method) - {keyword.arg for keyword in node.keywords}
+        given, owner, method = {keyword.arg for keyword in node.keywords}, "", _name(node.func)
+        missing = _of_a_name(node) - given
+        if isinstance(node.func, ast.Attribute):
+            owner = _name(node.func.value)
+            missing |= _needs(owner, method) - given
         if missing or (method == "exec_command" and path != SSH_CALL):
             yield f"{path.name}:{node.lineno}: {owner}.{method} without {sorted(missing)}"
 
@@ -73,7 +83,9 @@ def test_every_remote_call_of_the_adapters_has_a_limit() -> None:
         "requests.get(url)",
         "subprocess.run(argv, check=False)",
         "channel.exec_command(command)",
-        "sushy.Sushy(url, read_timeout=3)",
+        "sushy.Sushy(url, connect_timeout=3, read_timeout=3)",
+        "Connector(url, default_request_timeout=3)",
+        "sushy.connector.Connector(url, connect_timeout=3)",
         "client.connect(address, timeout=3)",
     ],
 )
