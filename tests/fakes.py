@@ -12,6 +12,7 @@ import pytest
 from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.bmc import BmcReport
 from appliance.model.bundle import BundleManifest
+from appliance.model.bundle_faults import BundleFault
 from appliance.model.cluster import Cluster, ClusterNode, ClusterState, ClusterStorage, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.journal import Record, Run
@@ -327,9 +328,9 @@ class FakeBundle:
 
     def __init__(self, manifest: BundleManifest, faults: tuple[str, ...] = ()) -> None:
         self.manifest = manifest
-        self._faults = faults
+        self._faults = tuple(BundleFault(text) for text in faults)
 
-    def faults(self) -> tuple[str, ...]:
+    def faults(self) -> tuple[BundleFault, ...]:
         return self._faults
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from appliance.adapters.bundle_signature import read_signature
@@ -19,7 +19,9 @@ from appliance.model.bundle import (
     MANIFEST,
     BundledFile,
     BundleManifest,
+    named_by_a_build,
 )
+from appliance.model.bundle_faults import BundleFault, Kind
 from appliance.model.signature import Signature
 from appliance.model.strict_json import MOST_BYTES, read_json
 
@@ -80,8 +82,8 @@ class BundleDirectory:
         """
         return read_signature(self._path, self._raw, allowed)
 
-    def faults(self) -> tuple[str, ...]:
-        """One sentence per file that is missing, extra, or not what the manifest says."""
+    def faults(self) -> tuple[BundleFault, ...]:
+        """One per file that is missing, extra, or not what the manifest says."""
         wanted = {item.path: item for item in self.manifest.files}
         # What lies beside a bundle's folders on its medium is neither sent nor served.
         there = {
@@ -92,34 +94,58 @@ class BundleDirectory:
         }
         with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
             wrong = [fault for fault in pool.map(self._fault, wanted.values()) if fault]
-        extra = [f"{path}: is not in the manifest" for path in sorted(there - set(wanted))]
+        extra = [_extra(path) for path in sorted(there - set(wanted))]
         return (*wrong, *extra, *self._missing_images(wanted))
 
-    def _fault(self, item: BundledFile) -> str | None:
+    def _fault(self, item: BundledFile) -> BundleFault | None:
         path = self._path / item.path
         try:
             if path.parent.resolve() != path.parent:
-                return f"{item.path}: its folder is a link"
+                return BundleFault(
+                    f"{item.path}: its folder is a link", "in the way", self._link(item.path)
+                )
             with open_plain(path) as stream:
                 size = os.fstat(stream.fileno()).st_size
                 if size != item.size:
-                    return f"{item.path}: {size} bytes, expected {item.size}"
+                    return BundleFault(f"{item.path}: {size} bytes, expected {item.size}")
                 digest = _sha256(stream)
         except FileNotFoundError:
-            return f"{item.path}: missing"
+            return BundleFault(f"{item.path}: missing")
         except OSError as error:
-            return f"{item.path}: not readable: {error.strerror}"
+            return _unreadable(item.path, error)
         if digest != item.sha256:
-            return f"{item.path}: sha256 {digest[:12]}…, expected {item.sha256[:12]}…"
+            return BundleFault(f"{item.path}: sha256 {digest[:12]}…, expected {item.sha256[:12]}…")
         return None
 
-    def _missing_images(self, wanted: dict[str, BundledFile]) -> list[str]:
+    def _link(self, path: str) -> str:
+        """The first folder on the way to a file that is a link."""
+        folders = [*reversed(PurePath(path).parents)][1:]
+        return str(next((f for f in folders if (self._path / f).is_symlink()), folders[-1]))
+
+    def _missing_images(self, wanted: dict[str, BundledFile]) -> list[BundleFault]:
         """Images whose manifest is not among the files at all: a manifest that was edited."""
         return [
-            f"image {name}: its manifest blob {digest} is not part of the bundle"
+            BundleFault(f"image {name}: its manifest blob {digest} is not part of the bundle")
             for name, digest in self.manifest.images.items()
             if f"images/blobs/sha256/{digest.removeprefix('sha256:')}" not in wanted
         ]
+
+
+def _extra(path: str) -> BundleFault:
+    kind: Kind = "build" if named_by_a_build(path) else "stranger"
+    return BundleFault(f"{path}: is not in the manifest", kind, path)
+
+
+def _unreadable(path: str, error: OSError) -> BundleFault:
+    """A link, a pipe or a bad sector is replaced by a build; a folder or a right is not."""
+    text = f"{path}: not readable: {error.strerror}"
+    if isinstance(error, PermissionError):
+        return BundleFault(text, "access", path)
+    if isinstance(error, IsADirectoryError):
+        return BundleFault(text, "in the way", path)
+    if isinstance(error, NotADirectoryError):
+        return BundleFault(text, "in the way", str(PurePath(path).parent))
+    return BundleFault(text)
 
 
 def _sha256(stream: BinaryIO) -> str:

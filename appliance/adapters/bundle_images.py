@@ -9,11 +9,12 @@ from typing import Any
 from appliance.adapters.artifacts.oci_layout import REF_NAME, referenced
 from appliance.adapters.plain_files import read_plain
 from appliance.model.bundle import BundleManifest
+from appliance.model.bundle_faults import BundleFault
 from appliance.model.strict_json import MOST_BYTES, read_json
 
 
-def image_faults(directory: Path, manifest: BundleManifest) -> tuple[str, ...]:
-    """One sentence per image that the index lacks, and per blob that an image lacks."""
+def image_faults(directory: Path, manifest: BundleManifest) -> tuple[BundleFault, ...]:
+    """One per image that the index lacks, and per blob that an image lacks; a build mends them."""
     layout = directory / "images"
     try:
         index = _document(layout / "index.json")
@@ -21,8 +22,8 @@ def image_faults(directory: Path, manifest: BundleManifest) -> tuple[str, ...]:
             str(item["annotations"][REF_NAME]): str(item["digest"]) for item in index["manifests"]
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return (f"images/index.json: not a readable index of images: {error}",)
-    return tuple(_faults(layout, manifest, indexed))
+        return (BundleFault(f"images/index.json: not a readable index of images: {error}"),)
+    return tuple(BundleFault(text) for text in _faults(layout, manifest, indexed))
 
 
 def _faults(layout: Path, manifest: BundleManifest, indexed: dict[str, str]) -> Iterator[str]:

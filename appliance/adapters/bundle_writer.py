@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,23 +16,20 @@ from appliance.adapters.artifacts.oci_layout import LAYOUT, Blob, layout_index
 from appliance.adapters.bundle_directory import BundleDirectory
 from appliance.adapters.cache import Cache, digest_of
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
-from appliance.model.bundle import FOLDERS, MANIFEST, SIGNATURE, BundledFile, BundleManifest, Sealed
+from appliance.model.bundle import (
+    FOLDERS,
+    INDEXES,
+    MANIFEST,
+    SIGNATURE,
+    BundledFile,
+    BundleManifest,
+    Sealed,
+    named_by_a_build,
+)
 from appliance.model.taken import TakenFile
 
 # Says that a build is under way, and which files are the bundle's: those alone may be removed.
 _MARKER = ".building"
-# Files that nobody else calls so, where nobody else puts them.
-_BY_NAME = re.compile(
-    r"images/blobs/sha256/\.?[0-9a-f]{64}(\.partial)?|apt/pool/[^/]+\.deb(\.partial)?"
-    r"|wheels/[^/]+\.whl(\.partial)?"
-)
-_INDEXES = {
-    "apt/Packages",
-    "apt/Packages.gz",
-    "apt/Release",
-    "images/oci-layout",
-    "images/index.json",
-}
 ELSEWHERE = "nothing was changed there; name an empty or new directory"
 # Part of the signed manifest by its sha256; a fixed date keeps the same packages the same bytes.
 _RELEASE_DATE = datetime(2000, 1, 1, tzinfo=UTC)
@@ -111,7 +107,7 @@ class BundleWriter:
             ) from error
 
     def _write(self, files: Sequence[TakenFile], images: Mapping[str, tuple[str, str]]) -> None:
-        self._owned |= {file.path for file in files} | _INDEXES
+        self._owned |= {file.path for file in files} | INDEXES
         _write_marker(self._directory / _MARKER, self._owned)
         if not self._says_the_same(files):
             # From here on it is no bundle any more until it is sealed.
@@ -133,7 +129,7 @@ class BundleWriter:
         """Whether the manifest that is there already names exactly these files."""
         before = self._before.files if self._before else ()
         return {file.path: file.sha256 for file in files} == {
-            file.path: file.sha256 for file in before if file.path not in _INDEXES
+            file.path: file.sha256 for file in before if file.path not in INDEXES
         }
 
     def _place(self, file: TakenFile) -> None:
@@ -159,7 +155,7 @@ class BundleWriter:
         What no bundle of ours put there stays, and is named.
         """
         strangers = self._clear()
-        for name in _INDEXES:
+        for name in INDEXES:
             self._known[name] = BundledFile(name, *digest_of(self._directory / name))
         sealed = replace(manifest, files=tuple(sorted(self._known.values(), key=lambda f: f.path)))
         if self._before and replace(self._before, created=sealed.created) == sealed:
@@ -176,7 +172,7 @@ class BundleWriter:
 
     def _clear(self) -> tuple[str, ...]:
         """Remove files of earlier builds; the paths of what is none of ours."""
-        keep = {*_INDEXES, *self._known, SIGNATURE, MANIFEST, f".{MANIFEST}.partial", _MARKER}
+        keep = {*INDEXES, *self._known, SIGNATURE, MANIFEST, f".{MANIFEST}.partial", _MARKER}
         strangers = []
         for path in sorted(self._directory.rglob("*")):
             name = str(path.relative_to(self._directory))
@@ -194,7 +190,7 @@ class BundleWriter:
         whole = name.with_name(name.name.removeprefix(".").removesuffix(".partial"))
         listed = str(name) in self._owned or str(whole) in self._owned
         own_folder = name.parts[0] in FOLDERS
-        return own_folder and (listed or _BY_NAME.fullmatch(str(name)) is not None)
+        return own_folder and (listed or named_by_a_build(str(name)))
 
     def _remove_signature(self) -> bool:
         path = self._directory / SIGNATURE

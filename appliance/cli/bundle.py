@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundledArtifact, BundleManifest
+    from appliance.model.bundle_faults import BundleFault
     from appliance.model.signature import Signature
 
 _MEGABYTE = 1_000_000
@@ -128,7 +130,7 @@ def verify(directory: Path, allowed_signers: Path | None, output: str) -> None:
     found = BundleDirectory(directory)
     signature = found.signature(allowed_signers)
     broken = list(dict.fromkeys([*found.faults(), *image_faults(directory, found.manifest)]))
-    faults = [*broken, *([signature.fault] if signature.fault else [])]
+    faults = [*map(str, broken), *([signature.fault] if signature.fault else [])]
     result = _summary(directory, found.manifest, found.digest, signature)
     result["faults"] = faults
     if output == "json":
@@ -181,16 +183,19 @@ def show(directory: Path, allowed_signers: Path | None, output: str, *, everythi
 
 
 def _not_healthy(
-    directory: Path, manifest: BundleManifest, broken: list[str], faults: list[str]
+    directory: Path, manifest: BundleManifest, broken: list[BundleFault], faults: list[str]
 ) -> NotHealthy:
     """``broken``: what is wrong with the files; ``faults``: that, and the signature."""
+    from appliance.model.bundle_faults import cure
+
     count = f"{len(faults)} fault{'s' if len(faults) != 1 else ''}"
-    mend = f"appliance bundle build --release {manifest.release} --os {manifest.os} {directory}"
+    sign = f"one of them signs it: appliance bundle sign --key FILE {shlex.quote(str(directory))}"
     if broken:
-        message, hint = "is not whole", f"{mend} mends it from the cache"
+        message, hint = "is not whole", cure(str(directory), manifest, broken)
+        if len(faults) > len(broken):
+            hint += f"; then {sign}"
     else:
-        message = "is whole, and not signed by an allowed signer"
-        hint = f"one of them signs it: appliance bundle sign --key FILE {directory}"
+        message, hint = "is whole, and not signed by an allowed signer", sign
     return NotHealthy(f"the bundle {directory} {message}: {count}", details=faults, hint=hint)
 
 

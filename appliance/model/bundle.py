@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
@@ -23,8 +24,21 @@ DAMAGED = (
     "where there is internet; then: appliance bundle verify"
 )
 
-
 MOST_FILES: Final = 100_000
+# What every build writes from the other files.
+INDEXES: Final = frozenset(
+    {"apt/Packages", "apt/Packages.gz", "apt/Release", "images/oci-layout", "images/index.json"}
+)
+# Files that nobody else calls so, where nobody else puts them.
+_BY_NAME: Final = re.compile(
+    r"images/blobs/sha256/\.?[0-9a-f]{64}(\.partial)?|apt/pool/[^/]+\.deb(\.partial)?"
+    r"|wheels/[^/]+\.whl(\.partial)?"
+)
+
+
+def named_by_a_build(path: str) -> bool:
+    """Whether a file that no manifest lists is a build's by its name: building again removes it."""
+    return path in INDEXES or _BY_NAME.fullmatch(path) is not None
 
 
 def _confined(path: str) -> str:

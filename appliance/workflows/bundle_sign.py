@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import BundleRefused
+from appliance.model.bundle_faults import cure
 
 if TYPE_CHECKING:
     from appliance.workflows.bundle_ports import BundleSigner
@@ -40,11 +41,9 @@ def sign_bundle(bundle: Bundle, signer: BundleSigner, note: Callable[[str], None
     note("checking every byte of the bundle")
     faults = bundle.faults()
     if faults:
-        manifest = bundle.manifest
         raise BundleRefused(
             f"the bundle {bundle.directory} is not whole, and was not signed: {faults[0]}",
-            details=faults[1:],
-            hint=f"appliance bundle build --release {manifest.release} --os {manifest.os} "
-            f"{bundle.directory} mends it from the cache",
+            details=[str(fault) for fault in faults[1:]],
+            hint=cure(bundle.directory, bundle.manifest, faults),
         )
     return Signed(signer.path, signer.sign())

@@ -16,6 +16,7 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
+from appliance.model.bundle_faults import cure
 from appliance.model.cluster import Cluster
 from appliance.model.inventory_roles import inventory_roles
 from appliance.model.judging import judge
@@ -174,8 +175,8 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: InstallPorts)
     if faults:
         raise BundleRefused(
             f"{services}: the bundle {ports.bundle.directory} for it is not whole: {faults[0]}",
-            hint=f"take what is broken anew: {build.replace('DIR', ports.bundle.directory)}",
-            details=faults[1:],
+            hint=cure(ports.bundle.directory, manifest, faults),
+            details=[str(fault) for fault in faults[1:]],
         )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from appliance.model.authority import Authority
     from appliance.model.bmc import BmcReport
     from appliance.model.bundle import BundleManifest
+    from appliance.model.bundle_faults import BundleFault
     from appliance.model.cluster import ClusterNode, ClusterState
     from appliance.model.drain import PodOnNode
     from appliance.model.journal import Merged, Record
@@ -104,8 +105,8 @@ class Bundle(Protocol):
     def directory(self) -> str:
         """Its absolute path."""
 
-    def faults(self) -> tuple[str, ...]:
-        """One sentence per file that is missing, extra or not what the manifest says."""
+    def faults(self) -> tuple[BundleFault, ...]:
+        """One per file that is missing, extra or not what the manifest says."""
 
 
 class JournalPort(Protocol):

@@ -42,7 +42,14 @@ def test_verify_names_every_fault_and_exits_with_5(made: Path, capsys: Capture) 
     assert "error: the bundle" in shown.err
     assert "2 faults" in shown.err
     assert "bin/tool: sha256" in shown.err
-    assert "hint: appliance bundle build --release r1 --os debian-12" in shown.err
+    again = f"appliance bundle build --release r1 --os debian-12 {made}"
+    assert (
+        f"hint: take away by hand what no build put there and none removes: {made}/bin/extra; "
+        f"then {again} mends the rest, from the cache or the internet\n"
+    ) in shown.err
+    (made / "bin/extra").unlink()
+    assert run(["bundle", "verify", str(made)]) == 5
+    assert f"hint: {again} mends it, from the cache or the internet\n" in capsys.readouterr().err
 
 
 def test_verify_as_json_tells_the_faults_on_stdout(made: Path, capsys: Capture) -> None:

@@ -22,6 +22,7 @@ from appliance.adapters.bundle_writer import BundleWriter, Locks
 from appliance.adapters.cache import Cache
 from appliance.errors import ApplianceError, BuildFailed, Refused
 from appliance.model.bundle import FOLDERS, MANIFEST, SIGNATURE, BundleManifest
+from appliance.model.bundle_faults import BundleFault, cure
 from appliance.model.taken import TakenFile
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -67,8 +68,15 @@ class Maker:
         return sealed.digest
 
     def faults(self) -> list[str]:
+        return [str(fault) for fault in self.found()]
+
+    def found(self) -> list[BundleFault]:
         found = BundleDirectory(self.directory)
         return [*found.faults(), *image_faults(self.directory, found.manifest)]
+
+    def cure(self) -> str:
+        manifest = BundleDirectory(self.directory).manifest
+        return cure(str(self.directory), manifest, self.found())
 
     def _blob(self, content: bytes) -> Blob:
         return Blob(*self.cache.add_bytes(content))
