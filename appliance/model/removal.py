@@ -27,6 +27,7 @@ from appliance.model.ownership import (
 from appliance.model.photograph import watching
 from appliance.model.plan import Notice, Refusal
 from appliance.model.quorum import EtcdMember, Verdict, may_go
+from appliance.model.site_certificate import FOLDER, SERVICES
 from appliance.model.traces import cluster_traces, is_member
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ TO_CLEAN: Final = (
     "the kubelet's identity and PKI (/etc/kubernetes, /var/lib/kubelet)",
     "the pod network (links cni0 and flannel.1, /etc/cni/net.d, /var/lib/cni, /run/flannel)",
     "the rules of kube-proxy and flannel in iptables",
+    "keys and logins, where it served the site or ran Run:ai's installer (/etc/appliance/tls, "
+    "/etc/appliance/registry, /etc/appliance/runai)",
 )
 TO_CLEAN_CONTROL_PLANE: Final = (
     "etcd's data (/var/lib/etcd): it must never be started with them",
@@ -280,12 +283,17 @@ def _left(photo: Photograph) -> Iterator[str]:
     interfaces = photo.at("cni.interfaces") or ()
     links = ", ".join(name for name in interfaces if name in LINKS)
     left = ", ".join(photo.at("cni.leftovers") or ())
+    ours = {f"{FOLDER}/{name}.crt" for name in SERVICES}
+    keys = ", ".join(
+        path for item in photo.items("certificates") if (path := str(item.get("path"))) in ours
+    )
     found = [
         (is_member(photo), "it still has its identity as a member"),
         (traces is not None, f"it still has {traces}"),
         (bool(photo.at("kubernetes.kubelet_active")), "its kubelet still runs"),
         (bool(links), f"it still has the links {links}"),
         (bool(left), f"it still has {left}"),
+        (bool(keys), f"it still has a certificate of the site, or its key: {keys}"),
     ]
     return (text for there, text in found if there)
 

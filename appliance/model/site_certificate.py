@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # As site_certificate_renew_days, below which the role makes another.
 RENEW_DAYS = 30
 FOLDER = "/etc/appliance/tls"
+# Of the services node alone; role node_reset takes them from a node that was it.
+SERVICES = ("artifacts", "registry")
 
 
 def days_left(photo: Photograph, not_after: object) -> float | None:

@@ -3,11 +3,12 @@
 import subprocess
 from pathlib import Path
 
-UNITS = ("kubelet", "keepalived", "docker")
+UNITS = ("kubelet", "keepalived", "docker", "docker-registry-tls", "nginx")
 UNIT = """[Unit]
 Description=STANDIN
 [Service]
 ExecStart=/bin/sleep infinity
+ExecReload=/bin/true
 [Install]
 WantedBy=multi-user.target
 """
@@ -20,6 +21,13 @@ FILES = (
     "/run/flannel/subnet.env",
     "/etc/cni/net.d/10-flannel.conflist",
     "/root/.kube/config",
+    "/etc/appliance/tls/artifacts.crt",
+    "/etc/appliance/tls/registry.key",
+    "/etc/appliance/tls/their.key",
+    "/etc/appliance/registry/nginx.conf",
+    "/etc/appliance/registry/login/config.json",
+    "/etc/nginx/conf.d/appliance.conf",
+    "/etc/nginx/conf.d/their.conf",
     "/srv/kept",
     "/var/lib/appliance/archive/kept",
 )

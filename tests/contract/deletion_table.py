@@ -27,6 +27,10 @@ OUR_SERVER: Final = Evidence(
     "the kubeconfig names this cluster's API and no other, after the evidence of a member",
     f"{_MODULES}/test_member_traces.py::test_what_is_a_members_goes_and_nothing_else",
 )
+SERVED: Final = Evidence(
+    "fixed paths that roles of ours write, in folders that are no links, after that of a member",
+    f"{_MODULES}/test_member_traces.py::test_what_a_server_leaves_is_what_the_roles_put_there",
+)
 LEFTOVERS: Final = Evidence(
     "not whole, can be made again, no etcd data on it, kubeconfigs name no other cluster",
     f"{_MODULES}/test_kubeadm_leftovers.py::"
@@ -358,11 +362,9 @@ PLACES: Final[Places] = {
         "Traces.credentials: unlink": OUR_SERVER,
         "Traces.links: argv delete": MEMBER,
         "Traces.mounts: argv umount": MEMBER,
+        "Traces.served: unlink": (SERVED, 2),
         "Traces.mounts: shell umount": MEMBER,
         "module: shell kubeadm reset": WORDS,
-    },
-    "roles/node_reset/tasks/main.yml": {
-        "absent: true": ROLE,
     },
     "roles/node_reset/module_utils/reset_evidence.py": {
         "Evidence.begin: replace": STATE,

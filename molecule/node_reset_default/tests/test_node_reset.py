@@ -18,7 +18,19 @@ def test_its_mounts_links_and_credentials_are_gone(host):
     assert not host.file("/root/.kube/config").exists
 
 
-@pytest.mark.parametrize("name", ["kubelet", "keepalived"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/etc/appliance/tls/registry.key", "/etc/appliance/tls/artifacts.crt"),
+        *("/etc/appliance/registry/nginx.conf", "/etc/appliance/registry/login/config.json"),
+        "/etc/nginx/conf.d/appliance.conf",
+    ],
+)
+def test_the_keys_and_logins_of_a_node_that_served_the_site_are_gone(host, path):
+    assert not host.file(path).exists
+
+
+@pytest.mark.parametrize("name", ["kubelet", "keepalived", "docker-registry-tls"])
 def test_its_units_neither_run_nor_start_at_boot(host, name):
     assert not host.service(name).is_running
     assert not host.service(name).is_enabled
@@ -27,7 +39,9 @@ def test_its_units_neither_run_nor_start_at_boot(host, name):
 def test_what_is_none_of_its_stays(host):
     assert host.service("docker").is_running
     assert host.interface("docker0").exists
-    assert host.file("/srv/kept").exists
+    assert host.service("nginx").is_running
+    for path in ("/srv/kept", "/etc/appliance/tls/their.key", "/etc/nginx/conf.d/their.conf"):
+        assert host.file(path).exists
     assert host.file("/var/lib/appliance/archive/kept").exists
 
 
@@ -36,6 +50,7 @@ def test_what_is_none_of_its_stays(host):
     [
         ["ip link add cni0 type bridge"],
         ["systemctl enable kubelet"],
+        ["echo left > /etc/appliance/tls/registry.key"],
         ["echo left > /etc/kubernetes/kubelet.conf"],
         ["mkdir -p /var/lib/kubelet/pods/q && mount -t tmpfs tmpfs /var/lib/kubelet/pods/q"],
     ],

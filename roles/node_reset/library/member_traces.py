@@ -25,6 +25,8 @@ short_description: Remove what a member of a cluster leaves behind
 description:
   - Stops the kubelet and what stands beside it, unmounts pods' volumes, removes kubeadm's files,
     the kubelet's identity, etcd's data, the pod network's links, files and firewall rules.
+  - Removes the private keys and logins of a node that served the site, and lets its web server
+    forget them; what else that web server serves goes on.
   - Docker, its images, its own rules, programs and packages stay, and so does everything else.
   - Run it after C(kubeadm reset), which leaves much of this, or without it, where there is none.
   - Refuses a machine that is not proved to be the node, before it changes anything.
@@ -64,6 +66,19 @@ removed: {description: What was there and is gone, type: list, elements: str, re
 PROGRAM_SECONDS = 180
 # A pod may leave millions of files; what is not done by then goes on with the next run.
 DELETE_SECONDS = 1200
+# Of a node that served the bundle and the registry, or pushed to it; as their roles write it.
+CONFIGURATION = ("etc/nginx/conf.d/appliance.conf",)
+PRIVATE = (
+    "etc/appliance/registry/nginx.conf",
+    "etc/appliance/registry/login/config.json",
+    "etc/appliance/tls/artifacts.crt",
+    "etc/appliance/tls/artifacts.key",
+    "etc/appliance/tls/artifacts.key.new",
+    "etc/appliance/tls/registry.crt",
+    "etc/appliance/tls/registry.key",
+    "etc/appliance/tls/registry.key.new",
+)
+WEB_SERVER = "nginx.service"
 LINKS = ("cni0", "flannel.1", "flannel-v6.1", "kube-ipvs0", "nodelocaldns")
 # Both kinds of iptables: kube-proxy picks one by itself, and the node's default may be the other.
 FIREWALLS = (
@@ -159,6 +174,32 @@ class Traces:
                 if act:
                     path.unlink()
 
+    def served(self, act):
+        """Remove keys and logins of a node that served the site, and nothing beside them.
+
+        The private files go last: a run that was killed finds them, and reloads again.
+        """
+        configuration, private = self._there(CONFIGURATION), self._there(PRIVATE)
+        if not configuration and not private:
+            return
+        folders = {str(Path(name).parent) for name in (*CONFIGURATION, *PRIVATE)}
+        require_own(self._root, ["etc/appliance", "etc/nginx", *sorted(folders)])
+        self.removed += [str(path) for path in (*configuration, *private)]
+        if not act:
+            return
+        for path in configuration:
+            path.unlink()
+        _, active, _ = self._run(["systemctl", "is-active", WEB_SERVER])
+        if active.strip() == "active":
+            self._call("systemctl", "reload", WEB_SERVER)
+        for path in private:
+            path.unlink()
+
+    def _there(self, names):
+        """Return the files and links among them that exist."""
+        paths = [self._root / name for name in names]
+        return [path for path in paths if path.is_symlink() or path.is_file()]
+
     def links(self, act):
         """Remove the pod network's interfaces."""
         net = self._root / "sys/class/net"
@@ -211,6 +252,7 @@ def main():
         traces.links(act)
         traces.firewall(act)
         traces.credentials(want["homes"], want["api_hosts"], act)
+        traces.served(act)
         traces.folders(act)
         if act:
             evidence.end()

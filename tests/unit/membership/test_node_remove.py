@@ -21,7 +21,8 @@ from appliance.model.machine_identity import MachineIdentity
 from appliance.model.membership import parse_record
 from appliance.model.node_roles import Anchored, RolesView
 from appliance.model.observation import Fault, Play
-from appliance.model.removal import RemovalPlan, RemovalWish, Reset
+from appliance.model.photograph import Photograph
+from appliance.model.removal import RemovalPlan, RemovalWish, Reset, left_behind
 from appliance.workflows.node_remove import (
     NodeRemoved,
     NodeRemovePorts,
@@ -287,6 +288,32 @@ def test_a_machine_that_is_not_empty_afterwards_is_told() -> None:
     with pytest.raises(StepNotProven, match="it still has its identity as a member"):
         bench.remove("w2")
     assert bench.rack.deleted == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({}, ()),
+        ({"certificates": []}, ()),
+        ({"certificates": [{"path": "/etc/appliance/tls/theirs.crt"}]}, ()),
+        (
+            {"certificates": [{"path": "/etc/appliance/tls/registry.crt", "error": "absent"}]},
+            (
+                "it still has a certificate of the site, or its key: "
+                "/etc/appliance/tls/registry.crt",
+            ),
+        ),
+        (
+            {"certificates": None, "unseen": {"certificates": "openssl: no answer in time"}},
+            ("certificates was not seen: openssl: no answer in time",),
+        ),
+    ],
+)
+def test_keys_of_the_site_on_an_emptied_machine_are_something_left(
+    changes: dict[str, Any], left: tuple[str, ...]
+) -> None:
+    document = samples.bare(samples.site().node("w1")) | changes
+    assert left_behind(Photograph(document)) == left
 
 
 def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
