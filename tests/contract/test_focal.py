@@ -51,7 +51,11 @@ def test_no_file_has_a_statement_that_ubuntu_20_04_does_not_know() -> None:
         ("/etc/nginx/conf.d/appliance.conf", "server_tokens off", "http2 on", "http2"),
         ("/etc/docker/registry/config.yml", "version:", "catalog: {maxentries: 9}\nversion:", None),
         ("/etc/dnsmasq.d/appliance.conf", "no-hosts", "no-hosts\nfilter-AAAA", "filter-AAAA"),
+        ("/etc/nginx/conf.d/appliance.conf", "server_tokens off", "keepalive_time 9", None),
         ("/etc/systemd/system/kubelet.service", "RestartSec", "RestartSteps", None),
+        # Of systemd 246 and 247, the versions that come next.
+        ("/etc/systemd/system/kubelet.service", "RestartSec", "CoredumpFilter", None),
+        ("/etc/systemd/system/kubelet.service", "RestartSec", "ProtectProc", None),
     ],
 )
 def test_a_statement_of_a_newer_version_is_found(
