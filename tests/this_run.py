@@ -11,6 +11,8 @@ import os
 import secrets
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,14 +21,17 @@ from pathlib import Path
 from appliance.adapters.content import list_releases
 from appliance.adapters.podman import Podman
 from appliance.adapters.processes import find_program
+from appliance.errors import CommandFailed
 from appliance.model.programs import Use
-from tests.commands import succeed
+from tests.commands import appliance, succeed
 from tests.prerequisites import require_for
 
 TOKEN, FOLDER = "APPLIANCE_TEST_RUN", "APPLIANCE_TEST_FOLDER"
 OF_RELEASE = "APPLIANCE_TEST_RELEASE"
 STORY = "e2e"
 WORKER = "PYTEST_XDIST_WORKER"
+# How often podman is asked what is left, and a lab taken down.
+TRIES = 2
 PODMANS_OWN = {"conmon", "aardvark-dns"}
 RELEASE, OS = list_releases()[-1], "debian-12"
 
@@ -66,9 +71,17 @@ def story_name() -> str:
 
 
 def labs() -> set[str]:
-    """The labs of this run that are up."""
-    found = Podman().nodes() if find_program("podman") else ()
-    return {node.lab for node in found if node.lab.endswith(f"-{token()}")}
+    """The labs of this run, as podman tells at the second time of asking at the latest."""
+    why = ""
+    for _ in range(TRIES):
+        try:
+            found = Podman().nodes() if find_program("podman") else ()
+        except CommandFailed as error:
+            why = error.message
+        else:
+            return {node.lab for node in found if node.lab.endswith(f"-{token()}")}
+    _say(f"{why}: labs of this run may be left: appliance lab status; appliance lab down --name")
+    return set()
 
 
 def lab_down(name: str) -> None:
@@ -108,11 +121,34 @@ def built_bundle(*, standins: bool = False) -> Path:
 
 
 def end() -> None:
-    """Leave nothing of this run: its processes, labs and folder. For who began it."""
+    """Leave nothing of this run: its processes, labs and folder. For who began it.
+
+    A machine that is too busy to answer fails no run: what stays is said, with what removes it.
+    A lab that podman names and that does not go is a fault.
+    """
     _end_processes()
-    for name in sorted(labs()):
-        lab_down(name)
-    shutil.rmtree(folder(), ignore_errors=True)
+    try:
+        for name in sorted(labs()):
+            _take_down(name)
+    finally:
+        shutil.rmtree(folder(), ignore_errors=True)
+
+
+def _take_down(name: str) -> None:
+    for last in range(TRIES):
+        try:
+            done = appliance("lab", "down", "--name", name, "--yes")
+        except subprocess.TimeoutExpired as error:
+            _say(f"lab {name} was not down in {error.timeout:.0f} s: appliance lab down "
+                 f"--name {name} --yes")  # fmt: skip
+            return
+        if done.returncode == 0:
+            return
+        assert last < TRIES - 1, done.stderr
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"the run's end: {line}\n")
 
 
 def _end_processes() -> None:

@@ -12,6 +12,8 @@ from appliance.errors import LabError
 from appliance.model.lab import RunningNode
 
 LABEL = "appliance-lab"
+# podman waits for its own lock while others build and remove containers; slow is no fault.
+LOOK_SECONDS = 300.0
 
 
 class Podman:
@@ -57,7 +59,9 @@ class Podman:
 
     def _json(self, *words: str) -> list[dict[str, Any]]:
         done = run(
-            ["podman", *words], timeout=60, hint="podman info says what is wrong with podman"
+            ["podman", *words],
+            timeout=LOOK_SECONDS,
+            hint="podman info says what is wrong with podman",
         )
         return json.loads(done.stdout or "[]") or []
 

@@ -21,13 +21,13 @@ HEALTHZ = "curl -sk --max-time 2 https://127.0.0.1:6443/healthz | grep -qx ok"
 
 def switch_off(node: str) -> None:
     """The machine loses its power, if it has any."""
-    subprocess.run(["podman", "kill", node], check=False, capture_output=True, timeout=60)
+    subprocess.run(["podman", "kill", node], check=False, capture_output=True, timeout=300)
     assert not ssh_answers(address_of(node))
 
 
 def switch_on(node: str) -> None:
     """Somebody presses its button, and it boots."""
-    subprocess.run(["podman", "start", node], check=True, capture_output=True, timeout=120)
+    subprocess.run(["podman", "start", node], check=True, capture_output=True, timeout=300)
     wait("systemd", node, "systemctl is-system-running | grep -qE 'running|degraded'", 240)
 
 

@@ -230,7 +230,10 @@ def old_gpu_operator(site: RunaiSite) -> Iterator[None]:
 
 def _copy(source: Path, target: str) -> None:
     subprocess.run(
-        ["podman", "cp", str(source.resolve()), target], check=True, capture_output=True, timeout=60
+        ["podman", "cp", str(source.resolve()), target],
+        check=True,
+        capture_output=True,
+        timeout=300,
     )
 
 
