@@ -93,7 +93,7 @@ TREE: dict[str, dict[str, object]] = {
 def document(found: object, head: str = "200 OK", *more: str, body: bytes | None = None) -> Say:
     """One whole answer."""
     text = json.dumps(found).encode() if body is None else body
-    lines = [f"HTTP/1.1 {head}", "Content-Type: application/json", *more]
+    lines = [f"HTTP/1.1 {head}", "Content-Type: application/json", "Connection: close", *more]
     whole = "\r\n".join([*lines, f"Content-Length: {len(text)}", "", ""]).encode() + text
     return lambda connection: connection.sendall(whole)
 
