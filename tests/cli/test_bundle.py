@@ -13,8 +13,10 @@ from appliance.cli import bundle_parts
 from appliance.cli.bundle_parts import BuildProgress
 from appliance.cli.exits import run
 from appliance.errors import BuildFailed
+from appliance.model.programs import Use
 from appliance.model.taken import Taken
 from appliance.workflows.bundle_build import BuildPorts, Built, build_bundle
+from tests.prerequisites import require_for
 from tests.unit.bundle.samples import FakeLock, FakeSources, artifact, image_of, release
 from tests.unit.bundle.test_bundle_directory import Maker
 
@@ -94,6 +96,7 @@ def test_a_manifest_of_another_user_is_told_as_that(
 
 
 def test_an_unknown_release_or_system_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    require_for(Use.BUILD)
     arguments = ["bundle", "build", str(tmp_path / "b"), "--release"]
     assert run([*arguments, "k8s-9", "--os", "debian-12"]) == 3
     assert "there is no release k8s-9" in capsys.readouterr().err

@@ -22,6 +22,7 @@ NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
 @pytest.fixture
 def one_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Podman, "nodes", lambda _self, _lab=None: NODES)
+    monkeypatch.setattr(Podman, "names", lambda _self: tuple(node.name for node in NODES))
 
 
 def test_the_verbs_are_those_of_the_design() -> None:
@@ -79,7 +80,20 @@ def test_down_without_a_terminal_and_without_yes_is_refused(
 def test_a_shell_in_a_node_that_is_not_there_names_those_that_are() -> None:
     result = CliRunner().invoke(cli, ["lab", "shell", "lab-w9"])
     assert result.exit_code == 2
-    assert "no lab on this machine has a node lab-w9; did you mean 'lab-" in result.output
+    assert result.output.endswith(
+        "Error: no lab on this machine has a node lab-w9; did you mean 'lab-cp1'?\n"
+    )
+
+
+def test_a_shell_on_a_machine_without_podman_says_how_to_make_a_lab(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("appliance.adapters.podman.find_program", lambda _name: None)
+    result = CliRunner().invoke(cli, ["lab", "shell", "lab-w9"])
+    assert result.exit_code == 2
+    assert result.output.endswith(
+        "Error: no lab on this machine has a node lab-w9; make a lab with: appliance lab up\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters import ansible, jumpboxes
+from appliance.adapters import ansible, control_host, jumpboxes
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
@@ -51,6 +51,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         return Connected(wish.site, wish, nodes, nodes, bundle)
 
     monkeypatch.setattr(Application, "connect", connect)
+    monkeypatch.setattr(control_host, "present", frozenset)
     without_nodes(monkeypatch)
     monkeypatch.setattr(Application, "asks_for_access", lambda _self, _directory: False)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", lambda _site, _nodes: found)

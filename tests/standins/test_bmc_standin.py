@@ -20,6 +20,7 @@ from appliance.model.bmc import BmcReport
 from appliance.model.machine_identity import identity
 from appliance.model.site import Node
 from tests import samples
+from tests.prerequisites import require
 
 FILE = Path(__file__).parents[2] / "appliance/lab/standins/bmc_standin/bmc_standin.py"
 LOGIN = {"user": "operator", "password": "canary-of-the-bmc"}
@@ -46,6 +47,7 @@ class Bmc:
 
 def certificate(folder: Path, address: str = ADDRESS) -> str:
     """A self-signed certificate for the address, as BMCs bring one."""
+    require("openssl")
     words = (
         *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=bmc"),
         *("-addext", f"subjectAltName=IP:{address}"),

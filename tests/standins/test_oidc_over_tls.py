@@ -14,6 +14,7 @@ from appliance.adapters.certificates import SiteAuthorities
 from appliance.adapters.runai_certificate import new_key, request_for, sign
 from appliance.probe.source import Machine, Request, Source
 from appliance.probe.wire import https_document
+from tests.prerequisites import require
 from tests.unit.modules.loading import from_file
 
 FILE = Path(__file__).parents[2] / "appliance/lab/standins/oidc_standin/oidc_standin.py"
@@ -29,6 +30,7 @@ def fetched(url: str, ca: str) -> tuple[dict[str, Any] | None, str | None]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """Address of the realm, and the CA that vouches for it."""
+    require("openssl")
     folder = tmp_path_factory.mktemp("realm")
     authority, key = SiteAuthorities().make("rack"), new_key()
     (folder / "tls.key").write_text(key)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.prerequisites import require
 from tests.unit.modules.loading import from_file
 
 FILE = Path(__file__).parents[2] / "appliance/lab/standins/oidc_standin/oidc_standin.py"
@@ -18,6 +19,12 @@ ISSUER = "https://runai.rack.test/auth/realms/runai"
 GRANT = {"grant_type": "password", "client_id": "runai", "username": "ada"}
 
 oidc_standin = from_file("oidc_standin", FILE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def signing() -> None:
+    """The stand-in signs with the command, and so does who checks it."""
+    require("openssl")
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,14 @@ from appliance.adapters.artifacts.apt_sources import (
     stanza_fields,
 )
 from appliance.errors import BundleRefused
+from tests.prerequisites import require
 
 OS_RELEASE = 'ID=debian\nVERSION_ID="12"\nVERSION_CODENAME=bookworm\n'
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
+    require("apt-config")
     (tmp_path / "etc/apt/sources.list.d").mkdir(parents=True)
     (tmp_path / "etc/apt/trusted.gpg.d").mkdir()
     (tmp_path / "etc/os-release").write_text(OS_RELEASE)

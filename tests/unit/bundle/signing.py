@@ -6,12 +6,14 @@ from pathlib import Path
 
 from appliance.adapters.processes import run
 from appliance.model.signature import NAMESPACE
+from tests.prerequisites import require
 
 PASSPHRASE = "correct horse"  # noqa: S105 - of a key that lives for one test
 
 
 def make_key(folder: Path, name: str, passphrase: str = "") -> Path:
     """A new key pair; the path of its private half."""
+    require("ssh-keygen")
     path = folder / name
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-C", name, "-f", path])
     return path

@@ -6,8 +6,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.prerequisites import require
+
 
 def _openssl(folder: Path, *words: str, stdin: str = "") -> None:
+    require("openssl")
     subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, input=stdin,
                    text=True)  # fmt: skip
 

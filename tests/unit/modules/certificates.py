@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.prerequisites import require
+
 
 def self_signed(key: Path, certificate: Path, name: str = "localhost") -> None:
     """Write a key and a certificate for a name."""
+    require("openssl")
     argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
     argv += [
         "-nodes",

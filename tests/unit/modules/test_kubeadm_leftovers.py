@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.prerequisites import require
 from tests.unit.modules.certificates import self_signed
 from tests.unit.modules.loading import load
 
@@ -43,6 +44,7 @@ def run(argv: list[str]) -> tuple[int, str, str]:
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A node with everything kubeadm makes before the first static pod."""
+    require("openssl")
     root = tmp_path_factory.mktemp("whole")
     pki = root / PKI
     (pki / "etcd").mkdir(parents=True)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import NameOID
 
+from tests.prerequisites import require
 from tests.unit.modules.loading import load
 
 request = load("certificate_request", role="site_certificate")
@@ -22,6 +23,12 @@ signing = load("certificate_sign", role="site_certificate")
 NAMES = ["artifacts.site.test"]
 ADDRESSES = ["192.0.2.11"]
 NOW = datetime.datetime.now(datetime.UTC)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def openssl() -> None:
+    """The modules ask the command."""
+    require("openssl")
 
 
 def run(argv: list[str]) -> tuple[int, str, str]:

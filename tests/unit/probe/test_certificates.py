@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import ipaddress
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.unit.probe import recorded
-
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 
 BORN = datetime.datetime(2026, 1, 5, 10, 0, tzinfo=datetime.UTC)
 END = datetime.datetime(2027, 1, 5, 10, 0, tzinfo=datetime.UTC)
