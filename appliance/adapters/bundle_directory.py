@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shlex
@@ -137,11 +138,11 @@ def _extra(path: str) -> BundleFault:
 
 
 def _unreadable(path: str, error: OSError) -> BundleFault:
-    """A link, a pipe or a bad sector is replaced by a build; a folder or a right is not."""
+    """A build replaces a link or a pipe; in a folder's place, or on a bad sector, it fails."""
     text = f"{path}: not readable: {error.strerror}"
     if isinstance(error, PermissionError):
         return BundleFault(text, "access", path)
-    if isinstance(error, IsADirectoryError):
+    if isinstance(error, IsADirectoryError) or error.errno == errno.EIO:
         return BundleFault(text, "in the way", path)
     if isinstance(error, NotADirectoryError):
         return BundleFault(text, "in the way", str(PurePath(path).parent))

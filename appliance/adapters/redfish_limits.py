@@ -97,7 +97,8 @@ class _Requests(HTTPAdapter):
         self._limits.left()
         response = super().send(request, *args, **options)
         # Nothing was asked to be packed: little can unpack to what fills the memory.
-        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        packed = response.headers.get("Content-Encoding", "").strip().lower()
+        if packed not in ("", "identity"):
             response.close()
             raise self._limits.refuse("its answer is packed, which was not asked for")
         return response

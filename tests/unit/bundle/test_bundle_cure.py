@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from appliance.adapters.bundle_directory import _unreadable
 from appliance.adapters.cache import Cache
 from appliance.errors import BuildFailed, Refused
 from appliance.model.bundle import BundledArtifact, BundleManifest, SourceUsed
@@ -129,6 +131,15 @@ def test_several_kinds_come_in_the_order_in_which_they_help(maker: Maker) -> Non
     assert hint.startswith(HAND)
     assert hint.endswith("; then " + f"{AGAIN} {maker.directory} mends the rest, "
                          "from the cache or the internet")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(errno.EIO, "in the way"), (errno.EACCES, "access"), (errno.ELOOP, "build")],
+)
+def test_why_a_file_is_not_readable_says_what_mends_it(number: int, kind: str) -> None:
+    fault = _unreadable("bin/a", OSError(number, os.strerror(number)))
+    assert fault.kind == kind
 
 
 def test_a_file_that_may_not_be_read_is_a_matter_of_rights() -> None:
