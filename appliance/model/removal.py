@@ -5,7 +5,7 @@ What must not be here: doing it, and asking etcd (that is a port's).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -190,7 +190,7 @@ def plan_removal(
     stranger = same and ours is None
     verdict = may_go(answers.members, node.ip)
     refusals = [
-        *_of_the_site(site, node),
+        *_of_the_site(site, node, observed.photographs),
         *_of_etcd(node, verdict),
         *_of_services(observed.cluster, wish),
     ]
@@ -303,7 +303,20 @@ def _to_clean(node: Node) -> tuple[str, ...]:
     return (*TO_CLEAN, *more)
 
 
-def _of_the_site(site: Site, node: Node) -> Iterator[Refusal]:
+def _of_the_site(
+    site: Site, node: Node, photographs: Mapping[str, Photograph]
+) -> Iterator[Refusal]:
+    serving = [
+        name for name, photo in photographs.items() if photo.at("registry.configured") is True
+    ]
+    if node.name in serving and site.services_node.name not in {*serving, node.name}:
+        yield Refusal(
+            node.name,
+            "role in the site",
+            f"the node that serves the registry until {site.services_node.name} does",
+            f"a registry on {site.services_node.name}, which hosts.yml names now",
+            "bring it there first: appliance install",
+        )
     if node == site.services_node:
         yield Refusal(
             node.name,

@@ -264,6 +264,17 @@ def test_what_the_site_cannot_go_without_stays(masters: int, words: str) -> None
     assert words in " ".join((refused.value.message, *refused.value.details))
 
 
+def test_who_served_the_registry_stays_until_another_does() -> None:
+    bench = Bench(masters=3)
+    for name in ("cp1", "cp2"):
+        bench.rack.documents[name]["registry"]["configured"] = name == "cp2"
+    with pytest.raises(PreflightFailed, match="serves the registry until cp1 does") as refused:
+        bench.remove("cp2")
+    assert refused.value.hint == "bring it there first: appliance install"
+    bench.rack.documents["cp1"]["registry"]["configured"] = True
+    assert bench.remove("cp2").done
+
+
 def test_a_stateful_service_keeps_its_node_unless_it_is_said() -> None:
     bench = Bench()
     assert isinstance(bench.rack.cluster, Cluster)
