@@ -127,6 +127,8 @@ def pulled_cable(node: str) -> Iterator[None]:
     try:
         assert "DOWN" in shell(node, "ip -brief link show eth0")
         assert not ssh_answers(address)
+        # What this machine remembers of its neighbour decides between silence and "no route".
+        subprocess.run(["ip", "neigh", "flush", "to", address], check=True, capture_output=True)
         yield
     finally:
         shell(node, "ip link set eth0 up && systemctl restart appliance-lab-boot")

@@ -197,7 +197,7 @@ CASES: dict[str, Case] = {
     ),
     "a pulled cable": Case(
         _node("cp1", faults.pulled_cable),
-        ("{cp1} ({cp1_ip}): no SSH on port 22: no answer within 8 s",),
+        ("{cp1} ({cp1_ip}): no SSH on port 22: No route to host",),
         "is it powered on, cabled",
         UNREACHABLE,
     ),
