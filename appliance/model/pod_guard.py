@@ -50,11 +50,17 @@ class Guarded:
     here: bool
 
 
-def guarded(node: Node, site: Site) -> tuple[Guarded, ...]:
-    """Return what no pod may reach from a node; a foreign server must have an address."""
+def guarded(node: Node, site: Site, *, stored: bool = True) -> tuple[Guarded, ...]:
+    """Return what no pod may reach from a node; a foreign server must have an address.
+
+    Args:
+        node: whose pods.
+        site: with the registry and the shared storage.
+        stored: whether the shared storage counts.
+    """
     services = site.services_node
     found = [Guarded(services.ip, "tcp", site.registry_port, node == services)]
-    export = export_of(site)
+    export = export_of(site) if stored else None
     if export is not None and _is_address(export.server):
         found += [
             Guarded(export.server, protocol, port, node == export.node)
@@ -71,11 +77,12 @@ def without_address(site: Site) -> str | None:
     return export.server
 
 
-def rules(node: Node, site: Site) -> tuple[str, ...]:
+def rules(node: Node, site: Site, *, stored: bool = True) -> tuple[str, ...]:
     """Return the rules of a member, as iptables-save prints them; none for any other node."""
     if not node.in_cluster:
         return ()
-    return tuple(rule for item in guarded(node, site) for rule in _rules_of(item, site))
+    items = guarded(node, site, stored=stored)
+    return tuple(rule for item in items for rule in _rules_of(item, site))
 
 
 def _rules_of(item: Guarded, site: Site) -> Iterator[str]:
@@ -88,13 +95,13 @@ def _rules_of(item: Guarded, site: Site) -> Iterator[str]:
     yield f"-A {CHAIN} {to}{port}{local} -m conntrack --ctstate DNAT -j DROP"
 
 
-def unmet(node: Node, site: Site, photo: Photograph) -> Iterator[str]:
+def unmet(node: Node, site: Site, photo: Photograph, *, stored: bool = True) -> Iterator[str]:
     """What is not so on a member; nothing where the firewall's rules could not be read."""
     seen = photo.at("firewall.pod_guard")
     if not isinstance(seen, list):
         return
     have = {_meaning(str(line)) for line in seen}
-    wanted = (*rules(node, site), *(f"-A {hook} -j {CHAIN}" for hook in HOOKS))
+    wanted = (*rules(node, site, stored=stored), *(f"-A {hook} -j {CHAIN}" for hook in HOOKS))
     absent = [rule for rule in wanted if _meaning(rule) not in have]
     if absent:
         yield (

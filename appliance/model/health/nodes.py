@@ -11,6 +11,7 @@ from appliance.model.kubernetes_certificates import KUBELET_DAYS, Ending, cure, 
 from appliance.model.photograph import watching
 from appliance.model.preflight.finding import Finding
 from appliance.model.preflight.naming import ANSWER_SECONDS
+from appliance.model.shared_storage import export_of
 from appliance.model.site import Node
 
 SYSTEM_LABEL = "node-role.kubernetes.io/runai-system"
@@ -171,13 +172,16 @@ def registry(facts: Facts) -> Iterator[Finding | Skipped | str]:
 def pods_kept_away(facts: Facts) -> Iterator[Finding | Skipped | str]:
     """Every member drops what its pods send to the shared storage and to the registry.
 
-    Judged node by node: one whose rules were not seen hides nothing of the others.
+    Judged node by node: one whose rules were not seen hides nothing of the others. Storage that an
+    install is still to bring is not judged: its rules come with it.
     """
+    named = export_of(facts.site) is not None
+    stored = not named or facts.cluster is None or facts.cluster.storage.is_class
     unseen: list[str] = []
     faults: list[Finding] = []
     for node, photo in facts.members():
         with watching() as missed:
-            said = tuple(pod_guard.unmet(node, facts.site, photo))
+            said = tuple(pod_guard.unmet(node, facts.site, photo, stored=stored))
         if missed or not isinstance(photo.at("firewall.pod_guard"), list):
             unseen.append(node.name)
             continue
@@ -210,7 +214,8 @@ def pods_kept_away(facts: Facts) -> Iterator[Finding | Skipped | str]:
             else "write its address as nfs.server in site.yml, before step storage makes volumes",
         )
     of_all = f"{seen} of {len(facts.site.cluster_members)} nodes"
-    yield facts.seen_members if not unseen else f"{of_all}; not seen on {', '.join(unseen)}"
+    told = facts.seen_members if not unseen else f"{of_all}; not seen on {', '.join(unseen)}"
+    yield told if stored else f"{told}; of the registry, as no shared storage is there yet"
 
 
 def ca_trust(facts: Facts) -> Iterator[Finding | Skipped | str]:
