@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 # In every run: what opens, deletes or keeps; the others' roles are in each lab's install, too.
 OFTEN = {
-    "api_balancer_default", "container_registry_default", "host_base_default",
-    "kubernetes_node_default", "nfs_server_default", "node_reset_default",
+    "container_registry_default", "host_base_default", "kubernetes_node_default",
+    "nfs_server_default", "node_reset_default",
 }  # fmt: skip
 
 
