@@ -53,12 +53,16 @@ def refusal():
 
 @pytest.fixture
 def drift(host, converge_again):
-    """Inject drift: --check tells it, a run repairs it by that many tasks, then all is quiet."""
+    """Inject drift: --check tells it, a run repairs it by that many tasks, then all is quiet.
 
-    def inject(commands, tasks):
+    ``told``: how many tasks --check names, where several things drift at once.
+    """
+
+    def inject(commands, tasks, told=None):
         for command in commands:
             host.run_expect([0], command)
-        assert converge_again("--check") > 0, "not told by --check"
+        found = converge_again("--check")
+        assert found == told if told else found > 0, f"--check tells of {found}"
         assert converge_again() == tasks, "not repaired"
         assert converge_again() == 0, "never settles"
 

@@ -46,7 +46,7 @@ def site(installed_lab: LabSite) -> Iterator[LabSite]:
         lab.node(HOSTILE),
         "cat >/usr/local/bin/liar; mkdir -p /var/log/liar; chmod 777 /var/log/liar;"
         f"echo templates >/etc/liar; echo '{FORCED}' >/etc/ssh/sshd_config.d/liar.conf;"
-        "pkill -f 'sshd: appliance' || true; systemctl reload ssh",
+        "pkill -f '[s]shd: appliance' || true; systemctl reload ssh",
         stdin=Path(__file__).with_name("liar.py").read_text(),
     )
     for key, text in NOTES.items():

@@ -68,21 +68,33 @@ def test_pods_are_kept_away_as_the_rules_say_and_again_after_a_restart(host):
 
 
 @pytest.mark.parametrize(
-    ("commands", "tasks"),
+    ("commands", "told", "tasks"),
     [
-        # Its file, and the service that reads it.
-        (["echo '# theirs' >> /etc/appliance/pod-guard.rules"], 2),
-        (["systemctl disable --now pod-guard"], 1),
-        (["echo >> /usr/local/bin/kubectl", "chmod 700 /opt/cni/bin/bridge"], 1),
-        (["rm /usr/local/bin/kubeadm && ln -s /bin/true /usr/local/bin/kubeadm"], 1),
-        (["sed -i s/RestartSec=5/RestartSec=50/ /etc/systemd/system/kubelet.service"], 1),
-        ([f"docker tag registry.site.test:5000/busybox:1.35.0 {PAUSE}"], 1),
-        ([f"docker rmi -f $(docker image inspect -f '{{{{.Id}}}}' {PAUSE})"], 1),
-        (["apt-mark unhold conntrack"], 1),
+        (
+            [
+                # --check tells of the file alone; its service is restarted, too.
+                "echo '# theirs' >> /etc/appliance/pod-guard.rules; systemctl restart pod-guard",
+                "echo >> /usr/local/bin/kubectl; chmod 700 /opt/cni/bin/bridge",
+                f"docker tag registry.site.test:5000/busybox:1.35.0 {PAUSE}",
+                "apt-mark unhold conntrack",
+            ],
+            4,
+            5,
+        ),
+        (
+            [
+                "systemctl disable --now pod-guard",
+                "rm /usr/local/bin/kubeadm && ln -s /bin/true /usr/local/bin/kubeadm",
+                "sed -i s/RestartSec=5/RestartSec=50/ /etc/systemd/system/kubelet.service",
+                f"docker rmi -f $(docker image inspect -f '{{{{.Id}}}}' {PAUSE})",
+            ],
+            4,
+            4,
+        ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
-    drift(commands, tasks)
+def test_drift_is_told_and_repaired(drift, commands, told, tasks):
+    drift(commands, tasks, told=told)
 
 
 def test_a_file_the_server_serves_wrongly_never_reaches_its_place(host, converge_again):
