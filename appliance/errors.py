@@ -106,13 +106,25 @@ class NodeUnreachable(ApplianceError):
 
     Attributes:
         answers: something is alive at its address, although nothing can be done there.
+        logged_in: it let us in, and gave no whole answer.
+        deceives: what it said is no answer that any honest machine gives.
     """
 
     exit_code = 4
 
-    def __init__(self, message: str, *, answers: bool = False, **more: Any) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        answers: bool = False,
+        logged_in: bool = False,
+        deceives: bool = False,
+        **more: Any,
+    ) -> None:
         super().__init__(message, **more)
-        self.answers = answers
+        self.answers = answers or logged_in
+        self.logged_in = logged_in
+        self.deceives = deceives
 
 
 class NotHealthy(ApplianceError):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from appliance.adapters.known_hosts import entry_name, load, put
 from appliance.adapters.probe_archive import probe_archive
-from appliance.adapters.ssh_call import Answer, CallFailed, call, ended_after
+from appliance.adapters.ssh_call import Answer, CallFailed, Flooded, call, ended_after
 from appliance.adapters.ssh_keys import check_private_key, local_fault
 from appliance.adapters.ssh_tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh_way import MANY, logins_at_once, through_jump_host, was_dropped
@@ -145,14 +145,15 @@ class SshNodes:
             raise NodeUnreachable(
                 f"{node.name}: a command over SSH did not end as it should: {error}",
                 hint=f"see how it answers: ssh {self._login(node)} uptime",
-                answers=True,
+                logged_in=True,
+                deceives=isinstance(error, Flooded),
             ) from error
         except (OSError, EOFError, paramiko.SSHException) as error:
             self._forget(node)
             raise NodeUnreachable(
                 f"{node.name}: the SSH connection to {node.address.ip} broke off: {error}",
                 hint=f"look at the node's console, then: ssh {self._login(node)}",
-                answers=True,
+                logged_in=True,
             ) from error
 
     def run_as_root(
@@ -189,7 +190,14 @@ class SshNodes:
                 node, f"sh -c {shlex.quote(script)}", stdin=probe_archive(), timeout=PROBE_SECONDS
             )
         except NodeUnreachable as error:
-            return Fault(node.name, error.message, error.hint or "", error.answers)
+            return Fault(
+                node.name,
+                error.message,
+                error.hint or "",
+                error.answers,
+                error.deceives,
+                error.logged_in,
+            )
         if answer.code or not answer.output.strip():
             said = (answer.errors or answer.output).strip().splitlines()
             return Fault(
@@ -198,6 +206,7 @@ class SshNodes:
                 f"{said[-1][:MOST_SHOWN] if said else 'nothing'}",
                 f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
                 answers=True,
+                logged_in=True,
             )
         try:
             return read_facts(answer.output, received_at=time.time())
@@ -209,6 +218,7 @@ class SshNodes:
                 f"trusted any more: appliance node remove {node.name} {DEAD}",
                 answers=True,
                 deceives=True,
+                logged_in=True,
             )
 
     def _transport(self, node: Node) -> paramiko.Transport:

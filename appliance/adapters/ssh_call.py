@@ -29,6 +29,10 @@ class CallFailed(Exception):
     """The call did not end as a command does; the text says how."""
 
 
+class Flooded(CallFailed):
+    """It said more than any honest machine does."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command on a node returned."""
@@ -70,8 +74,8 @@ def call(
     A call that does not end in time ends the connection: nothing less frees every wait in it.
 
     Raises:
-        CallFailed: it did not end within ``seconds``, said more than :data:`MOST_BYTES`, or
-            never began.
+        Flooded: it said more than :data:`MOST_BYTES`.
+        CallFailed: it did not end within ``seconds``, or never began.
         OSError: the connection broke off.
         EOFError: the same.
         paramiko.SSHException: the same.
@@ -135,7 +139,7 @@ def _all_of(read: Callable[[int], bytes]) -> bytes:
     while chunk := read(_CHUNK):
         found += chunk
         if len(found) > MOST_BYTES:
-            raise CallFailed(f"it said more than {MOST_BYTES // 1024} KiB")
+            raise Flooded(f"it said more than {MOST_BYTES // 1024} KiB")
     return bytes(found)
 
 

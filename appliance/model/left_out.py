@@ -36,13 +36,14 @@ def not_joined(
 ) -> tuple[Fault, ...]:
     """Why each spare worker could not be seen that the cluster does not know, and nobody named.
 
-    One that deceives is left out although it is a member: it must not hold the others up.
+    One that lets us in and gives no whole answer is left out although it is a member: it may be
+    in somebody else's hand, and must not hold the others up.
     """
     if not isinstance(cluster, Cluster | NoCluster):
         return ()
     members = cluster.nodes if isinstance(cluster, Cluster) else {}
     spare = spare_workers(site) - scope.nodes
-    left = {fault.node for fault in faults if fault.deceives or fault.node not in members}
+    left = {fault.node for fault in faults if fault.logged_in or fault.node not in members}
     return tuple(fault for fault in faults if fault.node in spare & left)
 
 

@@ -20,6 +20,7 @@ class Fault:
     Attributes:
         answers: something is alive at its address; False where nothing answered at all.
         deceives: what answers there said something that is no document of our probe.
+        logged_in: it let us in, and gave no document of our probe.
     """
 
     node: str
@@ -27,6 +28,7 @@ class Fault:
     hint: str
     answers: bool = False
     deceives: bool = False
+    logged_in: bool = False
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ def test_a_call_ends_by_its_deadline(rack: Servers, behaviour: Behaviour) -> Non
         nodes.run(nodes._site.nodes[0], "true", timeout=0.6)
     assert time.monotonic() - began < 2
     assert caught.value.answers
+    assert (caught.value.logged_in, caught.value.deceives) == (True, False)
     assert "cp1" in caught.value.message
     assert "0.6 s" in caught.value.message
 
@@ -55,8 +56,9 @@ def test_an_answer_without_end_is_cut_off_by_its_size(
 ) -> None:
     monkeypatch.setattr(ssh_call, "MOST_BYTES", 1 << 20)
     nodes = nodes_of(rack, says_for_ever)
-    with pytest.raises(NodeUnreachable, match="more than 1024 KiB"):
+    with pytest.raises(NodeUnreachable, match="more than 1024 KiB") as caught:
         nodes.run(nodes._site.nodes[0], "true", timeout=30)
+    assert (caught.value.logged_in, caught.value.deceives) == (True, True)
 
 
 def test_what_start_files_print_is_no_part_of_the_output(rack: Servers) -> None:

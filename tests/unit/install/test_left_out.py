@@ -131,6 +131,27 @@ def test_a_member_that_does_not_answer_stops_everything() -> None:
         found.install()
 
 
+@pytest.mark.parametrize("deceives", [True, False])
+def test_a_member_that_lets_us_in_and_tells_nothing_does_not_hold_the_others_up(
+    deceives: bool,
+) -> None:
+    found = Bench()
+    found.install()
+    found.rack.faults["w2"] = replace(SILENT, answers=True, logged_in=True, deceives=deceives)
+    done = found.install()
+    assert [fault.node for fault in done.plan.left_out] == ["w2"]
+    with pytest.raises(LeftOut):
+        require_none_left_out(done.plan)
+
+
+def test_a_member_that_lets_nobody_in_stops_everything() -> None:
+    found = Bench()
+    found.install()
+    found.rack.faults["w2"] = replace(SILENT, answers=True)
+    with pytest.raises(NodeUnreachable, match="w2"):
+        found.install()
+
+
 def test_while_the_api_is_silent_nobody_knows_who_has_joined() -> None:
     found = bench("w2")
     found.rack.cluster = Unreachable("timed out", {"cp1": "etcd data"})
