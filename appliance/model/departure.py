@@ -68,6 +68,16 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
     found = _seen_dead(witness, same=same)
     if found is not None:
         return Proof(found)
+    if member is not None and _lies(witness, member):
+        return Refusal(
+            name,
+            "identity",
+            f"something at its address that is not to be believed ({witness.alive})",
+            f"proof that the machine with {witness.accepted.words()} is dead: "
+            "its containers may still run and write",
+            f"power it off and see that it is off; then the same command with {DEAD}"
+            f"{_unasked(witness)}",
+        )
     if member is not None and member.ready:
         return Refusal(
             name,
@@ -115,6 +125,11 @@ def _life_sign(witness: Witness) -> str:
     return "a BMC that says that this machine is not off"
 
 
+def _lies(witness: Witness, member: ClusterNode) -> bool:
+    """Whether nothing that a worker says of itself is to be believed."""
+    return witness.deceives and not member.control_plane
+
+
 def _is_on(witness: Witness) -> bool:
     """Whether the BMC of this very machine says that it runs."""
     bmc = witness.bmc
@@ -150,7 +165,7 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
         return "its Node is NotReady, and nothing answers by SSH at its address"
     alive_member = member.ready or (photo is not None and is_member(photo) and same)
     # What a liar says proves nothing, the readiness of its Node least of all.
-    lies = witness.deceives and not member.control_plane
+    lies = _lies(witness, member)
     if witness.sworn and (lies or not alive_member):
         seen = "what answers is not to be believed" if lies else "NotReady"
         return f"{seen}, and the operator says that the old machine is dead"

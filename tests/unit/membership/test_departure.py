@@ -31,6 +31,7 @@ class Case:
     bmc: BmcReport | None = None
     hint: str = ""
     alive: str = ""
+    deceives: bool = False
 
     def witness(self) -> Witness:
         """As the workflow gathers it."""
@@ -49,6 +50,7 @@ class Case:
             self.sworn,
             self.bmc,
             self.alive,
+            deceives=self.deceives,
         )
 
 
@@ -97,7 +99,13 @@ CASES = [
     Case("away", "none", alive="No space left", refusal="answers at its address (No space left)"),
     Case("away", "none", alive="No space left", sworn=True, proof="the operator says"),
     Case("ready", "none", alive="No space left", sworn=True, refusal="its Node is Ready"),
-]
+    Case("ready", "none", alive="a flood", deceives=True, refusal="not to be believed (a flood)",
+         hint="--i-know-it-is-dead"),
+    Case("away", "none", alive="a flood", deceives=True, refusal="not to be believed",
+         hint="see that it is off"),
+    Case("ready", "none", alive="a flood", deceives=True, sworn=True, proof="not to be believed"),
+    Case("ready", "none", alive="a flood", deceives=True, bmc=OFF, proof="it is powered off"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
