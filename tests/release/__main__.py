@@ -75,7 +75,8 @@ def play(row: Row) -> bool:
     """Run one row and keep how it ended."""
     _say(f"== {row.name}: {row.promise}")
     began = time.monotonic()
-    argv = [sys.executable, "-m", "pytest", "-m", "slow", "--durations=15", *row.tests]
+    options = ["-m", "slow", "--durations=15", *(["-s"] if row.figures else [])]
+    argv = [sys.executable, "-m", "pytest", *options, *row.tests]
     told = ""
     with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():

@@ -17,12 +17,14 @@ class Row:
         promise: what is held when it passes.
         tests: files and folders of tests whose slow ones are run, in one process.
         covers: folders and files; once one of them changes, an earlier outcome is stale.
+        figures: whether what its tests print is shown, as it is what they found.
     """
 
     name: str
     promise: str
     tests: tuple[str, ...]
     covers: tuple[str, ...]
+    figures: bool = False
 
 
 def _lab(name: str, promise: str, *tests: str) -> Row:
@@ -35,6 +37,7 @@ ROWS = (
         "20,000 inputs at each border with a free seed: no traceback, no change elsewhere",
         ("tests/fuzz", "tests/unit/facts"),
         ("appliance", "tests/fuzz", "tests/unit/facts"),
+        figures=True,
     ),
     Row(
         "packages",
