@@ -33,6 +33,7 @@ _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 _LEFT_BEHIND = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"}
 _NO_CONNECTION = re.compile(r"(?:Connection|Timeout|NewConnection|ProxyE|MaxRetry)\w*|Retrying \(")
 _INDEXES = "Looking in indexes: "
+_NO_PIP = "No module named pip"
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,11 @@ def _pip(verb: str, *arguments: str | Path, on_line: Callable[[str], None] | Non
     )  # fmt: skip
     if done.ok:
         return
+    if _NO_PIP in done.output:
+        raise BuildFailed(
+            f"the Python environment {sys.prefix} has no pip, which brings the tool's own wheels",
+            hint=f"{sys.executable} -m ensurepip (in an environment by uv: uv pip install pip)",
+        )
     lines = [line.strip() for line in done.output.splitlines()]
     told = [line for line in lines if line.startswith(("ERROR", "WARNING"))]
     if _NO_CONNECTION.search("\n".join(told)):
