@@ -7,9 +7,11 @@ difference means for a command.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.machine_identity import MachineIdentity, identity_of
 
@@ -29,6 +31,7 @@ PART_OF = {"pcie": ("gpu",), "uuid": ("gpu", "driver"), "ecc": ("gpu", "driver")
 REMOVABLE = ("usb",)
 # A network card, a bond of several, and what a container has instead.
 CABLED = (None, "bond", "veth")
+_LEADING: Final = re.compile(r"x?([0-9]{1,18})")
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,9 @@ def _is_as_good(name: str, before: str | None, now: str | None) -> bool:
 
 
 def _number(text: str) -> float:
-    return float(text.lstrip("x").split()[0])
+    """The number that a fact begins with; no number compares as good with none."""
+    found = _LEADING.match(text)
+    return float(found[1]) if found else math.nan
 
 
 def _facts(photo: Photograph) -> Iterator[tuple[str, str]]:

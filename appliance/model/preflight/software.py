@@ -46,9 +46,10 @@ def root(subject: Subject) -> Iterator[Finding]:
 
 def package_lock(subject: Subject) -> Iterator[Finding]:
     """Somebody else is installing packages right now."""
-    holder = subject.photo.at("packages.manager_lock_held_by")
+    holder = str(subject.photo.at("packages.manager_lock_held_by") or "").strip()
     if not holder:
         return
+    process = holder.split()[0]
     unit = str(subject.photo.at("packages.manager_lock_unit"))
     if fnmatchcase(unit, OUR_UNITS):
         yield subject.info(
@@ -57,14 +58,14 @@ def package_lock(subject: Subject) -> Iterator[Finding]:
             "the job to end; the install waits for it",
             subject.ssh(f"systemctl status {unit}"),
         )
-    elif any(name in str(holder) for name in MOMENTARY):
+    elif any(name in holder for name in MOMENTARY):
         yield subject.info(
             "package_lock",
             f"the package manager locked by {holder}, for a moment",
             "that to end; the install waits for it",
-            subject.ssh(f"ps -fp {str(holder).split()[0]}"),
+            subject.ssh(f"ps -fp {process}"),
         )
-    elif any(name in str(holder) for name in AUTOMATIC):
+    elif any(name in holder for name in AUTOMATIC):
         yield subject.warning(
             "package_lock",
             f"the package manager locked by {holder}",
@@ -76,7 +77,7 @@ def package_lock(subject: Subject) -> Iterator[Finding]:
             "package_lock",
             f"the package manager locked by {holder}",
             "nobody else installing packages",
-            subject.ssh(f"ps -fp {str(holder).split()[0]}"),
+            subject.ssh(f"ps -fp {process}"),
         )
 
 

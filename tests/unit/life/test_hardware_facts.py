@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.hardware_facts import IDENTITY, compare, hardware_facts
+from appliance.model.hardware_facts import IDENTITY, Difference, compare, hardware_facts
 from appliance.model.photograph import Photograph
 from tests import samples
 
@@ -180,3 +180,9 @@ def test_slots_that_firmware_calls_alike_are_told_apart(locator: str | None) -> 
     assert [d.sentence() for d in compare(facts(document), facts(fewer))] == [
         f"dimm:{slot}.2: found none, expected 32 GiB 3200 MT/s serial D-B1"
     ]
+
+
+@pytest.mark.parametrize("kept", ["", "x", "many", " ", "\u0665"])
+@pytest.mark.parametrize("name", ["pcie:0000:17:00.0", "ecc:0000:17:00.0"])
+def test_a_kept_number_that_is_none_differs(name: str, kept: str) -> None:
+    assert compare({name: kept}, {name: "x16"}) == (Difference(name, kept, "x16"),)
