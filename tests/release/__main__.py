@@ -78,7 +78,8 @@ def play(row: Row) -> bool:
     options = ["-m", "slow", "--durations=15", *(["-s"] if row.figures else [])]
     argv = [sys.executable, "-m", "pytest", *options, *row.tests]
     told = ""
-    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    live = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(argv, cwd=ROOT, env=live, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
             _say(line.rstrip("\n"))
             told = line.strip("= \n") or told
