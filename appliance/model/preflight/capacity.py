@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -104,7 +105,7 @@ def disk(subject: Subject) -> Iterator[Finding]:
                 f"{size(found['free_bytes'])} free on {mount} ({found['device']}, "
                 f"{size(found['size_bytes'])})",
                 f"{size(wanted + MARGIN_BYTES)}: {', '.join(reasons[mount])}, and a margin",
-                subject.ssh(f"sudo du -xhd2 {mount}") + " shows what fills it",
+                subject.ssh(f"sudo du -xhd2 {shlex.quote(str(mount))}") + " shows what fills it",
             )
 
 
@@ -145,7 +146,8 @@ def nearly_full(subject: Subject) -> Iterator[Finding]:
                 "nearly_full",
                 f"{percent:.0f} % free for {folder} ({found['mount']})",
                 f"more than {EVICTION_PERCENT} %, below which the kubelet evicts pods",
-                subject.ssh(f"sudo du -xhd2 {found['mount']}") + " shows what fills it",
+                subject.ssh(f"sudo du -xhd2 {shlex.quote(str(found['mount']))}")
+                + " shows what fills it",
             )
             return
 
@@ -158,7 +160,7 @@ def inodes(subject: Subject) -> Iterator[Finding]:
                 "inodes",
                 f"{found['free_inodes_percent']} % of the inodes free on {found['mount']}",
                 f"at least {INODES_PERCENT} %",
-                subject.ssh(f"df -i {found['mount']}"),
+                subject.ssh(f"df -i {shlex.quote(str(found['mount']))}"),
             )
 
 

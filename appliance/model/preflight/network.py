@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
@@ -146,7 +147,7 @@ def mtu(subject: Subject) -> Iterator[Finding]:
                 "mtu",
                 f"MTU {nic.get('mtu')} on {nic.get('name')}",
                 f"at least {wanted}, the site's network.mtu",
-                subject.ssh(f"sudo ip link set {nic.get('name')} mtu {wanted}")
+                subject.ssh(f"sudo ip link set {shlex.quote(str(nic.get('name')))} mtu {wanted}")
                 + f", or set network.mtu to {nic.get('mtu')} in site.yml",
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
@@ -49,14 +50,15 @@ def package_lock(subject: Subject) -> Iterator[Finding]:
     holder = str(subject.photo.at("packages.manager_lock_held_by") or "").strip()
     if not holder:
         return
-    process = holder.split()[0]
+    # Nodes choose these words, and a person types the hint.
+    process = shlex.quote(holder.split()[0])
     unit = str(subject.photo.at("packages.manager_lock_unit"))
     if fnmatchcase(unit, OUR_UNITS):
         yield subject.info(
             "package_lock",
             f"the package manager locked by {holder}, a job of an earlier run",
             "the job to end; the install waits for it",
-            subject.ssh(f"systemctl status {unit}"),
+            subject.ssh(f"systemctl status {shlex.quote(unit)}"),
         )
     elif any(name in holder for name in MOMENTARY):
         yield subject.info(
@@ -125,7 +127,7 @@ def foreign_containers(subject: Subject) -> Iterator[Finding]:
             "foreign_containers",
             f"{len(names)} containers that Kubernetes did not start: {', '.join(names[:5])}",
             "a Docker that nobody else uses",
-            f"move them, then: {subject.ssh('sudo docker rm -f ' + ' '.join(names[:5]))}",
+            f"move them, then: {subject.ssh('sudo docker rm -f ' + shlex.join(names[:5]))}",
         )
     elif subject.photo.at("runtime.docker.data_containers") and not (
         subject.photo.at("runtime.docker.version") or subject.is_ours
@@ -214,7 +216,7 @@ def foreign_containerd(subject: Subject) -> Iterator[Finding]:
             "foreign_containerd",
             f"containerd running containers of {', '.join(foreign)}",
             "a containerd that only Docker uses",
-            subject.ssh(f"sudo ctr -n {foreign[0]} containers list"),
+            subject.ssh(f"sudo ctr -n {shlex.quote(foreign[0])} containers list"),
         )
 
 
@@ -284,9 +286,9 @@ def foreign_cni(subject: Subject) -> Iterator[Finding]:
     finding = subject.error if files[0] < OUR_NETWORK else subject.warning
     yield finding(
         "foreign_cni",
-        f"the pod network /etc/cni/net.d/{files[0]}",
+        f"the pod network /etc/cni/net.d/{shlex.quote(files[0])}",
         "none but flannel's",
-        subject.ssh(f"sudo rm /etc/cni/net.d/{files[0]}"),
+        subject.ssh(f"sudo rm /etc/cni/net.d/{shlex.quote(files[0])}"),
     )
 
 
@@ -356,5 +358,5 @@ def failed_units(subject: Subject) -> Iterator[Finding]:
             "failed_units",
             f"failed units: {', '.join(failed[:5])}",
             "none",
-            subject.ssh(f"systemctl status {failed[0]}"),
+            subject.ssh(f"systemctl status {shlex.quote(failed[0])}"),
         )

@@ -1,0 +1,25 @@
+"""What a node says is never more than one word of a command that a person is told to type."""
+
+from __future__ import annotations
+
+import pytest
+
+from appliance.model.cluster import NoCluster
+from appliance.model.photograph import Photograph
+from appliance.model.postconditions import Observed
+from appliance.model.preflight import preflight
+from tests import samples
+
+EVIL = "4711;touch${IFS}/tmp/owned"
+
+
+@pytest.mark.parametrize("unit", [None, EVIL])
+def test_the_holder_of_a_lock_is_one_word(unit: str | None) -> None:
+    wish = samples.desired(samples.site())
+    documents = {node.name: samples.bare(node) for node in wish.site.nodes}
+    documents["w1"]["packages"] |= {"manager_lock_held_by": EVIL, "manager_lock_unit": unit}
+    photographs = {name: Photograph(document) for name, document in documents.items()}
+    observed = Observed(photographs, NoCluster())
+    hints = [f.hint for f in preflight(wish, photographs, observed) if f.check == "package_lock"]
+    assert hints
+    assert all(f"ps -fp '{EVIL}'" in hint for hint in hints)
