@@ -131,6 +131,7 @@ class Builds:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Builds:
+    monkeypatch.setenv("APPLIANCE_JOBS", "1")
     return Builds(monkeypatch, Cache(tmp_path / "cache"))
 
 

@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.cli.health_view import health_as_json, show_health
+from appliance.cli.render import print_json
 from appliance.model.health import CHECKS, Result, health
+from appliance.model.observation import Look
+from tests import golden
 from tests.unit.health.scene import facts
 
 CASES: list[tuple[str, dict[str, Any]]] = [
@@ -37,6 +41,18 @@ def test_a_check_says_what_the_case_wants(case: dict[str, Any]) -> None:
     assert len(said) == len(wanted), said
     for sentence, words in zip(said, wanted, strict=True):
         assert [word for word in words if word not in sentence] == [], sentence
+
+
+@pytest.mark.parametrize(("name", "case"), CASES, ids=[name for name, _ in CASES])
+def test_a_check_says_what_it_said(
+    name: str, case: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = facts(case)
+    result, look = _result(case), Look(seen.observed.photographs)
+    show_health([result], look, None)
+    print_json(health_as_json(seen.desired.site, "runai", [result], look, None))
+    file, _, title = name.partition(": ")
+    golden.agree(f"health/{file}", title, "".join(capsys.readouterr()))
 
 
 def test_a_site_in_order_has_no_error_and_no_warning_but_the_shared_node() -> None:

@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.cli.plan_view import plan_as_json, show_install_plan
+from appliance.cli.render import print_json
+from appliance.cli.status_view import show_status
 from appliance.model.api_flags import ApiFlags
 from appliance.model.cluster import (
     Cluster,
@@ -26,15 +29,16 @@ from appliance.model.cluster import (
     Unreachable,
 )
 from appliance.model.desired import Desired
+from appliance.model.observation import Look
 from appliance.model.plan import Plan
 from appliance.model.planner import Scope, plan
 from appliance.model.postconditions import Observed
-from tests import samples
+from tests import golden, samples
 from tests.vendor_bundles import judged
 
 DATA = Path(__file__).parents[2] / "data" / "plan"
 CASES = [
-    pytest.param(case, id=f"{path.stem}: {case['name']}")
+    pytest.param({"file": path.stem, **case}, id=f"{path.stem}: {case['name']}")
     for path in sorted(DATA.glob("*.yml"))
     for case in yaml.safe_load(path.read_text(encoding="utf-8"))
 ]
@@ -126,7 +130,7 @@ def _storage(case: dict[str, Any], found: ClusterStorage) -> ClusterStorage:
     return dataclasses.replace(found, volumes=volumes, **changes)
 
 
-def _plan(case: dict[str, Any]) -> Plan:
+def _seen(case: dict[str, Any]) -> tuple[Desired, Observed]:
     site = samples.site(case.get("masters", 1), case.get("workers", 2), **case.get("settings", {}))
     wish = samples.desired(site, with_bundle=case.get("bundle", True))
     if "vendor" in case:
@@ -142,9 +146,12 @@ def _plan(case: dict[str, Any]) -> Plan:
             _put(documents[name], path, value)
     for image in case.get("registry_holds", ()):
         documents["cp1"]["registry"]["images"][image] = "sha256:" + "00" * 32
-    observed = Observed(samples.photographs(documents), _cluster(case, wish))
+    return wish, Observed(samples.photographs(documents), _cluster(case, wish))
+
+
+def _plan(case: dict[str, Any]) -> Plan:
     scope = Scope(**{**case.get("scope", {}), "nodes": frozenset(case.get("nodes", ()))})
-    return plan(wish, observed, (), scope)
+    return plan(*_seen(case), (), scope)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -167,6 +174,17 @@ def test_the_plan_is_what_the_case_says(case: dict[str, Any]) -> None:
     if "joining" in want:
         assert list(found.choice.joining) == want["joining"]
     assert list(found.choice.stale) == want.get("stale", [])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plan_and_status_say_what_they_said(
+    case: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (wish, observed), found = _seen(case), _plan(case)
+    print_json(plan_as_json(found))
+    show_install_plan(found)
+    show_status(wish.site, observed, Look(observed.photographs), plan(wish, observed, ()))
+    golden.agree(f"plan/{case['file']}", case["name"], "".join(capsys.readouterr()))
 
 
 def test_the_cases_are_there() -> None:

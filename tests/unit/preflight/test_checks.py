@@ -29,7 +29,7 @@ from appliance.model.postconditions import Observed
 from appliance.model.preflight import CHECKS, Finding, preflight
 from appliance.model.signature import Signature
 from appliance.model.site import Node
-from tests import samples
+from tests import golden, samples
 from tests.unit.preflight import machines
 from tests.vendor_bundles import judged
 
@@ -130,6 +130,13 @@ def test_check_on_data(case: dict[str, Any]) -> None:
             assert want.get(part, "") in getattr(finding, part), getattr(finding, part)
     errors = {f.check for f in findings if f.severity == "error"} - {case["check"]}
     assert errors == set(case.get("also", [])), errors
+
+
+@pytest.mark.parametrize(("name", "case"), CASES, ids=[name for name, _ in CASES])
+def test_check_says_what_it_said(name: str, case: dict[str, Any]) -> None:
+    said = [f"{f.check}: {f.severity}: {f.sentence()}\n   hint: {f.hint}\n" for f in run(case)]
+    file, _, title = name.partition(": ")
+    golden.agree(f"preflight/{file}", title, "".join(said))
 
 
 @pytest.mark.parametrize("start", ["bare", "member"])

@@ -6,6 +6,7 @@ import pytest
 
 from appliance.adapters.site_files import check_site, load_site
 from appliance.errors import ConfigError
+from tests import golden
 from tests.site_cases import KNOWN, break_site, case_names, copy_of_good
 
 
@@ -24,6 +25,14 @@ def test_a_broken_site_is_refused_with_exactly_its_faults(name: str, tmp_path: P
     assert not messages, "more was said than was wrong"
     assert refused.value.exit_code == 3
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("name", case_names())
+def test_a_broken_site_is_told_as_it_was(name: str, tmp_path: Path) -> None:
+    break_site(name, tmp_path / "rack7")
+    found = check_site(tmp_path / "rack7", known=KNOWN)
+    said = "".join(f"{fault}\n" for fault in (*found.faults, *found.warnings))
+    golden.agree("broken_sites", name, golden.steady(said, (tmp_path, "FOLDER")))
 
 
 def test_every_message_says_what_would_be_right(tmp_path: Path) -> None:

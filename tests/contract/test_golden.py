@@ -1,0 +1,42 @@
+"""No golden section outlives its case."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests import golden
+from tests.site_cases import case_names
+
+DATA = golden.ROOT / "tests" / "data"
+FILES = sorted(golden.GOLDEN.rglob("*.txt"))
+# Folder below tests/data/golden -> folder of the cases.
+CASES = {"plan": "plan", "health": "health/cases", "preflight": "preflight/cases"}
+
+
+def _tests(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def _allowed(path: Path) -> set[str]:
+    folder = path.parent.name
+    if folder == "cli":
+        return _tests(golden.ROOT / "tests" / "cli" / f"{path.stem}.py")
+    if folder in CASES:
+        cases = yaml.safe_load((DATA / CASES[folder] / f"{path.stem}.yml").read_text("utf-8"))
+        return {case["name"] for case in cases}
+    assert path.stem == "broken_sites"
+    return set(case_names())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_section_belongs_to_a_case(path: Path) -> None:
+    sections = golden.read(path)
+    assert sections
+    cli = path.parent.name == "cli"
+    names = {title.partition("[")[0] if cli else title for title in sections}
+    assert names - _allowed(path) == set()

@@ -1,0 +1,63 @@
+"""Golden files: what the product says, word for word, under ``tests/data/golden``.
+
+A file has a section for each case. ``APPLIANCE_GOLDEN=write pytest tests/unit tests/cli`` writes
+the sections anew; the difference is then read like any other change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = ROOT / "tests" / "data" / "golden"
+WRITE = "APPLIANCE_GOLDEN"
+MARK = "######## "
+# What differs from run to run, and what stands for it.
+CHANGING = {
+    r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b": "RUN-ID",
+    r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?": "TIME",
+    r"\b\d\d:\d\d:\d\d\b": "CLOCK",
+    r"\b\d+(\.\d)? s\b": "SECONDS",
+    r"/tmp/[^\s'\":,]*": "TEMPORARY",  # noqa: S108
+    r"\b[0-9a-f]{64}\b": "DIGEST",
+    r"SHA256:[A-Za-z0-9+/]{43}": "FINGERPRINT",
+}
+
+
+def read(path: Path) -> dict[str, str]:
+    """Section -> its text; empty where there is no file."""
+    if not path.exists():
+        return {}
+    parts = re.split(rf"^{MARK}(.*)\n", path.read_text("utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def steady(said: str, *places: tuple[object, str]) -> str:
+    """The text without what differs from run to run: ``places`` are paths and their names."""
+    for path, name in places:
+        said = said.replace(str(path), name)
+    for pattern, name in CHANGING.items():
+        said = re.sub(pattern, name, said)
+    return said
+
+
+def agree(name: str, section: str, said: str) -> None:
+    """The section of ``<name>.txt`` is what was said.
+
+    Raises:
+        AssertionError: it is another text, or there is no such section.
+    """
+    path = GOLDEN / f"{name}.txt"
+    kept = read(path)
+    # A section ends with a newline, and no line of it looks like the begin of another.
+    said = re.sub(rf"^{MARK.strip()}", "\\#", said.rstrip("\n") + "\n", flags=re.MULTILINE)
+    if os.environ.get(WRITE) == "write":
+        kept[section] = said
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(f"{MARK}{title}\n{kept[title]}" for title in sorted(kept))
+        path.write_text(text, "utf-8")
+        return
+    assert section in kept, f"{path.name} has no section {section!r}: write it ({WRITE}=write)"
+    assert said == kept[section], f"{path.name}, section {section!r}"
