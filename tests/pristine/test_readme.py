@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,18 +13,10 @@ from tests import this_run
 from tests.contract.started_programs import on_control_host
 from tests.contract.tree import ROOT
 from tests.pristine.root import PristineMachine, pristine_machine
+from tests.pristine.typed import DOWN, command_of, down, end
 
 pytestmark = pytest.mark.lab
 NODE = "lab-cp1"
-DOWN = ".venv/bin/appliance lab down"
-
-
-def command_of(section: str) -> str:
-    """The one line that a section of README.md gives to be typed first."""
-    readme = (ROOT / "README.md").read_text("utf-8")
-    found = re.search(rf"^## {section}.*?^```\n([^\n]+)\n```$", readme, re.MULTILINE | re.DOTALL)
-    assert found, f"README.md has no command under '{section}'"
-    return found.group(1)
 
 
 def test_readme_asks_for_what_the_pristine_machine_has() -> None:
@@ -45,19 +36,6 @@ def _is_booted(machine: PristineMachine) -> bool:
     return asked.stdout.strip() == "running"
 
 
-def _down(machine: PristineMachine) -> None:
-    machine.run("bash", "-c", f"{DOWN} --yes")
-    assert machine.run("podman", "ps", "--all", "--quiet").stdout == ""
-
-
-def _end(typed: subprocess.Popen[str], output: Path, seconds: int) -> str:
-    """Wait for the end of what was typed; what it said."""
-    code = typed.wait(seconds)
-    said = output.read_text("utf-8", "replace")
-    assert code == 0, said[-6000:]
-    return said
-
-
 def test_the_first_command_brings_what_it_starts_and_boots_a_node(
     machine: PristineMachine, tmp_path: Path
 ) -> None:
@@ -74,7 +52,7 @@ def test_the_first_command_brings_what_it_starts_and_boots_a_node(
         assert machine.lacks(on_control_host()) == set()
         machine.interrupt()
         assert typed.wait(60) == 130
-    _down(machine)
+    down(machine)
 
 
 def test_the_second_command_passes_its_unit_and_contract_tests(
@@ -83,24 +61,5 @@ def test_the_second_command_passes_its_unit_and_contract_tests(
     output = tmp_path / "output"
     only = {"PYTEST_ADDOPTS": "tests/unit tests/contract"}
     with machine.typed(command_of("Test it"), output, only) as typed:
-        said = _end(typed, output, 1800)
+        said = end(typed, output, 1800)
     assert re.search(r"^=* ?\d{3,} passed", said, re.MULTILINE), said[-2000:]
-
-
-@pytest.mark.slow
-def test_the_first_command_ends_with_an_installed_lab(tmp_path: Path) -> None:
-    with pristine_machine(this_run.lab_name("whole1")) as whole:
-        with whole.typed(command_of("Try it"), tmp_path / "output") as typed:
-            said = _end(typed, tmp_path / "output", 5400)
-        assert len(re.findall(r"\bReady\b", said)) >= 3, said[-3000:]
-        _down(whole)
-
-
-@pytest.mark.slow
-def test_the_second_command_passes_everything(tmp_path: Path) -> None:
-    output = tmp_path / "output"
-    with (
-        pristine_machine(this_run.lab_name("whole2")) as whole,
-        whole.typed(command_of("Test it"), output) as typed,
-    ):
-        _end(typed, output, 4 * 3600)
