@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin a run, whose processes end by a signal even where their parent ignored it."""
     config.stash[BEGAN] = this_run.begin()
     for number in SIGNALS:
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -80,7 +80,8 @@ def _place(nodeid: str) -> str:
     return f"{name}/" if len(inside) > 1 else name.removeprefix("test_").removesuffix(".py")
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
+def interrupt(number: int, _frame: FrameType | None) -> None:
+    """A signal ends a run like Ctrl-C, even where the parent ignored it."""
     for each in SIGNALS:  # once: what is being cleared away is not interrupted again
         signal.signal(each, signal.SIG_IGN)
     raise KeyboardInterrupt(signal.Signals(number).name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tests import this_run
+from tests.conftest import SIGNALS, interrupt
 from tests.release.rows import ROWS, Row
 from tests.release.table import (
     PASSED,
@@ -59,6 +61,8 @@ def run(rows: Sequence[Row]) -> int:
         return 2
     this_run.begin()
     os.environ[this_run.OF_RELEASE] = "1"
+    for number in SIGNALS:
+        signal.signal(number, interrupt)
     try:
         failed = [row.name for row in rows if not play(row)]
     except KeyboardInterrupt:
@@ -80,9 +84,14 @@ def play(row: Row) -> bool:
     told = ""
     live = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(argv, cwd=ROOT, env=live, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout or ():
-            _say(line.rstrip("\n"))
-            told = line.strip("= \n") or told
+        try:
+            for line in process.stdout or ():
+                _say(line.rstrip("\n"))
+                told = line.strip("= \n") or told
+        except KeyboardInterrupt:
+            process.terminate()  # it takes its labs down
+            process.wait()
+            raise
     outcome = PASSED if process.returncode == 0 else "failed"
     if outcome != PASSED and not os.environ.get("APPLIANCE_TEST_KEEP"):
         this_run.lab_down(this_run.story_name())  # what it broke
