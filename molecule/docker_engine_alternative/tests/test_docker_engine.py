@@ -39,6 +39,8 @@ def test_a_package_that_would_drive_out_another_is_refused(host):
     listed += " $(sha256sum rival.deb | cut -d' ' -f1)"
     host.run_expect([0], f"cd /tmp/pool && (dpkg-deb --field rival.deb; {listed}) > Packages")
     host.run_expect([0], "echo 'deb [trusted=yes] file:/tmp/pool ./' > /tmp/rival.list")
+    digest = "sha256sum < /tmp/pool/Packages | cut -d' ' -f1 > /tmp/rival.list.sha256"
+    host.run_expect([0], digest)
     arguments = "packages=rival=1 source_list=/tmp/rival.list"
     answer = host.ansible("packages_from_bundle", arguments, check=False, become=True)
     assert "rival : Conflicts: docker.io" in answer["msg"]
