@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from appliance.adapters.kubernetes_objects import is_ready
 from appliance.adapters.node_conflicts import CONFLICT, HINT, Conflict, write_anew
-from appliance.errors import ClusterError
+from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.drain import (
     SYSTEM_LABEL,
     Budget,
@@ -205,12 +205,16 @@ class KubernetesDrain:
         return self._call(lambda: getattr(self._client(), what), *words)
 
     def _write(self, what: str, *words: object) -> None:
-        self._call(lambda: _as_us(getattr(self._client(), what)), *words)
+        self._call(lambda: _as_us(getattr(self._client(), what)), *words, writes=True)
 
-    def _call(self, of_client: Callable[[], Any], *words: object) -> Any:
+    def _call(self, of_client: Callable[[], Any], *words: object, writes: bool = False) -> Any:
         """One request; a connection that died while it was idle is made anew, once.
 
         Every request here may be sent twice: reads, and patches that say what is to be.
+
+        Raises:
+            NodeUnreachable: a read that got no answer.
+            ClusterError: what the API refused, or a write that got no answer.
         """
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
@@ -228,19 +232,23 @@ class KubernetesDrain:
                     ) from error
                 # The client calls a broken TLS connection an answer with status 0.
                 if error.status or is_last:
-                    raise _refused(what, error) from error
+                    raise _refused(what, error, writes=writes) from error
             except (HTTPError, OSError) as error:
                 if is_last:
-                    raise _refused(what, error) from error
+                    raise _refused(what, error, writes=writes) from error
             self.close()
         raise AssertionError("the last attempt returns or raises")
 
 
-def _refused(what: str, error: Any) -> ClusterError:
+def _refused(what: str, error: Any, *, writes: bool) -> ApplianceError:
     status, reason = getattr(error, "status", 0), str(getattr(error, "reason", ""))
     # Of a broken connection the client quotes the library's words, over several lines.
     said = f"{status} {reason}" if status else reason.partition("\n")[0] or type(error).__name__
-    return ClusterError(f"{what} failed: {said}", hint=HINT)
+    if status or writes:
+        return ClusterError(f"{what} failed: {said}", hint=HINT)
+    return NodeUnreachable(
+        f"the Kubernetes API does not answer: {what}: {said}", hint="see what is: appliance status"
+    )
 
 
 def _node(node: Any, pods: Sequence[Any]) -> NodeView:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from kubernetes.client import ApiException
+from urllib3.exceptions import ReadTimeoutError
 
 from appliance.adapters.kubernetes_drain import KubernetesDrain
-from appliance.errors import ClusterError
+from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.drain import PodOnNode
 
 DEAD = ApiException(status=0, reason="SSLError\n[SSL: UNEXPECTED_EOF_WHILE_READING] EOF")
@@ -78,6 +79,16 @@ def test_a_refusal_and_a_second_death_end_it_in_one_line(
         KubernetesDrain(api).clear("w1", uncordon=True)  # type: ignore[arg-type]
     assert failed.value.message == words
     assert len(api.bodies) == len(ends)
+
+
+@pytest.mark.parametrize("silence", [DEAD, ReadTimeoutError(None, "", "late"), OSError()])  # type: ignore[arg-type]
+def test_a_read_without_an_answer_changed_nothing(core: Any, silence: BaseException) -> None:
+    def list_node(self: Any, *, _request_timeout: Any) -> None:  # noqa: ARG001
+        raise silence
+
+    core.list_node, core.list_pod_for_all_namespaces = list_node, list_node
+    with pytest.raises(NodeUnreachable, match="the Kubernetes API does not answer: list"):
+        KubernetesDrain(Api()).view("w1")  # type: ignore[arg-type]
 
 
 def test_two_budgets_over_a_pod_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
