@@ -169,10 +169,10 @@ class KubernetesDrain:
                     hint=f"kubectl -n {pod.namespace} get pdb: its owner takes one of them away; "
                     "then the same command",
                 ) from error
-            raise _refused(f"{pod.where}: the eviction", error) from error
+            raise _refused(f"{pod.where}: the eviction", error, writes=True) from error
         except (HTTPError, OSError) as error:
             self.close()
-            raise _refused(f"{pod.where}: the eviction", error) from error
+            raise _refused(f"{pod.where}: the eviction", error, writes=True) from error
         return ""
 
     def _pinned(self, pods: Sequence[Any]) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any
 
 from appliance.model.maintenance import ANNOTATION
@@ -178,6 +179,16 @@ def in_phase(*names: str) -> Callable[[LabSite], Callable[[], bool]]:
     return lambda lab: lambda: phase(lab, "w1") in names
 
 
+def said_of(lab: LabSite) -> Path:
+    """The file with what the command that a fault strikes has said so far."""
+    return lab.directory.parent / "said.log"
+
+
+def _returning(lab: LabSite) -> Callable[[], bool]:
+    """Whether a step of the return has begun: it is over too soon to be seen at the API."""
+    return lambda: "] return: " in said_of(lab).read_text()
+
+
 def _out_of_service(lab: LabSite) -> None:
     assert marks(lab, "w1") == (True, True, "out of service")
 
@@ -202,7 +213,7 @@ COMMANDS: dict[str, Command] = {
         _bring_back,
     ),
     "return": Command(
-        _of_w1("return", "--wait", "3s"), _take_out, whole, in_phase("return"), lambda _lab: None
+        _of_w1("return", "--wait", "3s"), _take_out, whole, _returning, lambda _lab: None
     ),
 }
 

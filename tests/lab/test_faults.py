@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -39,6 +38,7 @@ from tests.lab.matrix import (
     interrupted,
     killed,
     rebooted,
+    said_of,
     start,
     timed,
     whole,
@@ -168,8 +168,8 @@ def _meet(row: Row, lab: LabSite, words: list[str]) -> int:
             done = appliance(*words, timeout=SECONDS)
             return _judged(row, done.returncode, done.stdout + done.stderr)
     assert row.strikes is not None, "a row has a fault or a strike"
-    with tempfile.NamedTemporaryFile("w+") as said:
-        process = start(words, said.file)
+    with said_of(lab).open("w+") as said:
+        process = start(words, said)
         try:
             with in_the_middle(row.strikes)(COMMANDS[row.command])(lab, process):
                 code = process.wait(SECONDS)
