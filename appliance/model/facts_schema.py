@@ -238,6 +238,7 @@ class LocalFolder(Section):
     free_bytes: Count | None = None
     fstype: Word | None = None
     made_by_us: bool | None = None
+    marked: bool | None = None
     mode: Word | None = None
     mount: Path | None = None
     owner: int | None = None

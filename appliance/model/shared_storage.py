@@ -15,6 +15,8 @@ STORAGE_CLASS = "appliance-nfs"
 PROVEN_ANNOTATION = "appliance.dev/storage-proven"
 # The user of Run:ai's databases, who must be able to write.
 WRITER = 1001
+# Where the role nfs_server writes down which folder it exports.
+FOLDER_MARK = "/var/lib/appliance/nfs-export.json"
 PROOF_FOLDER = "appliance-proof"
 VOLUME_FOLDER = "appliance-volume-{:02}"
 GB = 1000**3

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Sequence
 
 from . import nfs4
 from .source import Source
 from .storage import space_of
 
-# Where the role nfs_server writes down which folder it made.
+# Where the role nfs_server writes down which folder it exports, and its id once more in the folder.
 FOLDER_MARK = "/var/lib/appliance/nfs-export.json"
+MARKER = "appliance-export.json"
+UNFINISHED = ".appliance-export."
+OUR_FOLDERS = ("appliance-proof", "appliance-volume-")
+ID = re.compile(r"[0-9a-f]{32}\Z")
 PROOF = "/var/lib/appliance/storage-proof.json"
 KERNEL_EXPORTS = "/etc/exports.d/appliance.exports"
 GANESHA = "/etc/ganesha/ganesha.conf"
@@ -60,16 +65,57 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
     if found is None:
         return None
     place = source.path(path)
-    found.update(exists=place.is_dir(), owner=None, mode=None, empty=None, made_by_us=None)
+    found.update(exists=place.is_dir(), owner=None, mode=None, empty=None)
+    found.update(made_by_us=None, marked=None)
+    mark = _mark_of(source, path)
+    if source.privileged:
+        found["marked"] = mark is not None
     if found["exists"]:
-        mark = source.document(FOLDER_MARK)
         known = os.stat(str(place))  # noqa: PTH116  (Path.stat takes the same; one style here)
+        names = source.names(path)
         found.update(owner=known.st_uid, mode="%04o" % stat.S_IMODE(known.st_mode))
-        # mkfs makes lost+found: a file system with that alone is empty.
-        found["empty"] = not set(source.names(path)) - {"lost+found"}
-        same = {"device": known.st_dev, "inode": known.st_ino}
-        found["made_by_us"] = isinstance(mark, dict) and all(mark.get(k) == same[k] for k in same)
+        found["empty"] = all(_counts_as_empty(name) for name in names)
+        marker = source.others_document("%s/%s" % (path, MARKER))
+        if source.privileged:
+            found["made_by_us"] = mark is not None and is_same(mark, marker, known, names)
     return found
+
+
+def _mark_of(source: Source, path: str) -> Optional[Dict[str, Any]]:
+    """What the role wrote down of this path; {} if it cannot be read, None if there is nothing."""
+    mark = source.others_document(FOLDER_MARK)
+    if not mark or not mark.get("path"):
+        return mark
+    root = os.path.realpath(str(source.root))
+    real = os.path.realpath(str(source.path(path)))
+    inside = "/" + os.path.relpath(real, root)
+    return mark if mark["path"] == inside or mark.get("asked") == os.path.normpath(path) else None
+
+
+def _counts_as_empty(name: str) -> bool:
+    # mkfs makes lost+found: a file system with that alone is empty.
+    return name in ("lost+found", MARKER) or name.startswith(UNFINISHED)
+
+
+def id_of(document: Optional[Dict[str, Any]]) -> Optional[str]:
+    """The id in a mark or marker, if it is one of ours."""
+    found = (document or {}).get("id")
+    return found if isinstance(found, str) and ID.match(found) else None
+
+
+def is_same(
+    mark: Dict[str, Any],
+    marker: Optional[Dict[str, Any]],
+    state: os.stat_result,
+    names: Sequence[str],
+) -> bool:
+    """Whether a folder is the one that a mark tells of, as the role judges (module nfs_folder)."""
+    inside, outside = id_of(marker), id_of(mark)
+    if inside and outside:
+        return inside == outside
+    ours = any(name.startswith(OUR_FOLDERS) for name in names)
+    here = (mark.get("device"), mark.get("inode")) == (state.st_dev, state.st_ino)
+    return (here and ours) if outside else (here or ours or bool(inside))
 
 
 def _served(source: Source, path: str) -> Optional[str]:

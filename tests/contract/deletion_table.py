@@ -352,7 +352,8 @@ PLACES: Final[Places] = {
         "write: os.replace": WRITE,
     },
     "roles/nfs_server/library/nfs_folder.py": {
-        "Folder._write: replace": WRITE,
+        "_write: os.replace": WRITE,
+        "_write: unlink": TEMPORARY,
     },
     "roles/nfs_volumes/library/volume_proof.py": {
         "remove: argv delete": PROOF,

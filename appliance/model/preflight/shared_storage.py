@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from appliance.model.cluster import Cluster
 from appliance.model.preflight.finding import Finding, Subject
-from appliance.model.shared_storage import GB, WRITER, Export, export_of
+from appliance.model.shared_storage import FOLDER_MARK, GB, WRITER, Export, export_of
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
@@ -99,7 +100,10 @@ def nfs_file_system(subject: Subject) -> Iterator[Finding]:
 
 
 def nfs_folder(subject: Subject) -> Iterator[Finding]:
-    """The folder that a node of the site is to serve is ours to open: empty, or made by us."""
+    """The folder that a node of the site is to serve is ours to open: empty, or made by us.
+
+    Once it was exported it is that same folder: with its disk not mounted, an empty one shows.
+    """
     export = export_of(subject.site)
     if export is None or subject.node != export.node:
         return
@@ -114,6 +118,40 @@ def nfs_folder(subject: Subject) -> Iterator[Finding]:
             "name a folder of its own as nfs.path in site.yml; or give this one away: "
             + subject.ssh(f"sudo chown {WRITER}:{WRITER} {export.path}"),
         )
+    elif _is_lost(found, used=_holds_volumes(subject, export)):
+        state = (
+            "absent"
+            if not found["exists"]
+            else "empty"
+            if found.get("empty")
+            else "another folder than the one that was exported before"
+        )
+        given = f"sudo install -d -o {WRITER} -g {WRITER} {export.path}; sudo rm -f {FOLDER_MARK}"
+        yield subject.error(
+            "nfs_folder",
+            f"{export.path} is {state}",
+            "the folder with the site's data, on its disk",
+            f"mount its disk and run the same command again: {subject.ssh('lsblk -f')} shows which "
+            "are mounted, and where. Only where its data may be given up, or were copied to this "
+            f"folder: {subject.ssh(quote(given))}",
+        )
+
+
+def _is_lost(found: dict[str, Any], *, used: bool) -> bool:
+    """Whether what was exported before is not what is there; unknown facts say nothing.
+
+    Args:
+        found: the folder, as the probe saw it.
+        used: the cluster holds volumes of it, which lie in folders of ours.
+    """
+    if found.get("exists") is None:
+        return False
+    if found.get("marked") and not found.get("made_by_us"):
+        return True
+    bare = found["exists"] is False or found.get("empty") is True
+    # Without a mark, one of the databases' user was given by hand: a new disk, or a new system.
+    given = found.get("owner") == WRITER and not found.get("marked")
+    return used and bare and not given
 
 
 def nfs_client(subject: Subject) -> Iterator[Finding]:
@@ -185,6 +223,14 @@ def _seen(subject: Subject) -> dict[str, Any]:
 def _in_use(subject: Subject, export: Export) -> bool:
     cluster = subject.observed.cluster
     return isinstance(cluster, Cluster) and cluster.storage.proven == export.source
+
+
+def _holds_volumes(subject: Subject, export: Export) -> bool:
+    cluster = subject.observed.cluster
+    return _in_use(subject, export) or (
+        isinstance(cluster, Cluster)
+        and any(v.source.startswith(f"{export.source}/") for v in cluster.storage.volumes.values())
+    )
 
 
 CHECKS = (
