@@ -107,6 +107,7 @@ class BundleWriter:
             ) from error
 
     def _write(self, files: Sequence[TakenFile], images: Mapping[str, tuple[str, str]]) -> None:
+        self._refuse_strangers(files)
         self._owned |= {file.path for file in files} | INDEXES
         _write_marker(self._directory / _MARKER, self._owned)
         if not self._says_the_same(files):
@@ -124,6 +125,30 @@ class BundleWriter:
         }
         (self._directory / "images/oci-layout").write_bytes(LAYOUT)
         (self._directory / "images/index.json").write_bytes(layout_index(manifests))
+
+    def _refuse_strangers(self, files: Sequence[TakenFile]) -> None:
+        """Refuse to put a file in the place of one that no build of ours put there."""
+        found = [
+            file.path
+            for file in files
+            if file.path not in self._owned
+            and not named_by_a_build(file.path)
+            and self._holds_another(file)
+        ]
+        if found:
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            raise Refused(
+                f"{self._directory} holds {', '.join(sorted(found)[:3])}{more}, which no build put "
+                "there and this bundle has, too",
+                hint="move away what lies there, or name an empty or new directory; then the same "
+                "command",
+            )
+
+    def _holds_another(self, file: TakenFile) -> bool:
+        path = self._directory / file.path
+        if path.is_symlink() or not path.is_file():
+            return path.is_symlink() or path.exists()
+        return path.stat().st_size != file.size or digest_of(path)[0] != file.sha256
 
     def _says_the_same(self, files: Sequence[TakenFile]) -> bool:
         """Whether the manifest that is there already names exactly these files."""
