@@ -1,4 +1,8 @@
-"""A node is shut down cleanly by SSH, and looked for by its SSH port."""
+"""A node is shut down cleanly by SSH, and looked for by its SSH port.
+
+What must not be here: for how long silence has to last, and what else shows that a node is off
+(:mod:`appliance.workflows.power_off`).
+"""
 
 from __future__ import annotations
 
@@ -39,16 +43,21 @@ class SshPower:
             )
 
     def answers(self, node: Node) -> bool:
-        """Whether sshd shows its banner; behind a jump host, whether a command is answered."""
+        """Whether anything answers at its address, were it only to refuse.
+
+        A system that goes down ends sshd early, and refuses connections until it is off. Behind a
+        jump host that is not seen: there a command has to be answered.
+        """
         if self._ssh.jump_host:
             try:
-                return self._nodes.run(node, "true", timeout=5).code == 0
-            except NodeUnreachable:
-                return False
+                self._nodes.run(node, "true", timeout=5)
+            except NodeUnreachable as error:
+                return error.answers
+            return True
         try:
-            place = (node.ip, self._ssh.port)
-            with socket.create_connection(place, timeout=PORT_SECONDS) as connection:
-                connection.settimeout(PORT_SECONDS)
-                return connection.recv(4) == b"SSH-"
+            socket.create_connection((node.ip, self._ssh.port), timeout=PORT_SECONDS).close()
+        except ConnectionError:
+            return True
         except OSError:
             return False
+        return True

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from appliance.adapters.power import SshPower
     from appliance.adapters.ssh import SshNodes
     from appliance.model.desired import Desired
+    from appliance.model.machine_identity import MachineIdentity
     from appliance.model.node_roles import RoleRequest, RolesPlan
     from appliance.model.observation import Look
     from appliance.model.passport import Passport
@@ -236,6 +237,17 @@ class Connected:
         from appliance.workflows.passports import read_passport
 
         return read_passport(self.archive, node)
+
+    def accepted(self, node: str) -> MachineIdentity:
+        """Which machine a node's passport speaks of; tells nothing without one.
+
+        Raises:
+            NodeUnreachable: no control-plane node answers.
+        """
+        from appliance.model.machine_identity import MachineIdentity
+
+        passport = self.passport(node)
+        return passport.machine if passport else MachineIdentity()
 
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:

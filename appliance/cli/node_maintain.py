@@ -131,6 +131,8 @@ def maintain(
             drain=drain,
             nodes=connected.nodes,
             power=connected.power(),
+            bmcs=connected.bmcs(),
+            accepted=lambda: connected.accepted(name),
             archive=connected.archive,
             journal=connected.journal,
             clock=connected.clock,
@@ -178,16 +180,21 @@ def _show_maintained(name: str, done: Maintained, output: str, *, dry_run: bool)
                 "forecast": _forecast_as_json(done.forecast),
                 "maintenance": None if mark is None else mark_as_json(mark),
                 "evict_seconds": done.evict_seconds,
+                "powered_off": done.off or None,
             }
         )
         return
     if mark is None:
         click.echo("\n".join(_forecast_lines(done.forecast)))
-    elif done.already:
+        return
+    if done.already:
         click.echo(f"nothing to do: {name} is {mark.sentence()}")
     else:
         took = "" if done.evict_seconds is None else f" (eviction: {done.evict_seconds:.1f} s)"
         click.echo(f"{name} is {mark.sentence()}{took}")
+    if done.off:
+        click.echo(f"{name} is powered off (seen: {done.off})")
+    if not done.already:
         click.echo(f"when the work is done: appliance node return {name}")
 
 

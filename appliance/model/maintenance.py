@@ -67,6 +67,7 @@ class Maintenance:
         tainted: the node had no drain taint before, so the taint is ours.
         photograph: name in the archive of the photograph taken before; None when the node was lost.
         lost: it was begun without the node's help.
+        ordered: when the machine took the order to power off; None when it took none since.
     """
 
     run: Line
@@ -81,6 +82,7 @@ class Maintenance:
     until: Moment | None = None
     photograph: Kept | None = None
     lost: bool = False
+    ordered: Moment | None = None
 
     def at(self, phase: Phase) -> Maintenance:
         """The same, about to do the next thing."""
@@ -94,6 +96,21 @@ class Maintenance:
     def is_under_way(self) -> bool:
         """Whether a run stopped half-way, or is at work now."""
         return self.phase != "out of service"
+
+    def until_after(self, seconds: float | None, now: float) -> str | None:
+        """The end of a window that was asked for in a later run; without one, that of before.
+
+        It counts from when the maintenance began, so that the same command asks for the same end;
+        where that end is over, from now. ``now`` in UTC.
+        """
+        if seconds is None:
+            return self.until
+        try:
+            asked = timestamp(datetime.fromisoformat(self.since).timestamp() + seconds)
+            is_open = datetime.fromisoformat(asked).timestamp() > now
+        except (ValueError, OverflowError, OSError):
+            asked, is_open = "", False
+        return asked if is_open or asked == self.until else timestamp(now + seconds)
 
     def overrun_seconds(self, now: float) -> float | None:
         """How long the window has been over; negative while it is open, None without one."""

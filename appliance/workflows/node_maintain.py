@@ -25,16 +25,25 @@ from appliance.errors import (
 )
 from appliance.model.drain import Forecast, forecast
 from appliance.model.maintenance import TAINT, Maintenance, Mode, archived, timestamp
-from appliance.workflows.eviction import BUDGET_SECONDS, POLL_SECONDS, Eviction, to_be_moved
-from appliance.workflows.patience import Patience
+from appliance.workflows.eviction import BUDGET_SECONDS, Eviction, to_be_moved
+from appliance.workflows.maintain_again import (
+    OUT_PHASES,
+    gone_on,
+    is_marked,
+    is_out_and_empty,
+    stands,
+)
+from appliance.workflows.power_off import PowerWatch, Seen
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
     from appliance.model.journal import Run
+    from appliance.model.machine_identity import MachineIdentity
     from appliance.model.observation import DrainView
     from appliance.model.site import Node, Site
     from appliance.workflows.ports import (
         Archive,
+        Bmcs,
         Clock,
         Drain,
         JournalPort,
@@ -42,10 +51,6 @@ if TYPE_CHECKING:
         Observer,
         Power,
     )
-
-SHUTDOWN_SECONDS = 300.0
-# From the order to power off until a return is complete, the node may be another than it was.
-OUT_PHASES = ("shutdown", "out of service", "return")
 
 
 @dataclass(frozen=True)
@@ -75,11 +80,17 @@ class MaintainRequest:
 
 @dataclass(frozen=True)
 class MaintainPorts:
-    """Everything outside that maintenance needs."""
+    """Everything outside that maintenance needs.
+
+    Attributes:
+        accepted: which machine is known under the node's name, as its passport says.
+    """
 
     drain: Drain
     nodes: Nodes
     power: Power
+    bmcs: Bmcs
+    accepted: Callable[[], MachineIdentity]
     archive: Archive
     journal: JournalPort
     clock: Clock
@@ -94,14 +105,16 @@ class Maintained:
     Attributes:
         forecast: what was foreseen.
         maintenance: what stands on the node; None for a dry run.
-        already: it was in maintenance before.
+        already: all that was asked for was observed, so nothing was done.
         evict_seconds: how long the eviction took.
+        off: what shows that the node is powered off; empty unless that was asked for.
     """
 
     forecast: Forecast
     maintenance: Maintenance | None
     already: bool = False
     evict_seconds: float | None = None
+    off: str = ""
 
 
 def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
@@ -118,14 +131,28 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
     view = ports.drain.view(request.node.name)
     foreseen = forecast(request.node.name, view.pods, view.budgets, view.nodes)
     begun = view.maintenance
-    if begun and not begun.is_under_way and not (request.shutdown and view.ready):
-        return Maintained(foreseen, begun, already=True)
+    if begun and stands(request, begun, view, ports.clock.now()):
+        off = _power(request, ports).look(begun.ordered) if request.shutdown else None
+        if off is None or off.off:
+            return Maintained(foreseen, begun, already=True, off=off.words if off else "")
     _refuse(request, view, foreseen)
     if request.dry_run:
         return Maintained(foreseen, None)
     if not ports.confirm(foreseen, _last_time(ports.journal)):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     return _Run(request, ports, view, foreseen).carry_out()
+
+
+def _power(request: MaintainRequest, ports: MaintainPorts) -> PowerWatch:
+    return PowerWatch(
+        request.site,
+        request.node,
+        ports.power,
+        ports.bmcs,
+        ports.clock,
+        ports.observer,
+        ports.accepted,
+    )
 
 
 def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> None:
@@ -135,10 +162,13 @@ def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> No
             f"{name}: found it Ready, expected a node that the cluster has lost",
             hint=f"empty it with its help: appliance node maintain {name}",
         )
-    if not (request.lost or view.ready or _was_powering_off(view)):
+    if not (request.lost or view.ready or is_out_and_empty(view)):
+        lost = view.maintenance is not None and view.maintenance.lost
         raise PreflightFailed(
             f"{name}: found it NotReady, expected a node that can end its pods",
-            hint=f"if it is gone: appliance node maintain {name} --lost",
+            hint="it is marked lost already: power it off by its BMC or button"
+            if lost
+            else f"if it is gone: appliance node maintain {name} --lost",
         )
     if request.mode == "taint" and foreseen.unfit and not request.lost:
         first, *others = foreseen.unfit
@@ -154,11 +184,6 @@ def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> No
             hint="to go on all the same: --allow-outage",
             details=[outage.sentence() for outage in outages[1:]],
         )
-
-
-def _was_powering_off(view: DrainView) -> bool:
-    """Whether a run emptied the node, gave the order, and was stopped before it said so."""
-    return view.maintenance is not None and view.maintenance.phase == "shutdown"
 
 
 def _last_time(journal: JournalPort) -> str:
@@ -178,13 +203,16 @@ class _Run:
         self._foreseen = foreseen
         self._recorder = Recorder(request.run, ports.journal, ports.clock)
         self._name = request.node.name
-        self._mark = view.maintenance or self._new_mark(view)
-        self._taken_up = view.maintenance is not None
-        self._only_off = not request.lost and not view.ready and _was_powering_off(view)
-        if request.lost and not self._mark.lost:
-            tainted = self._mark.tainted or not view.tainted
-            self._mark = replace(self._mark, lost=True, mode="taint", tainted=tainted)
+        self._before = view.maintenance
+        now = ports.clock.now()
+        self._mark = (
+            gone_on(request, view.maintenance, view, now)
+            if view.maintenance
+            else self._new_mark(view)
+        )
+        self._is_empty = not (request.lost or view.ready) and is_marked(request, view)
         self._evict_seconds: float | None = None
+        self._off = ""
 
     def _new_mark(self, view: DrainView) -> Maintenance:
         request, now = self._request, self._ports.clock.now()
@@ -206,10 +234,11 @@ class _Run:
 
     def carry_out(self) -> Maintained:
         self._recorder.begin()
-        if not self._request.lost and not self._taken_up:
+        before = self._before.photograph if self._before else None
+        if self._mark.photograph != before:
             self._photograph()
         try:
-            if not self._only_off:
+            if not self._is_empty:
                 self._empty()
         except LeaseLost as lease:
             # Another command may be at work on the very node: what we did is not ours to undo now.
@@ -227,7 +256,7 @@ class _Run:
     def _finish(self) -> Maintained:
         """Power an empty node off, if that was asked, and write down that it is out."""
         try:
-            if (self._request.shutdown or self._only_off) and not self._mark.lost:
+            if self._request.shutdown:
                 self._step("shutdown", "asked for", self._shut_down)
             self._mark = self._mark.at("out of service")
             self._ports.drain.mark(self._name, self._mark, cordon=False)
@@ -238,7 +267,9 @@ class _Run:
             if error is stopped:
                 raise
             raise error from stopped
-        return Maintained(self._foreseen, self._mark, evict_seconds=self._evict_seconds)
+        return Maintained(
+            self._foreseen, self._mark, evict_seconds=self._evict_seconds, off=self._off
+        )
 
     def _empty(self) -> None:
         self._step("cordon", "no pod is to come", self._cordon)
@@ -299,31 +330,45 @@ class _Run:
             self._ports.drain.taint(self._name, on=True)
 
     def _shut_down(self) -> None:
-        drain, clock = self._ports.drain, self._ports.clock
-        drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
-        # A silent sshd alone is no proof that a node is off: somebody must have given the order.
-        if self._mark.phase != "shutdown" or self._ports.power.answers(self._request.node):
+        self._ports.drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
+        watch = _power(self._request, self._ports)
+        seen = watch.look(self._mark.ordered)
+        if not seen.off:
+            self._mark = replace(self._mark, ordered=self._order(seen))
+            self._write_order()
+        self._off = seen.words if seen.off else watch.wait(self._mark.ordered or "")
+
+    def _order(self, seen: Seen) -> str:
+        """Give the order; when it was taken."""
+        try:
             self._ports.power.shut_down(self._request.node)
-        patience = Patience(clock, SHUTDOWN_SECONDS)
-        while self._ports.power.answers(self._request.node):
-            if patience.is_over():
-                raise StepNotProven(
-                    f"{self._name}: still answers {SHUTDOWN_SECONDS:.0f} s after the order to "
-                    "power off",
-                    hint="see its console; the node is empty, power it off by its BMC or button",
-                )
-            self._ports.observer.verifying("maintain: shutdown", "the node to power off")
-            clock.sleep(POLL_SECONDS)
+        except NodeUnreachable as error:
+            raise ClusterError(
+                f"{self._name}: not known to be off: it took no order ({error.message})",
+                hint="see its console, its BMC or its power LED: it may be on",
+                details=[f"{self._name}: {seen.words}"],
+            ) from error
+        return timestamp(self._ports.clock.now())
+
+    def _write_order(self) -> None:
+        """For a later run: silence after an order is another thing than silence."""
+        try:
+            self._ports.drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
+        except ApplianceError as error:
+            # It may itself be where the API was; the machine goes down all the same.
+            self._ports.observer.note(f"not written on the node yet: {error.message}")
 
     def _restore(self, error: ApplianceError) -> None:
         """Undo exactly what we did; what cannot be undone now is named.
 
         A node that was out before this run stays out: nothing has proved since that it is whole.
         """
-        out = self._taken_up and self._mark.phase in OUT_PHASES
+        before = self._before
         try:
-            if out:
-                self._ports.drain.mark(self._name, self._mark, cordon=False)
+            if before is not None and before.phase in OUT_PHASES:
+                # What this run has set stays, and is ours to take away with the return.
+                kept = replace(before, cordoned=self._mark.cordoned, tainted=self._mark.tainted)
+                self._ports.drain.mark(self._name, kept, cordon=False)
                 stays = f"{self._name} stays in maintenance, as it was before this run"
                 error.details = (*error.details, stays)
                 return

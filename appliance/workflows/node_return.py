@@ -7,7 +7,7 @@ its GPUs where it has some. Only what we did is undone; somebody else's cordon o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotProven
@@ -272,7 +272,9 @@ class _Run:
 
     def _untaint(self) -> None:
         # Whether the cordon is ours is in the mark; until the end it keeps users' pods away.
-        self._ports.drain.mark(self._name, self._mark.at("return"), cordon=False)
+        # It answered, so an order to power off says nothing of it any more.
+        mark = replace(self._mark.at("return"), ordered=None)
+        self._ports.drain.mark(self._name, mark, cordon=False)
         if self._mark.tainted:
             self._ports.drain.taint(self._name, on=False)
 

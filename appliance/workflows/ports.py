@@ -221,7 +221,7 @@ class Power(Protocol):
         """
 
     def answers(self, node: Node) -> bool:
-        """Whether its SSH port takes a connection."""
+        """Whether anything answers at its address at this moment, were it only to refuse."""
 
 
 class Archive(Protocol):

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from appliance.errors import NodeUnreachable
 from appliance.model.drain import Budget, Forecast, NodeView, PodOnNode
 from appliance.model.hardware_facts import Difference
+from appliance.model.machine_identity import MachineIdentity
 from appliance.model.maintenance import ANNOTATION, TAINT, Maintenance
 from appliance.model.observation import DrainView
 from appliance.model.site import Node
@@ -21,6 +23,7 @@ from appliance.workflows.node_return import Returned, ReturnPorts, ReturnRequest
 from tests import samples
 from tests.fakes import (
     FakeArchive,
+    FakeBmcs,
     FakeClock,
     FakeJournal,
     FakeObserver,
@@ -101,17 +104,33 @@ class FakeDrain:
 
 
 class FakePower:
-    """A node that is off some seconds after it was asked."""
+    """A node that is off some seconds after it was asked; every other node answers.
+
+    Attributes:
+        blinks: seconds (since it was made) in which no connection to the node succeeds.
+        away: this machine reaches no node at all.
+    """
 
     def __init__(self, clock: FakeClock) -> None:
         self.clock = clock
         self.off_at: float | None = None
         self.stays_on = False
+        self.orders = 0
+        self.blinks = range(0)
+        self.away = False
+        self._began = clock.now()
 
-    def shut_down(self, node: Node) -> None:  # noqa: ARG002
+    def shut_down(self, node: Node) -> None:
+        if not self.answers(node):
+            raise NodeUnreachable(f"{node.name}: no answer on port 22")
+        self.orders += 1
         self.off_at = self.clock.now() + 5
 
-    def answers(self, node: Node) -> bool:  # noqa: ARG002
+    def answers(self, node: Node) -> bool:
+        if self.away or node.name != "w1":
+            return not self.away
+        if int(self.clock.now() - self._began) in self.blinks:
+            return False
         return self.stays_on or self.off_at is None or self.clock.now() < self.off_at
 
 
@@ -129,6 +148,8 @@ class Bench:
         self.clock = FakeClock()
         self.drain = FakeDrain(self.clock)
         self.power = FakePower(self.clock)
+        self.bmcs = FakeBmcs()
+        self.accepted = MachineIdentity(serial="SN-w1")
         self.archive = FakeArchive()
         self.journal = FakeJournal()
         self.observer = FakeObserver()
@@ -144,6 +165,8 @@ class Bench:
             self.drain,
             self.rack,
             self.power,
+            self.bmcs,
+            lambda: self.accepted,
             self.archive,
             self.journal,
             self.clock,

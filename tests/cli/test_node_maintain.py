@@ -1,0 +1,41 @@
+"""What ``node maintain`` prints at its end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from appliance.cli.node_maintain import _show_maintained
+from appliance.model.drain import Forecast
+from appliance.model.maintenance import Maintenance
+from appliance.workflows.node_maintain import Maintained
+from tests.golden import agree
+
+MARK = Maintenance(
+    *("run", "ada", "laptop", "2026-01-01T00:00:00+00:00", "taint", "out of service"),
+    cordoned=True,
+    tainted=True,
+    reason="new riser",
+)
+SEEN = "its BMC says that it is off; nothing answered at its address for 10 s"
+
+
+@pytest.mark.parametrize(
+    ("case", "already", "off"),
+    [
+        ("out of service", False, ""),
+        ("out of service and off", False, SEEN),
+        ("it was before", True, ""),
+        ("it was before, and is off", True, SEEN),
+    ],
+)
+def test_the_result_says_what_was_seen_of_the_power(
+    case: str, already: bool, off: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = Maintained(Forecast("w1", (), (), (), (), 0, 0), MARK, already=already, off=off)
+    _show_maintained("w1", done, "table", dry_run=False)
+    agree("cli/test_node_maintain", case, capsys.readouterr().out)
+    _show_maintained("w1", done, "json", dry_run=False)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["changed"], told["powered_off"]) == (not already, off or None)
