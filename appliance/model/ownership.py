@@ -140,9 +140,15 @@ def ca_of(photo: Photograph) -> str | None:
     return next((str(sha256) for sha256 in found if sha256), None)
 
 
+def has_traces(photo: Photograph) -> bool:
+    """Whether there is anything of a member on a machine that a reset takes away."""
+    begun = photo.at("kubernetes.reset_begun")
+    return is_member(photo) or bool(cluster_traces(photo) or begun)
+
+
 def judge(photo: Photograph, known: Known) -> Ownership:
     """Whether a machine may be emptied as this node."""
-    if not (is_member(photo) or cluster_traces(photo) or photo.at("kubernetes.reset_begun")):
+    if not has_traces(photo):
         return Ownership(bare=True)
     own_ca = ca_of(photo)
     no_ca = not any(entry.get("path") == CA for entry in photo.items("kubernetes.pki"))

@@ -19,6 +19,7 @@ from appliance.model.ownership import (
     Known,
     Ownership,
     Vouched,
+    has_traces,
     in_words,
     judge,
     known_of,
@@ -183,11 +184,12 @@ def plan_removal(
     known = known_of(site, node, observed, removed, accepted.machine)
     ownership = judge(photo, known) if photo else Ownership(bare=True)
     same = photo is not None and is_same_machine(accepted.machine, photo)
+    joined = member is not None or accepted.machine.is_told
+    nameless = joined and photo is not None and is_nameless(accepted.machine, photo)
     wished = bool(photo and wish.lose_machine and wish.lose_machine == photo.hostname)
-    ours = (
-        photo if same and (ownership.may_be_emptied or (wished and not ownership.never)) else None
-    )
-    stranger = same and ours is None
+    may_be_emptied = ownership.may_be_emptied or (wished and not ownership.never)
+    ours = photo if same and not nameless and may_be_emptied else None
+    stranger = same and not nameless and ours is None
     verdict = may_go(answers.members, node.ip)
     refusals = [
         *_of_the_site(site, node, observed.photographs),
@@ -195,8 +197,9 @@ def plan_removal(
         *_of_services(observed.cluster, wish),
     ]
     proven: list[Notice] = []
-    # Emptied by us before, and somebody else's since: nothing of this cluster is left on it.
-    settled = bool(stranger and removed and removed.reset) and not (member and member.ready)
+    # Emptied by us before, and maybe somebody else's since: nothing of this cluster is left on it.
+    reset_before = removed is not None and removed.reset
+    settled = (stranger or nameless) and reset_before and not (member and member.ready)
     if photo and stranger and not (wish.sworn or settled):
         refusals.append(accepted.tell(_of_a_stranger(photo, ownership, known)))
     elif member is not None and ours is None and not settled:
@@ -218,7 +221,12 @@ def plan_removal(
             refusals.append(accepted.tell(proof))
         else:
             proven.append(Notice(node.name, f"the machine is dead: {proof.text}"))
-    foreign = f": it {in_words(ownership, known)}" if stranger else ""
+    stays = ""
+    if photo is not None and nameless:
+        stays = "" if settled else _left_alone(photo, node)
+    elif photo is not None and ours is None:
+        stays = f"another machine ({identity_of(photo).words()}) answers at its address, and is "
+        stays += "left alone" + (f": it {in_words(ownership, known)}" if stranger else "")
     reset = None
     if ours is not None and not ownership.bare:
         hosts, ca = tuple(sorted(known.hosts)), known.ca or ""
@@ -236,7 +244,7 @@ def plan_removal(
         notices=(
             *([Notice(node.name, accepted.doubt)] if accepted.doubt else []),
             *proven,
-            *_notices(node, member, photo, verdict, foreign=None if photo is ours else foreign),
+            *_notices(node, member, verdict, stays, reset),
         ),
         to_clean=_to_clean(node) if ours is None and not settled else (),
         machine=identity_of(ours) if ours and not accepted.machine.is_told else accepted.machine,
@@ -265,6 +273,21 @@ def _of_a_stranger(photo: Photograph, ownership: Ownership, known: Known) -> Ref
 def is_same_machine(accepted: MachineIdentity, photo: Photograph) -> bool:
     """Whether what answers is the machine that was accepted, as far as anything tells."""
     return likeness(accepted, identity_of(photo)) != "another"
+
+
+def is_nameless(accepted: MachineIdentity, photo: Photograph) -> bool:
+    """Whether an empty machine answers of which nothing tells that it is the one accepted.
+
+    A member proves by its CA whose it is; an empty machine has nothing else than its identity.
+    """
+    return not has_traces(photo) and likeness(accepted, identity_of(photo)) == "unknown"
+
+
+def _left_alone(photo: Photograph, node: Node) -> str:
+    return (
+        f"an empty machine ({identity_of(photo).words()}) answers at its address, and is left "
+        f"alone: nothing tells whether it is {node.name}'s"
+    )
 
 
 def left_behind(photo: Photograph) -> tuple[str, ...]:
@@ -362,20 +385,15 @@ def _of_services(cluster: Cluster, wish: RemovalWish) -> Iterator[Refusal]:
 def _notices(
     node: Node,
     member: ClusterNode | None,
-    photo: Photograph | None,
     verdict: Verdict,
-    *,
-    foreign: str | None,
+    stays: str,
+    reset: Reset | None,
 ) -> Iterator[Notice]:
     if verdict.notice:
         yield Notice(node.name, verdict.notice)
     if member and MAINTENANCE in member.annotations:
         yield Notice(node.name, "is in maintenance; a rejoin does not bring that back")
-    if foreign is not None and photo is not None:
-        yield Notice(
-            node.name,
-            f"another machine ({identity_of(photo).words()}) answers at its address, and is left "
-            "alone" + foreign,
-        )
-    elif member and not member.ready and photo is not None:
+    if stays:
+        yield Notice(node.name, stays)
+    elif member and not member.ready and reset:
         yield Notice(node.name, "its kubelet does not answer: pods there end with the reset")

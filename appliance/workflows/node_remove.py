@@ -23,6 +23,7 @@ from appliance.model.removal import (
     RemovalPlan,
     RemovalWish,
     Reset,
+    is_nameless,
     is_same_machine,
     left_behind,
     plan_removal,
@@ -175,7 +176,9 @@ class _Removal:
         photo = observed.photographs.get(self._node.name)
         removed = self._record.removed
         accepted = accepted_of(self._node.name, member, self._request.accepted, removed)
-        if member is None or (photo and is_same_machine(accepted.machine, photo)):
+        machine = accepted.machine
+        ours = photo and is_same_machine(machine, photo) and not is_nameless(machine, photo)
+        if member is None or ours:
             return None
         return self._ports.bmcs.report(self._node)
 

@@ -220,6 +220,76 @@ def test_another_machine_at_the_address_is_left_alone() -> None:
     ]
 
 
+NAMELESS_UUID = "03000200-0400-0500-0006-000700080009"
+
+
+def fresh_box(bench: Bench, name: str, serial: str | None = None) -> None:
+    """A machine fresh from its image answers at an address, and tells no identity."""
+    box = samples.bare(bench.rack.wish.site.node(name))
+    box["host"] = {"hostname": "fresh-box", "product_uuid": NAMELESS_UUID, "machine_id": "zz"}
+    box["dmi"]["serial"] = serial
+    bench.rack.documents[name] = box
+
+
+@pytest.mark.parametrize("serial", [None, "To be filled by O.E.M."])
+@pytest.mark.parametrize("accepted", [MachineIdentity(serial="SN-w2"), None])
+def test_an_empty_machine_that_tells_no_identity_is_no_proof_against_a_ready_node(
+    serial: str | None, accepted: MachineIdentity | None
+) -> None:
+    bench = Bench(passport=accepted)
+    if accepted is None:
+        bench.member("w2", serial=None)
+    fresh_box(bench, "w2", serial)
+    with pytest.raises(PreflightFailed, match="its Node is Ready"):
+        bench.remove("w2", sworn=True)
+    assert (bench.steps, bench.archive.documents, bench.rack.deleted) == ([], {}, [])
+
+
+def test_etcd_keeps_a_living_member_whose_address_an_empty_machine_has() -> None:
+    bench = Bench(3, passport=MachineIdentity(serial="SN-cp2"))
+    fresh_box(bench, "cp2")
+    with pytest.raises(PreflightFailed, match="its Node is Ready"):
+        bench.remove("cp2")
+    assert (bench.steps, bench.etcd.removed) == ([], [])
+
+
+def test_an_empty_machine_that_tells_no_identity_is_left_alone_on_the_operators_word() -> None:
+    bench = Bench(passport=MachineIdentity(serial="SN-w2"))
+    fresh_box(bench, "w2")
+    bench.member("w2", ready=False)
+    with pytest.raises(PreflightFailed, match="the old machine may come back"):
+        bench.remove("w2")
+    done = bench.remove("w2", sworn=True)
+    assert bench.rack.plays == []
+    assert done.plan.to_clean
+    assert (done.plan.machine, done.plan.reset) == (MachineIdentity(serial="SN-w2"), None)
+    assert any("nothing tells whether" in notice.text for notice in done.plan.notices)
+
+
+def test_a_bmc_is_asked_where_an_empty_machine_tells_no_identity() -> None:
+    bench = Bench(passport=MachineIdentity(serial="SN-w2"))
+    fresh_box(bench, "w2")
+    bench.bmcs.reports["w2"] = BmcReport("SN-w2", powered_off=True)
+    assert bench.remove("w2").done
+    assert bench.steps == ["record", "node_object"]
+
+
+def test_a_machine_without_an_identity_that_was_emptied_needs_no_second_proof() -> None:
+    bench = Bench()
+    bench.member("w2", serial=None)
+    bench.rack.documents["w2"]["dmi"]["serial"] = None
+    del bench.rack.documents["w2"]["host"]["product_uuid"]
+    bench.rack.fail["delete"] = ClusterError("w2: the API went away")
+    with pytest.raises(ClusterError):
+        bench.remove("w2")
+    bench.rack.fail.clear()
+    bench.member("w2", ready=False)
+    done = bench.remove("w2")
+    assert (done.done, done.plan.to_clean, done.plan.notices) == (True, (), ())
+    again = bench.remove("w2")
+    assert (again.done, again.plan.to_clean, again.plan.notices) == (False, (), ())
+
+
 @pytest.mark.parametrize("name", ["cp2", "cp3"])
 def test_of_three_control_planes_one_may_go_and_etcd_lets_it_go_first(name: str) -> None:
     bench = Bench(masters=3)
