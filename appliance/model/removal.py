@@ -25,11 +25,8 @@ from appliance.model.ownership import (
     known_of,
     named,
 )
-from appliance.model.photograph import watching
 from appliance.model.plan import Notice, Refusal
 from appliance.model.quorum import EtcdMember, Verdict, may_go
-from appliance.model.site_certificate import FOLDER, SERVICES
-from appliance.model.traces import cluster_traces, is_member
 
 if TYPE_CHECKING:
     from appliance.model.bmc import BmcReport
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
     from appliance.model.site import Node, Site
 
 MAINTENANCE: Final = "appliance.dev/maintenance"
-# Links of the pod network.
-LINKS: Final = ("cni0", "flannel.1")
 # What a machine that missed its own removal still has, should it ever come back.
 TO_CLEAN: Final = (
     "the kubelet's identity and PKI (/etc/kubernetes, /var/lib/kubelet)",
@@ -288,37 +283,6 @@ def _left_alone(photo: Photograph, node: Node) -> str:
         f"an empty machine ({identity_of(photo).words()}) answers at its address, and is left "
         f"alone: nothing tells whether it is {node.name}'s"
     )
-
-
-def left_behind(photo: Photograph) -> tuple[str, ...]:
-    """What a photograph still shows of a member, one sentence each."""
-    if photo.kubernetes_untold:
-        return ("its probe came to its deadline before it had told what is left on it",)
-    if photo.at("kubernetes.reset_begun"):
-        return ("its reset was begun and did not come to its end",)
-    with watching() as missed:
-        left = tuple(_left(photo))
-    return left or tuple(f"{one.path} was not seen: {one.why}" for one in missed)
-
-
-def _left(photo: Photograph) -> Iterator[str]:
-    traces = cluster_traces(photo)
-    interfaces = photo.at("cni.interfaces") or ()
-    links = ", ".join(name for name in interfaces if name in LINKS)
-    left = ", ".join(photo.at("cni.leftovers") or ())
-    ours = {f"{FOLDER}/{name}.crt" for name in SERVICES}
-    keys = ", ".join(
-        path for item in photo.items("certificates") if (path := str(item.get("path"))) in ours
-    )
-    found = [
-        (is_member(photo), "it still has its identity as a member"),
-        (traces is not None, f"it still has {traces}"),
-        (bool(photo.at("kubernetes.kubelet_active")), "its kubelet still runs"),
-        (bool(links), f"it still has the links {links}"),
-        (bool(left), f"it still has {left}"),
-        (bool(keys), f"it still has a certificate of the site, or its key: {keys}"),
-    ]
-    return (text for there, text in found if there)
 
 
 def _to_clean(node: Node) -> tuple[str, ...]:

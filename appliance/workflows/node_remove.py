@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import NodeUnreachable, Refused, StepNotProven
 from appliance.model.accepted import accepted_of
 from appliance.model.cluster import Cluster, Unreachable
+from appliance.model.left_behind import left_behind
 from appliance.model.membership import MemberRecord, Removal, belongings_of, merged
 from appliance.model.observation import Play
 from appliance.model.removal import (
@@ -25,7 +26,6 @@ from appliance.model.removal import (
     Reset,
     is_nameless,
     is_same_machine,
-    left_behind,
     plan_removal,
 )
 from appliance.model.role_vars import connection_vars

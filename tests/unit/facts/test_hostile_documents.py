@@ -19,6 +19,7 @@ from appliance.cli import status_view
 from appliance.model import health
 from appliance.model.facts import NotFacts, check_facts
 from appliance.model.hardware_facts import compare, hardware_facts
+from appliance.model.left_behind import left_behind
 from appliance.model.observation import Look
 from appliance.model.passport import KINDS, Acceptance, differences, passport_of
 from appliance.model.photograph import Photograph, photograph_digest
@@ -27,7 +28,6 @@ from appliance.model.plan import Plan
 from appliance.model.planner import plan
 from appliance.model.postconditions import Observed
 from appliance.model.preflight import preflight
-from appliance.model.removal import left_behind
 from appliance.model.role_vars import run_inventory
 from tests import samples
 from tests.unit.probe.recorded import DATA, look

@@ -17,12 +17,13 @@ from appliance.errors import (
 )
 from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, Unreachable
+from appliance.model.left_behind import left_behind
 from appliance.model.machine_identity import MachineIdentity
 from appliance.model.membership import parse_record
 from appliance.model.node_roles import Anchored, RolesView
 from appliance.model.observation import Fault, Play
 from appliance.model.photograph import Photograph
-from appliance.model.removal import RemovalPlan, RemovalWish, Reset, left_behind
+from appliance.model.removal import RemovalPlan, RemovalWish, Reset
 from appliance.workflows.node_remove import (
     NodeRemoved,
     NodeRemovePorts,
