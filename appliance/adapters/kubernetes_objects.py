@@ -43,6 +43,8 @@ def node_of(node: Any) -> ClusterNode:
         name=node.metadata.name,
         ready=ready is not None and ready.status == "True",
         not_ready_reason="" if ready is None else f"{ready.reason}: {ready.message}",
+        # The API writes Unknown for a kubelet that it does not hear any more.
+        kubelet_speaks=ready is not None and ready.status == "False",
         ready_since=_iso(ready.last_transition_time) if ready else None,
         version=node.status.node_info.kubelet_version,
         internal_ip=next(

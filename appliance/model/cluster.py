@@ -36,6 +36,8 @@ class ClusterNode:
     Attributes:
         ready: the Ready condition is True.
         not_ready_reason: the condition's message when it is not.
+        kubelet_speaks: its kubelet says itself that it is not Ready, and therefore runs; when it
+            falls silent the API says so after 40 s.
         version: kubelet version, e.g. ``v1.23.5``.
         internal_ip: the node's InternalIP, or None.
         taints: ``key=value:effect`` strings.
@@ -55,6 +57,7 @@ class ClusterNode:
     version: str = ""
     internal_ip: str | None = None
     not_ready_reason: str = ""
+    kubelet_speaks: bool = False
     ready_since: str | None = None
     unschedulable: bool = False
     taints: tuple[str, ...] = ()

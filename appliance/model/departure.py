@@ -31,6 +31,7 @@ class Witness:
         alive: why there is no photograph although something answers at its address; empty where
             nothing does.
         deceives: what answers at a worker's address is not to be believed.
+        address: of the node in the inventory: where nothing answers.
         foreign: what answers is no member of this cluster, whatever it tells of itself.
     """
 
@@ -43,6 +44,7 @@ class Witness:
     alive: str = ""
     foreign: bool = False
     deceives: bool = False
+    address: str = ""
 
     @property
     def seen(self) -> MachineIdentity:
@@ -61,7 +63,8 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
     """The proof that nothing acts under the name any more, or what is in its way.
 
     Proofs, strongest first: no Node object; the same machine, empty; its BMC, known by the
-    machine's serial or UUID, says that it is off; NotReady and no SSH; the operator's word.
+    machine's serial or UUID, says that it is off; NotReady because its kubelet fell silent, and no
+    SSH at the address by which the cluster knows it; the operator's word.
     """
     name, member, photo = witness.name, witness.member, witness.photo
     same = photo is not None and is_same(witness.accepted, witness.seen) and not witness.foreign
@@ -104,7 +107,7 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             f"a Node that is NotReady, and {_life_sign(witness)}",
             f"proof that the machine with {witness.accepted.words()} is dead: "
             "its containers may still run and write",
-            f"mend what keeps us out; or power it off and see that it is off, then the same "
+            f"{_way_in(witness)}; or power it off and see that it is off, then the same "
             f"command with {DEAD}{_unasked(witness)}",
         )
     return Refusal(
@@ -119,10 +122,28 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
 
 
 def _life_sign(witness: Witness) -> str:
-    """What speaks against its death, in words."""
+    """What speaks against its death, or leaves it open, in words."""
     if witness.alive:
         return f"something that answers at its address ({witness.alive})"
-    return "a BMC that says that this machine is not off"
+    if _is_on(witness):
+        return "a BMC that says that this machine is not off"
+    member = witness.member
+    if member is not None and member.kubelet_speaks:
+        return f"a kubelet that says so itself ({member.not_ready_reason})"
+    known = member.internal_ip if member else None
+    here = f"nothing that answers at {witness.address}, the address in host_vars/{witness.name}.yml"
+    return f"{here}, while the cluster knows it by {known or 'no address'}"
+
+
+def _way_in(witness: Witness) -> str:
+    """What to do about a silence that proves nothing."""
+    member = witness.member
+    if member is None or witness.alive or _is_on(witness):
+        return "mend what keeps us out"
+    if member.kubelet_speaks:
+        soon = "if it was powered off just now, wait a minute until the API notices"
+        return f"mend what keeps us out; {soon}"
+    return f"correct the address in host_vars/{witness.name}.yml, then the same command"
 
 
 def _lies(witness: Witness, member: ClusterNode) -> bool:
@@ -161,8 +182,11 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
         words = witness.bmc.machine.words()
         return f"the BMC of its machine ({words}) says that it is powered off"
     silent = photo is None and not witness.alive and not _is_on(witness)
-    if silent and not member.ready:
-        return "its Node is NotReady, and nothing answers by SSH at its address"
+    # Silence at an address that the cluster does not know it by is somebody else's.
+    there = bool(witness.address) and member.internal_ip == witness.address
+    if silent and there and not member.ready and not member.kubelet_speaks:
+        since = f" since {member.ready_since}" if member.ready_since else ""
+        return f"its Node is NotReady{since}, and nothing answers by SSH at {witness.address}"
     alive_member = member.ready or (photo is not None and is_member(photo) and same)
     # What a liar says proves nothing, the readiness of its Node least of all.
     lies = _lies(witness, member)

@@ -7,7 +7,7 @@ the question is always about the members that stay. What must not be here: askin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,14 @@ class Verdict:
         member: the one in question; None when etcd has none there.
         seen: what speaks against it, in words; empty when it may go.
         expected: what would be needed.
+        hint: what to do about it.
         notice: what an operator should know, although it may go; or empty.
     """
 
     member: EtcdMember | None
     seen: str = ""
     expected: str = ""
+    hint: str = "mend the other members first: appliance status"
     notice: str = ""
 
     @property
@@ -61,16 +63,45 @@ def majority(voters: int) -> int:
     return voters // 2 + 1
 
 
-def may_go(members: Sequence[EtcdMember], address: str) -> Verdict:
+def may_go(members: Sequence[EtcdMember], address: str, name: str) -> Verdict:
     """Whether the member of a node may be taken out of etcd.
 
+    kubeadm names a member after its node, so the inventory's address alone does not decide.
+
     Args:
-        members: as etcd lists them, each asked for its health.
-        address: of the node that is to go.
+        members: as etcd lists them, each asked for its health; none for a worker.
+        address: of the node that is to go, as the inventory has it.
+        name: of that node.
     """
     member = next((one for one in members if one.address == address), None)
+    elsewhere = [one for one in members if one.name == name and one.address != address]
+    # One that never started has no name yet.
+    if member is not None and member.name not in ("", name):
+        return _misplaced(member, address, name)
+    if member is None and elsewhere:
+        return _misplaced(elsewhere[0], address, name)
     if member is None:
-        return Verdict(None)
+        nowhere = f"etcd lists no member with its name, nor one at {address}" if members else ""
+        return Verdict(None, notice=nowhere)
+    verdict = _of_the_majority(members, member)
+    if not elsewhere:
+        return verdict
+    other = ", ".join(f"{one.id} at {one.address}" for one in elsewhere)
+    more = f"etcd lists its name a second time, and that member stays: {other}"
+    return replace(verdict, notice="; ".join(text for text in (verdict.notice, more) if text))
+
+
+def _misplaced(found: EtcdMember, address: str, name: str) -> Verdict:
+    return Verdict(
+        None,
+        f"its member {found.name} at {found.address}",
+        f"the member {name} at {address}, the address in host_vars/{name}.yml",
+        f"put the address that {name} has in the cluster into host_vars/{name}.yml (kubectl get "
+        f"node {name} -o wide), then the same command; a new address comes after the removal",
+    )
+
+
+def _of_the_majority(members: Sequence[EtcdMember], member: EtcdMember) -> Verdict:
     voters = [one for one in members if not one.learner]
     if member.learner:
         return Verdict(member)

@@ -185,7 +185,7 @@ def plan_removal(
     may_be_emptied = ownership.may_be_emptied or (wished and not ownership.never)
     ours = photo if same and not nameless and may_be_emptied else None
     stranger = same and not nameless and ours is None
-    verdict = may_go(answers.members, node.ip)
+    verdict = may_go(answers.members, node.ip, node.name)
     refusals = [
         *_of_the_site(site, node, observed.photographs),
         *_of_etcd(node, verdict),
@@ -210,6 +210,7 @@ def plan_removal(
                 alive,
                 stranger,
                 answers.deceives,
+                node.ip,
             )
         )
         if isinstance(proof, Refusal):
@@ -222,6 +223,10 @@ def plan_removal(
     elif photo is not None and ours is None:
         stays = f"another machine ({identity_of(photo).words()}) answers at its address, and is "
         stays += "left alone" + (f": it {in_words(ownership, known)}" if stranger else "")
+    # A member that this removal took out before is missed by nobody.
+    taken_out = removed is not None and removed.etcd_member
+    missed = verdict.member is not None or (member is not None and not taken_out)
+    of_etcd = verdict.notice if missed else ""
     reset = None
     if ours is not None and not ownership.bare:
         hosts, ca = tuple(sorted(known.hosts)), known.ca or ""
@@ -239,7 +244,7 @@ def plan_removal(
         notices=(
             *([Notice(node.name, accepted.doubt)] if accepted.doubt else []),
             *proven,
-            *_notices(node, member, verdict, stays, reset),
+            *_notices(node, member, of_etcd, stays, reset),
         ),
         to_clean=_to_clean(node) if ours is None and not settled else (),
         machine=identity_of(ours) if ours and not accepted.machine.is_told else accepted.machine,
@@ -329,7 +334,7 @@ def _of_etcd(node: Node, verdict: Verdict) -> Iterator[Refusal]:
             "etcd",
             verdict.seen,
             verdict.expected,
-            "mend the other members first: appliance status",
+            verdict.hint,
         )
 
 
@@ -349,12 +354,12 @@ def _of_services(cluster: Cluster, wish: RemovalWish) -> Iterator[Refusal]:
 def _notices(
     node: Node,
     member: ClusterNode | None,
-    verdict: Verdict,
+    of_etcd: str,
     stays: str,
     reset: Reset | None,
 ) -> Iterator[Notice]:
-    if verdict.notice:
-        yield Notice(node.name, verdict.notice)
+    if of_etcd:
+        yield Notice(node.name, of_etcd)
     if member and MAINTENANCE in member.annotations:
         yield Notice(node.name, "is in maintenance; a rejoin does not bring that back")
     if stays:

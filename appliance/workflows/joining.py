@@ -217,14 +217,13 @@ def _of_etcd(request: JoinRequest, ports: JoinPorts, seen: Seen) -> list[Refusal
         if node == seen.node or node.name not in seen.observed.photographs:
             continue
         try:
-            verdict = may_go(ports.etcd.members(node), seen.node.ip)
+            verdict = may_go(ports.etcd.members(node), seen.node.ip, seen.node.name)
         except NodeUnreachable as error:
             reasons.append(error.message)
             continue
         if verdict.may_go:
             return []
-        hint = "mend the other members first: appliance status"
-        return [Refusal(request.node, "etcd", verdict.seen, verdict.expected, hint)]
+        return [Refusal(request.node, "etcd", verdict.seen, verdict.expected, verdict.hint)]
     raise NodeUnreachable(
         f"{request.node}: no other control-plane node can say who etcd's members are: "
         f"{'; '.join(reasons) or 'none was reached'}",

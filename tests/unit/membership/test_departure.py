@@ -32,6 +32,8 @@ class Case:
     hint: str = ""
     alive: str = ""
     deceives: bool = False
+    internal_ip: str | None = W2.ip
+    speaks: bool = False
 
     def witness(self) -> Witness:
         """As the workflow gathers it."""
@@ -41,7 +43,15 @@ class Case:
             make = samples.converged(W2, samples.desired(SITE))
             document = make if self.machine == "member" else samples.bare(W2)
             document["dmi"]["serial"] = serials[self.serial]
-        member = ClusterNode("w2", ready=self.node == "ready", serial="SN-w2")
+        member = ClusterNode(
+            "w2",
+            ready=self.node == "ready",
+            serial="SN-w2",
+            internal_ip=self.internal_ip,
+            kubelet_speaks=self.speaks,
+            not_ready_reason="KubeletNotReady: runtime is down" if self.speaks else "",
+            ready_since="2026-01-01T00:00:00+00:00",
+        )
         return Witness(
             "w2",
             None if self.node == "none" else member,
@@ -51,6 +61,7 @@ class Case:
             self.bmc,
             self.alive,
             deceives=self.deceives,
+            address=W2.ip,
         )
 
 
@@ -71,7 +82,19 @@ CASES = [
     Case("ready", "blank", "other", sworn=True, refusal="its Node is Ready"),
     Case("ready", "blank", "unknown", refusal="its Node is Ready"),
     Case("ready", "member", refusal="its Node is Ready"),
-    Case("away", "none", proof="NotReady, and nothing answers by SSH"),
+    Case("away", "none", proof="NotReady since 2026-01-01T00:00:00+00:00, and nothing answers"),
+    Case("away", "none", internal_ip="198.18.7.99", hint="host_vars/w2.yml",
+         refusal="nothing that answers at 198.18.7.22, the address in host_vars/w2.yml, while "
+         "the cluster knows it by 198.18.7.99"),
+    Case("away", "none", internal_ip=None, refusal="the cluster knows it by no address"),
+    Case("away", "none", internal_ip="198.18.7.99", sworn=True, proof="the operator says"),
+    Case("away", "none", internal_ip="198.18.7.99", bmc=OFF, proof="that it is powered off"),
+    Case("away", "none", internal_ip="198.18.7.99", bmc=ON, refusal="a BMC that says"),
+    Case("away", "blank", internal_ip="198.18.7.99", proof="the same machine"),
+    Case("away", "none", speaks=True, hint="wait a minute",
+         refusal="a kubelet that says so itself (KubeletNotReady: runtime is down)"),
+    Case("away", "none", speaks=True, sworn=True, proof="the operator says"),
+    Case("away", "none", speaks=True, bmc=OFF, proof="that it is powered off"),
     Case("away", "blank", proof="the same machine"),
     Case("away", "blank", "other", refusal="another machine (serial SN-x)"),
     Case("away", "blank", "other", sworn=True, proof="the operator says"),
@@ -91,8 +114,8 @@ CASES = [
     Case("away", "blank", "other", bmc=ANOTHER, refusal="another machine", hint="of serial SN-x"),
     Case("away", "blank", "other", bmc=NAMELESS, refusal="another machine", hint="serial unknown"),
     Case("away", "blank", "other", bmc=SILENT, refusal="another machine", hint="no route to host"),
-    Case("away", "none", bmc=SILENT, proof="NotReady, and nothing answers by SSH"),
-    Case("away", "none", bmc=NAMELESS, proof="NotReady, and nothing answers by SSH"),
+    Case("away", "none", bmc=SILENT, proof="nothing answers by SSH at 198.18.7.22"),
+    Case("away", "none", bmc=NAMELESS, proof="nothing answers by SSH at 198.18.7.22"),
     Case("away", "none", bmc=ON, refusal="a BMC that says that this machine is not off"),
     Case("away", "none", bmc=ON, sworn=True, proof="the operator says"),
     Case("away", "none", bmc=OFF, alive="wrong host key", proof="that it is powered off"),

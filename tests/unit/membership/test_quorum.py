@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from appliance.model.quorum import EtcdMember, majority, may_go
+from appliance.model.quorum import EtcdMember, Verdict, majority, may_go
 
 # h: healthy, s: sick, l: a learner, healthy. The one that is to go is in brackets.
 CASES = [
@@ -40,8 +42,8 @@ CASES = [
 ]
 
 
-def members(text: str) -> tuple[list[EtcdMember], str]:
-    """The members that a case spells, and the address of the one that is to go."""
+def members(text: str) -> tuple[list[EtcdMember], str, str]:
+    """The members that a case spells, and address and name of the one that is to go."""
     letters = text.replace("[", "").replace("]", "")
     found = [
         EtcdMember(
@@ -53,7 +55,8 @@ def members(text: str) -> tuple[list[EtcdMember], str]:
         )
         for number, letter in enumerate(letters)
     ]
-    return found, found[text.index("[")].address
+    going = found[text.index("[")]
+    return found, going.address, going.name
 
 
 @pytest.mark.parametrize(("case", "why"), CASES)
@@ -71,8 +74,39 @@ def test_what_may_go_leaves_a_majority_of_those_that_stay(case: str) -> None:
 
 
 def test_a_node_without_a_member_may_always_go() -> None:
-    verdict = may_go(members("[h]hh")[0], "198.18.7.99")
+    found = members("[h]hh")[0]
+    verdict = may_go(found, "198.18.7.99", "m9")
     assert (verdict.member, verdict.may_go) == (None, True)
+    assert verdict.notice == "etcd lists no member with its name, nor one at 198.18.7.99"
+    assert may_go((), "198.18.7.99", "w1") == Verdict(None)
+
+
+def test_a_member_of_the_name_at_another_address_is_not_passed_over() -> None:
+    verdict = may_go(members("[h]hh")[0], "198.18.7.99", "m0")
+    assert (verdict.member, verdict.may_go) == (None, False)
+    assert "m0 at 198.18.7.11" in verdict.seen
+    assert "198.18.7.99" in verdict.expected
+    assert "host_vars/m0.yml" in verdict.hint
+
+
+def test_a_member_of_another_name_at_the_address_is_never_taken_out() -> None:
+    verdict = may_go(members("[h]hh")[0], "198.18.7.12", "m0")
+    assert (verdict.member, verdict.may_go) == (None, False)
+    assert "m1 at 198.18.7.12" in verdict.seen
+
+
+def test_a_member_that_never_started_is_known_by_its_address_alone() -> None:
+    found, address, name = members("[h]hh")
+    found[0] = replace(found[0], name="")
+    assert may_go(found, address, name).member == found[0]
+
+
+def test_a_second_member_of_the_name_is_told() -> None:
+    found, address, name = members("[h]hh")
+    found[2] = replace(found[2], name=name)
+    verdict = may_go(found, address, name)
+    assert (verdict.member, verdict.may_go) == (found[0], True)
+    assert "3 at 198.18.7.13" in verdict.notice
 
 
 @pytest.mark.parametrize(("case", "spare"), [("[h]hh", False), ("[h]hhh", True), ("[h]h", False)])
