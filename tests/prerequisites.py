@@ -20,6 +20,7 @@ from appliance.model.programs import Use, program_named, used_by
 
 # What only tests start on this machine.
 OF_TESTS = {
+    "iptables-nft": ("iptables",),
     "openssl": ("openssl",),
     "qemu-system-x86_64": ("qemu-system-x86",),
     "unshare": ("util-linux",),

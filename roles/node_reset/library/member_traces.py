@@ -88,18 +88,35 @@ FIREWALLS = (
     ("ip6tables-legacy-save", "ip6tables-legacy-restore", "proc/net/ip6_tables_names"),
 )
 CHAIN = r"(?:KUBE|FLANNEL|CNI|APPLIANCE)-"
+OWN_CHAIN = re.compile(r"-A %s" % CHAIN)
 OURS = re.compile(r"^(?::%s|-A %s)|-[jg] %s|--comment \"?(?:flanneld|cni:) ?" % ((CHAIN,) * 3))
 
 
-def without_ours(text):
-    """Return (rules without those of kube-proxy, flannel and CNI, how many those were)."""
-    kept, dropped = [], 0
+# Somebody may change a table between our look and our change, which is then refused as a whole.
+ATTEMPTS = 3
+
+
+def removal(text):
+    """Return (what takes away the rules of kube-proxy, flannel and CNI, how many those are).
+
+    The text is for ``iptables-restore --noflush``, which leaves alone whatever it does not name.
+    """
+    out, dropped, table = [], 0, ""
+    chains, rules = [], []
     for line in text.splitlines():
-        if OURS.search(line):
+        if line.startswith("*"):
+            table, chains, rules = line, [], []
+        elif line == "COMMIT":
+            if chains or rules:
+                flushed = [":%s - [0:0]" % chain for chain in chains]
+                out += [table, *flushed, *rules, *("-X %s" % chain for chain in chains), line]
+        elif OURS.search(line):
             dropped += 1
-        else:
-            kept.append(line)
-    return "\n".join(kept) + "\n", dropped
+            if line.startswith(":"):
+                chains.append(line[1:].split()[0])
+            elif not OWN_CHAIN.match(line):  # those go with their chain
+                rules.append("-D" + line[len("-A") :])
+    return "\n".join(out) + "\n", dropped
 
 
 class Traces:
@@ -214,11 +231,24 @@ class Traces:
         for save, restore, tables in FIREWALLS:
             if not self._which(save) or not self._in_use(tables):
                 continue
-            kept, dropped = without_ours(self._call(save))
+            told, dropped = removal(self._call(save))
             if dropped:
                 self.removed.append("%d rules of %s" % (dropped, save.rpartition("-")[0]))
                 if act:
-                    self._call(restore, data=kept)
+                    self._take_away(save, restore, told)
+
+    def _take_away(self, save, restore, told):
+        """Take rules away by name, after another look where somebody changed them meanwhile."""
+        for attempt in range(1, ATTEMPTS + 1):
+            argv = [restore, "--noflush", "--wait=5"]
+            rc, out, err = self._run(argv, data=told)
+            if rc == 0:
+                return
+            if attempt == ATTEMPTS:
+                raise OSError("%s: %s" % (" ".join(argv), (err or out).strip()))
+            told, dropped = removal(self._call(save))
+            if not dropped:
+                return
 
     def _in_use(self, tables):
         """Say whether the old kernel tables exist; asking them otherwise would make them."""
