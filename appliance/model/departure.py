@@ -13,7 +13,7 @@ from appliance.model.cluster import ClusterNode
 from appliance.model.machine_identity import MachineIdentity, identity_of, is_same, likeness
 from appliance.model.photograph import Photograph
 from appliance.model.plan import Refusal
-from appliance.model.traces import is_member
+from appliance.model.traces import containers_untold, is_member, pod_containers
 
 DEAD = "--i-know-it-is-dead"
 
@@ -100,7 +100,21 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             "one that is dead or empty",
             f"mend it: appliance install; or take it out: appliance node remove {name}",
         )
-    if photo is None:
+    if photo is not None and same:
+        return Refusal(
+            name,
+            "identity",
+            f"the same machine, and {_pods_left(photo)}",
+            "one on which nothing of the node runs any more",
+            f"take it out first: appliance node remove {name}; or reboot it",
+        )
+    return _missing(witness)
+
+
+def _missing(witness: Witness) -> Refusal:
+    """That nothing proves that a machine is dead which is silent, or has another in its place."""
+    name = witness.name
+    if witness.photo is None:
         return Refusal(
             name,
             "identity",
@@ -119,6 +133,16 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
         f"power it off and see that it is off; then the same command with {DEAD}"
         f"{_unasked(witness)}",
     )
+
+
+def _pods_left(photo: Photograph) -> str:
+    """That containers of pods run on a machine that is no member any more, or may; or empty."""
+    if is_member(photo):
+        return ""
+    if containers_untold(photo):
+        return "its Docker does not tell whether containers of pods run on it"
+    count = pod_containers(photo)
+    return f"{count} containers of pods that still run on it" if count else ""
 
 
 def _life_sign(witness: Witness) -> str:
@@ -176,7 +200,7 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
     member, photo = witness.member, witness.photo
     if member is None:
         return "the cluster has no such Node"
-    if photo and same and not is_member(photo):
+    if photo and same and not is_member(photo) and not _pods_left(photo):
         return f"the same machine ({witness.seen.words()}) answers, and it is empty"
     if witness.bmc and witness.bmc.proves_off(witness.accepted) and not same:
         words = witness.bmc.machine.words()

@@ -199,6 +199,7 @@ class Docker(Section):
     cgroup_driver: Word | None = None
     cgroup_version: Word | None = None
     containers_foreign: Words | None = None
+    containers_of_pods: Count | None = None
     containers_running: Count | None = None
     daemon_json: dict[Word, Any] | None = None
     daemon_json_error: Text | None = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model.photograph import watching
 from appliance.model.site_certificate import FOLDER, SERVICES
-from appliance.model.traces import cluster_traces, is_member
+from appliance.model.traces import cluster_traces, is_member, pod_containers
 
 if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
@@ -39,10 +39,12 @@ def _left(photo: Photograph) -> Iterator[str]:
     keys = ", ".join(
         path for item in photo.items("certificates") if (path := str(item.get("path"))) in ours
     )
+    containers = pod_containers(photo)
     found = [
         (is_member(photo), "it still has its identity as a member"),
         (traces is not None, f"it still has {traces}"),
         (bool(photo.at("kubernetes.kubelet_active")), "its kubelet still runs"),
+        (containers > 0, f"{containers} containers of pods still run on it"),
         (bool(links), f"it still has the links {links}"),
         (bool(left), f"it still has {left}"),
         (bool(keys), f"it still has a certificate of the site, or its key: {keys}"),

@@ -20,7 +20,7 @@ from appliance.model.machine_identity import (
     likeness,
     without_shared,
 )
-from appliance.model.traces import cluster_traces, is_member
+from appliance.model.traces import cluster_traces, containers_untold, is_member, pod_containers
 
 if TYPE_CHECKING:
     from appliance.model.membership import Removal
@@ -50,6 +50,7 @@ class Known:
             tell it, or do not agree.
         machine: accepted under the name.
         unfinished: that of a removal that was begun and did not get to its end.
+        emptied: a removal emptied it before, and saw that it was.
         others: what the other machines of the site show: what is theirs too proves nothing.
     """
 
@@ -60,6 +61,7 @@ class Known:
     machine: MachineIdentity = field(default_factory=MachineIdentity)
     unfinished: MachineIdentity = field(default_factory=MachineIdentity)
     others: tuple[MachineIdentity, ...] = ()
+    emptied: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def known_of(
         accepted,
         begun,
         tuple(identity_of(photo) for photo in others.values()),
+        removed is not None and removed.reset,
     )
 
 
@@ -143,12 +146,13 @@ def ca_of(photo: Photograph) -> str | None:
 def has_traces(photo: Photograph) -> bool:
     """Whether there is anything of a member on a machine that a reset takes away."""
     begun = photo.at("kubernetes.reset_begun")
-    return is_member(photo) or bool(cluster_traces(photo) or begun)
+    return is_member(photo) or bool(cluster_traces(photo) or begun or pod_containers(photo))
 
 
 def judge(photo: Photograph, known: Known) -> Ownership:
     """Whether a machine may be emptied as this node."""
-    if not has_traces(photo):
+    untold = containers_untold(photo) and not known.emptied
+    if not has_traces(photo) and not untold:
         return Ownership(bare=True)
     own_ca = ca_of(photo)
     no_ca = not any(entry.get("path") == CA for entry in photo.items("kubernetes.pki"))

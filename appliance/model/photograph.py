@@ -120,6 +120,7 @@ STABILITY: Mapping[str, Stability] = {
     "runtime.docker.data_containers": _volatile("pods come and go"),
     "runtime.containerd.namespaces": _volatile("containers come and go"),
     "runtime.docker.containers_running": _volatile("pods come and go"),
+    "runtime.docker.containers_of_pods": _volatile("pods come and go"),
     "runtime.docker.containers_foreign": _stable("containers that Kubernetes did not start"),
     "kubernetes": _stable("membership, certificates and configuration"),
     "kubernetes.api_healthz": _volatile("an answer of this moment"),

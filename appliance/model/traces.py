@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from appliance.model.photograph import watching
+
 if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
 
@@ -18,6 +20,18 @@ def cluster_traces(photograph: Photograph) -> str | None:
     if photograph.at("kubernetes.pki"):
         found.append("PKI")
     return ", ".join(found) or None
+
+
+def pod_containers(photograph: Photograph) -> int:
+    """How many containers of pods run on a machine; 0 where an old document does not tell."""
+    return int(photograph.at("runtime.docker.containers_of_pods") or 0)
+
+
+def containers_untold(photograph: Photograph) -> bool:
+    """Whether its Docker did not answer when it was asked for them."""
+    with watching() as missed:
+        pod_containers(photograph)
+    return bool(missed)
 
 
 def is_member(photograph: Photograph) -> bool:

@@ -10,6 +10,13 @@ from .source import Source
 DOCKER_SOCKET = "/run/docker.sock"
 # A folder for each namespace that has running containers: moby is Docker's.
 CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+# A folder for each container of Docker's that runs: of the system's containerd, or its own.
+OUTLIVING = (
+    CONTAINERD_TASKS + "/moby",
+    "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
+)
+# Of a container that runs nothing.
+AT_REST = ("created", "exited", "dead")
 STORAGE_DRIVERS = ("overlay2", "overlay", "aufs", "devicemapper", "btrfs", "zfs", "vfs")
 DAEMON_JSON = "/etc/docker/daemon.json"
 # Keys of daemon.json that may carry credentials or addresses with them.
@@ -26,6 +33,9 @@ def runtime(source: Source) -> Dict[str, Any]:
     docker["data_containers"] = len(source.names(data_root + "/containers"))
     if _running(source):
         docker.update(_answers(source))
+    elif any(source.names(folder) for folder in OUTLIVING):
+        reason = "Docker does not run, and containers of its do"
+        source.unseen(reason, "runtime.docker.containers_of_pods")
     version = None
     if source.exists("/run/containerd/containerd.sock"):
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
@@ -51,6 +61,7 @@ def _daemon_json(source: Source) -> Dict[str, Any]:
         "data_root": None,
         "containers_running": None,
         "containers_foreign": [],
+        "containers_of_pods": None,
         "images": [],
         "daemon_json": None,
         "daemon_json_error": None,
@@ -82,9 +93,15 @@ def _answers(source: Source) -> Dict[str, Any]:
             lambda: ask("docker-images", "/images/json"),
         ]
     )
+    if not isinstance(containers, list):
+        containers = None
+    if containers is None and source.live:
+        source.unseen("Docker did not list its containers", "runtime.docker.containers_of_pods")
+    listed = {"containers_foreign": _foreign(containers), "containers_of_pods": _pods(containers)}
     if not isinstance(info, dict):
-        return {}
+        return listed
     return {
+        **listed,
         "version": info.get("ServerVersion"),
         "cgroup_driver": info.get("CgroupDriver"),
         "cgroup_version": info.get("CgroupVersion"),
@@ -92,7 +109,6 @@ def _answers(source: Source) -> Dict[str, Any]:
         "data_root": info.get("DockerRootDir"),
         "default_runtime": info.get("DefaultRuntime"),
         "containers_running": info.get("ContainersRunning"),
-        "containers_foreign": _foreign(containers),
         "images": _tags(images),
     }
 
@@ -105,6 +121,15 @@ def _foreign(containers: Optional[List[Dict[str, Any]]]) -> List[str]:
         if not name.startswith("k8s_"):
             names.append(name)
     return sorted(names)
+
+
+def _pods(containers: Optional[List[Dict[str, Any]]]) -> Optional[int]:
+    """How many containers that the kubelet made are running, or may be; None when not told."""
+    if containers is None:
+        return None
+    moving = [one for one in containers if one.get("State") not in AT_REST]
+    names = [(one.get("Names") or ["?"])[0].lstrip("/") for one in moving]
+    return len([name for name in names if name.startswith("k8s_")])
 
 
 def _tags(images: Optional[List[Dict[str, Any]]]) -> List[str]:

@@ -21,7 +21,10 @@ FEEDS: Dict[str, Sequence[str]] = {
     "chronyc-tracking": _CLOCK,
     "containerd-version": ("runtime.containerd.version",),
     "dmidecode-17": ("memory.dimms", "memory.dimm_slots"),
-    "docker-containers": ("runtime.docker.containers_foreign",),
+    "docker-containers": (
+        "runtime.docker.containers_foreign",
+        "runtime.docker.containers_of_pods",
+    ),
     "docker-images": ("runtime.docker.images",),
     "docker-info": tuple("runtime.docker." + key for key in (*_DOCKER, "containers_running")),
     "ip-address": ("nics", "cni.interfaces", "neighbours.conflicts"),

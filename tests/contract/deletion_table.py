@@ -27,6 +27,10 @@ OUR_SERVER: Final = Evidence(
     "the kubeconfig names this cluster's API and no other, after the evidence of a member",
     f"{_MODULES}/test_member_traces.py::test_what_is_a_members_goes_and_nothing_else",
 )
+PODS: Final = Evidence(
+    "the kubelet's name and its label, both, after the evidence of a member",
+    f"{_MODULES}/test_member_traces.py::test_containers_that_the_kubelet_made_go_and_no_others",
+)
 SERVED: Final = Evidence(
     "fixed paths that roles of ours write, in folders that are no links, after that of a member",
     f"{_MODULES}/test_member_traces.py::test_what_a_server_leaves_is_what_the_roles_put_there",
@@ -360,6 +364,7 @@ PLACES: Final[Places] = {
     },
     "roles/node_reset/library/member_traces.py": {
         "Traces._empty: argv rm": MEMBER,
+        "Traces.containers: argv rm": PODS,
         "Traces.credentials: unlink": OUR_SERVER,
         "Traces.links: argv delete": MEMBER,
         "Traces.mounts: argv umount": MEMBER,

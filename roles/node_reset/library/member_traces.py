@@ -23,11 +23,14 @@ DOCUMENTATION = r"""
 module: member_traces
 short_description: Remove what a member of a cluster leaves behind
 description:
-  - Stops the kubelet and what stands beside it, unmounts pods' volumes, removes kubeadm's files,
-    the kubelet's identity, etcd's data, the pod network's links, files and firewall rules.
+  - Stops the kubelet and what stands beside it, removes the containers that it made, unmounts
+    pods' volumes, removes kubeadm's files, the kubelet's identity, etcd's data, the pod network's
+    links, files and firewall rules.
   - Removes the private keys and logins of a node that served the site, and lets its web server
     forget them; what else that web server serves goes on.
-  - Docker, its images, its own rules, programs and packages stay, and so does everything else.
+  - Fails where Docker does not tell which containers there are, and before the mark is taken away.
+  - Docker, its images, other containers, its own rules, programs and packages stay, and so does
+    everything else.
   - Run it after C(kubeadm reset), which leaves much of this, or without it, where there is none.
   - Refuses a machine that is not proved to be the node, before it changes anything.
   - Links in the folders' paths are resolved; nothing is deleted while anything is mounted below
@@ -79,6 +82,15 @@ PRIVATE = (
     "etc/appliance/tls/registry.key.new",
 )
 WEB_SERVER = "nginx.service"
+DOCKER = "docker.service"
+# Both are put on a container by the kubelet alone: pause containers and all others.
+POD_LABEL, POD_PREFIX = "io.kubernetes.pod.uid", "k8s_"
+# A folder for each container of Docker's that runs: of the system's containerd, or its own.
+TASKS = (
+    "run/containerd/io.containerd.runtime.v2.task/moby",
+    "run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
+)
+STUCK = "look at it with: sudo docker ps --filter name=k8s_; restart Docker, or reboot the machine"
 LINKS = ("cni0", "flannel.1", "flannel-v6.1", "kube-ipvs0", "nodelocaldns")
 # Both kinds of iptables: kube-proxy picks one by itself, and the node's default may be the other.
 FIREWALLS = (
@@ -147,6 +159,52 @@ class Traces:
             self.removed.append("unit %s" % name)
             if act:
                 self._call("systemctl", "disable", "--now", name)
+
+    def containers(self, act):
+        """Remove what the kubelet made and kubeadm could not, and no other container.
+
+        A Docker that does not run has no containers, but where they outlived it.
+        """
+        found = self._pod_containers()
+        self.removed += ["container %s" % name for name in sorted(found.values())]
+        if not found or not act:
+            return
+        argv = ["docker", "rm", "--force", "--volumes", "--", *sorted(found)]
+        rc, out, err = self._run(argv)
+        left = sorted(self._pod_containers().values())
+        if rc != 0 or left:
+            why = (err or out).strip() or "docker rm says that they are gone"
+            raise OSError(
+                "%d containers of pods are still there (%s): %s; %s"
+                % (len(left), ", ".join(left[:3]), why, STUCK)
+            )
+
+    def _pod_containers(self):
+        """Return identity -> name of the containers that the kubelet made."""
+        outlived = [name for name in TASKS if self._is_filled(name)]
+        _, active, _ = self._run(["systemctl", "is-active", DOCKER])
+        there = self._which("docker") and active.strip() in ("active", "activating", "reloading")
+        if not there and outlived:
+            raise OSError(
+                "Docker does not run, and containers of its do (/%s); start Docker, or reboot "
+                "the machine" % outlived[0]
+            )
+        if not there:
+            return {}
+        label = "label=%s" % POD_LABEL
+        argv = ["docker", "ps", "--all", "--no-trunc", "--filter", label]
+        rc, out, err = self._run([*argv, "--format", "{{.ID}} {{.Names}}"])
+        if rc != 0:
+            raise OSError(
+                "Docker does not tell which containers of pods there are: %s; %s"
+                % ((err or out).strip(), STUCK)
+            )
+        pairs = (line.split(None, 1) for line in out.splitlines())
+        return {pair[0]: pair[1] for pair in pairs if pair[1:] and pair[1].startswith(POD_PREFIX)}
+
+    def _is_filled(self, name):
+        folder = self._root / name
+        return folder.is_dir() and any(folder.iterdir())
 
     def mounts(self, act):
         """Unmount what pods had mounted, the innermost first."""
@@ -278,6 +336,7 @@ def main():
         if why:
             module.fail_json(msg="%s. Nothing was removed" % why, removed=[])
         traces.units(want["units"], act)
+        traces.containers(act)
         traces.mounts(act)
         traces.links(act)
         traces.firewall(act)

@@ -34,6 +34,8 @@ class Case:
     deceives: bool = False
     internal_ip: str | None = W2.ip
     speaks: bool = False
+    containers: int | None = None
+    docker_hangs: bool = False
 
     def witness(self) -> Witness:
         """As the workflow gathers it."""
@@ -52,6 +54,10 @@ class Case:
             not_ready_reason="KubeletNotReady: runtime is down" if self.speaks else "",
             ready_since="2026-01-01T00:00:00+00:00",
         )
+        if document and self.containers is not None:
+            document["runtime"]["docker"] = {"containers_of_pods": self.containers}
+        if document and self.docker_hangs:
+            document["unseen"] = {"runtime.docker.containers_of_pods": "no answer in time"}
         return Witness(
             "w2",
             None if self.node == "none" else member,
@@ -100,6 +106,11 @@ CASES = [
     Case("away", "blank", "other", sworn=True, proof="the operator says"),
     Case("away", "blank", "unknown", refusal="another machine (serial unknown, UUID uuid-w2)"),
     Case("away", "blank", "unknown", sworn=True, proof="the operator says"),
+    Case("away", "blank", containers=0, proof="the same machine"),
+    Case("away", "blank", containers=7, refusal="the same machine, and 7 containers of pods",
+         hint="appliance node remove w2"),
+    Case("ready", "blank", containers=7, refusal="its Node is Ready"),
+    Case("away", "blank", docker_hangs=True, refusal="its Docker does not tell whether"),
     Case("away", "member", refusal="NotReady and still has its identity"),
     Case("away", "member", sworn=True, refusal="NotReady and still has its identity"),
     Case("away", "member", "other", refusal="another machine (serial SN-x)"),

@@ -116,9 +116,14 @@ class Machine:
         self.called: list[list[str]] = []
         # What others make of the rules between our look and our change, in turn.
         self.meanwhile: list[Callable[[str], str]] = []
+        self.containers: dict[str, str] = {}
+        self.stuck: set[str] = set()
+        self.hangs = False
 
     def __call__(self, argv: list[str], data: str | None = None) -> tuple[int, str, str]:
         self.called.append(argv)
+        if argv[0] == "docker":
+            return self.docker(argv)
         if argv[0] == "systemctl" and argv[1] == "is-active":
             return (0, "active\n", "") if argv[2] in self.active else (3, "inactive\n", "")
         if argv[0] == "systemctl" and argv[1] == "is-enabled":
@@ -144,6 +149,18 @@ class Machine:
         except ValueError:
             return 1, "", "Bad rule (does a matching rule exist in that chain?)"
         return 0, "", ""
+
+    def docker(self, argv: list[str]) -> tuple[int, str, str]:
+        """Containers by identity; those in ``stuck`` cannot be removed."""
+        if self.hangs:
+            return 124, "", "docker ps did not end within 180 s"
+        if argv[1] == "ps":
+            assert "label=io.kubernetes.pod.uid" in argv
+            return 0, "".join(f"{one} {name}\n" for one, name in self.containers.items()), ""
+        for one in argv[argv.index("--") + 1 :]:
+            if one not in self.stuck:
+                del self.containers[one]
+        return (1, "", "could not kill container: tried to kill") if self.stuck else (0, "", "")
 
     def on_disk(self, argv: list[str]) -> tuple[int, str, str]:
         """Unmounting is left out of the kernel's list; deleting is done."""
@@ -370,3 +387,56 @@ def test_a_folder_on_network_storage_is_not_emptied(
     with pytest.raises(OSError, match=f"lies on network storage .{kind}"):
         found.folders(True)
     assert (root / "var/lib/etcd/member/wal/0").exists()
+
+
+PODS = {"1": "k8s_POD_web", "2": "k8s_web_web", "3": "gitlab"}
+MOBY = "run/containerd/io.containerd.runtime.v2.task/moby"
+
+
+def with_docker(machine: Machine) -> Machine:
+    machine.active.add("docker.service")
+    machine.containers = dict(PODS)
+    return machine
+
+
+def found_by(traces: ModuleType, machine: Machine, *, act: bool = True) -> list[str]:
+    found: Any = traces.Traces(machine.root, machine, machine, lambda name: "/usr/bin/" + name)
+    found.containers(act)
+    return [str(item) for item in found.removed]
+
+
+def test_containers_that_the_kubelet_made_go_and_no_others(traces: ModuleType, root: Path) -> None:
+    machine = with_docker(Machine(root))
+    expected = ["container k8s_POD_web", "container k8s_web_web"]
+    assert found_by(traces, machine, act=False) == expected
+    assert machine.containers == PODS
+    assert found_by(traces, machine) == expected
+    assert machine.containers == {"3": "gitlab"}
+    assert found_by(traces, machine) == []
+    assert sum(argv[:2] == ["docker", "rm"] for argv in machine.called) == 1
+
+
+def test_a_container_that_cannot_be_killed_is_named(traces: ModuleType, root: Path) -> None:
+    machine = with_docker(Machine(root))
+    machine.stuck = {"2"}
+    with pytest.raises(OSError, match=r"1 containers of pods .*k8s_web_web.*reboot the machine"):
+        found_by(traces, machine)
+
+
+def test_a_docker_that_does_not_answer_is_not_taken_for_empty(
+    traces: ModuleType, root: Path
+) -> None:
+    machine = with_docker(Machine(root))
+    machine.hangs = True
+    with pytest.raises(OSError, match=r"Docker does not tell .*did not end within 180 s"):
+        found_by(traces, machine)
+
+
+def test_containers_that_outlive_a_stopped_docker_are_told(traces: ModuleType, root: Path) -> None:
+    machine = Machine(root)
+    (root / MOBY).mkdir(parents=True)
+    assert found_by(traces, machine) == []
+    (root / MOBY / "0123").mkdir()
+    with pytest.raises(OSError, match="Docker does not run, and containers of its do"):
+        found_by(traces, machine)
+    assert not any(argv[0] == "docker" for argv in machine.called)
