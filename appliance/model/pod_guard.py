@@ -9,16 +9,19 @@ Pods with ``hostNetwork`` have the node's own address and are not held back by t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
-from typing import TYPE_CHECKING
+from ipaddress import AddressValueError, IPv4Address, IPv4Interface
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from appliance.model.shared_storage import export_of
 
 if TYPE_CHECKING:
     from appliance.model.photograph import Photograph
     from appliance.model.site import Node, Site
+
+    Photos = Mapping[str, Photograph]
 
 CHAIN = "APPLIANCE-PODS"
 HOOKS = ("FORWARD", "INPUT")
@@ -32,6 +35,7 @@ _NFS_PORTS = (
     ("tcp", 20048),
     ("udp", 20048),
 )
+NOT_SEEN: Final[Photos] = MappingProxyType({})
 # What a rule means is in these words whatever their order, and whichever modules they name.
 _NO_WORDS = {"-m", "tcp", "udp"}
 
@@ -41,32 +45,52 @@ class Guarded:
     """A service that no pod may reach.
 
     Attributes:
+        addresses: where it may answer, the one by which the site knows it first.
         here: whether the node that the rules are for serves it, under any address of its own.
     """
 
-    address: str
+    addresses: tuple[str, ...]
     protocol: str
     port: int
     here: bool
 
 
-def guarded(node: Node, site: Site, *, stored: bool = True) -> tuple[Guarded, ...]:
+def guarded(
+    node: Node, site: Site, photos: Photos = NOT_SEEN, *, stored: bool = True
+) -> tuple[Guarded, ...]:
     """Return what no pod may reach from a node; a foreign server must have an address.
 
     Args:
         node: whose pods.
         site: with the registry and the shared storage.
+        photos: what was seen, by node: a server answers on every address that it has.
         stored: whether the shared storage counts.
     """
     services = site.services_node
-    found = [Guarded(services.ip, "tcp", site.registry_port, node == services)]
+    everywhere = _addresses(services, site, photos)
+    found = [Guarded(everywhere, "tcp", site.registry_port, node == services)]
     export = export_of(site) if stored else None
     if export is not None and _is_address(export.server):
-        found += [
-            Guarded(export.server, protocol, port, node == export.node)
-            for protocol, port in _NFS_PORTS
-        ]
+        own = export.node
+        everywhere = (export.server,) if own is None else _addresses(own, site, photos)
+        found += [Guarded(everywhere, protocol, port, node == own) for protocol, port in _NFS_PORTS]
     return tuple(found)
+
+
+def _addresses(server: Node, site: Site, photos: Photos) -> tuple[str, ...]:
+    """Every address under which a node of the site may answer.
+
+    Those of the site that move are among them whether or not the node has them now, so that the
+    rules stay the same when they move.
+    """
+    settings = site.settings
+    moving = [settings.control_plane_endpoint.virtual_address]
+    moving.append(settings.runai.address if settings.runai else None)
+    photo = photos.get(server.name)
+    seen = sorted(str(IPv4Interface(each).ip) for each in photo.addresses) if photo else []
+    others = {node.ip for node in site.nodes if node != server}
+    wanted = (server.ip, *(str(each) for each in moving if each is not None), *seen)
+    return tuple(dict.fromkeys(each for each in wanted if each not in others))
 
 
 def without_address(site: Site) -> str | None:
@@ -77,11 +101,13 @@ def without_address(site: Site) -> str | None:
     return export.server
 
 
-def rules(node: Node, site: Site, *, stored: bool = True) -> tuple[str, ...]:
+def rules(
+    node: Node, site: Site, photos: Photos = NOT_SEEN, *, stored: bool = True
+) -> tuple[str, ...]:
     """Return the rules of a member, as iptables-save prints them; none for any other node."""
     if not node.in_cluster:
         return ()
-    items = guarded(node, site, stored=stored)
+    items = guarded(node, site, photos, stored=stored)
     return tuple(rule for item in items for rule in _rules_of(item, site))
 
 
@@ -89,19 +115,21 @@ def _rules_of(item: Guarded, site: Site) -> Iterator[str]:
     pods = f"-s {site.settings.network.pod_cidr}"
     port = f"-p {item.protocol} -m {item.protocol} --dport {item.port}"
     local = " -m addrtype --dst-type LOCAL" if item.here else ""
-    to = "" if item.here else f"-d {item.address}/32 "
-    yield f"-A {CHAIN} {pods} {to}{port}{local} -j DROP"
-    # By way of a Service whose endpoints somebody wrote: another node may have hidden whose it is.
-    yield f"-A {CHAIN} {to}{port}{local} -m conntrack --ctstate DNAT -j DROP"
+    for to in ("",) if item.here else tuple(f"-d {each}/32 " for each in item.addresses):
+        yield f"-A {CHAIN} {pods} {to}{port}{local} -j DROP"
+        # By way of a Service whose endpoints somebody wrote: another node may have hidden whose
+        # it is.
+        yield f"-A {CHAIN} {to}{port}{local} -m conntrack --ctstate DNAT -j DROP"
 
 
-def unmet(node: Node, site: Site, photo: Photograph, *, stored: bool = True) -> Iterator[str]:
+def unmet(node: Node, site: Site, photos: Photos, *, stored: bool = True) -> Iterator[str]:
     """What is not so on a member; nothing where the firewall's rules could not be read."""
+    photo = photos[node.name]
     seen = photo.at("firewall.pod_guard")
     if not isinstance(seen, list):
         return
     have = {_meaning(str(line)) for line in seen}
-    wanted = (*rules(node, site, stored=stored), *(f"-A {hook} -j {CHAIN}" for hook in HOOKS))
+    wanted = (*rules(node, site, photos, stored=stored), *(f"-A {hook} -j {CHAIN}" for hook in HOOKS))
     absent = [rule for rule in wanted if _meaning(rule) not in have]
     if absent:
         yield (

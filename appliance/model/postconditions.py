@@ -142,7 +142,7 @@ def registry(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """Images can be pulled, and pods are kept from the registry and the export."""
     yield from images(node, desired, observed)
     if node.in_cluster:
-        yield from pod_guard.unmet(node, desired.site, observed.photographs[node.name])
+        yield from pod_guard.unmet(node, desired.site, observed.photographs)
 
 
 def images(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:

@@ -89,7 +89,7 @@ def run_inventory(
         node.name: {
             "ansible_host": node.ip,
             **_time(desired, node),
-            **_kubernetes_host(node, site, manifest),
+            **_kubernetes_host(node, desired, observed, manifest),
             **_member(desired, observed, choice, node),
             **gpu_host_variables(desired, node, observed.photographs.get(node.name)),
         }
@@ -260,7 +260,9 @@ def _kubernetes(desired: Desired, manifest: BundleManifest) -> Vars:
     }
 
 
-def _kubernetes_host(node: Node, site: Site, manifest: BundleManifest) -> Vars:
+def _kubernetes_host(
+    node: Node, desired: Desired, observed: Observed, manifest: BundleManifest
+) -> Vars:
     own = CONTROL_PLANE_IMAGES if CONTROL_PLANE in node.groups else WORKER_IMAGES
     wanted = [
         {"name": name, "digest": digest}
@@ -269,7 +271,7 @@ def _kubernetes_host(node: Node, site: Site, manifest: BundleManifest) -> Vars:
     ]
     return {
         "kubernetes_node_images": wanted,
-        "kubernetes_node_guard_rules": list(pod_guard.rules(node, site)),
+        "kubernetes_node_guard_rules": list(pod_guard.rules(node, desired.site, observed.photographs)),
     }
 
 

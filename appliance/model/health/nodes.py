@@ -181,7 +181,8 @@ def pods_kept_away(facts: Facts) -> Iterator[Finding | Skipped | str]:
     faults: list[Finding] = []
     for node, photo in facts.members():
         with watching() as missed:
-            said = tuple(pod_guard.unmet(node, facts.site, photo, stored=stored))
+            photos = facts.observed.photographs
+            said = tuple(pod_guard.unmet(node, facts.site, photos, stored=stored))
         if missed or not isinstance(photo.at("firewall.pod_guard"), list):
             unseen.append(node.name)
             continue

@@ -24,13 +24,13 @@ def node(of: Site, name: str) -> Node:
     return next(found for found in of.nodes if found.name == name)
 
 
-def seen(rules: object, enabled: str = "enabled") -> Photograph:
+def seen(rules: object, enabled: str = "enabled") -> dict[str, Photograph]:
     document = {
         "schema": 1,
         "firewall": {"pod_guard": rules},
         "services": {"pod-guard": {"enabled": enabled, "active": "active"}},
     }
-    return Photograph(document)
+    return {"w1": Photograph(document)}
 
 
 def whole(of: Site, name: str) -> list[str]:
@@ -48,6 +48,64 @@ def test_a_worker_keeps_its_pods_from_the_registry_and_from_the_storage() -> Non
     )
     assert any("-p tcp -m tcp --dport 2049 -j DROP" in rule for rule in rules)
     assert len(rules) == len(set(rules)) == 14
+
+
+def three_masters(**changes: Any) -> Site:
+    endpoint = {
+        "name": "api.rack.test",
+        "port": 8443,
+        "balancer": "keepalived",
+        "virtual_address": "198.18.7.100",
+    }
+    return site(
+        {"server": "cp1", "path": "/srv/runai"},
+        masters=3,
+        control_plane_endpoint=endpoint,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("name", ["cp2", "w1"])
+@pytest.mark.parametrize("address", ["198.18.7.11", "198.18.7.100", "198.18.7.101"])
+def test_pods_elsewhere_reach_the_server_under_no_address_that_the_site_moves(
+    name: str, address: str
+) -> None:
+    of = three_masters(runai={"address": "198.18.7.101"})
+    rules = pod_guard.rules(node(of, name), of)
+    for port in ("tcp 2049", "udp 2049", "tcp 111", "udp 111", "tcp 20048", "tcp 5000"):
+        protocol, number = port.split()
+        to = f"-d {address}/32 -p {protocol} -m {protocol} --dport {number}"
+        assert f"-A APPLIANCE-PODS -s {CIDR} {to} -j DROP" in rules
+        assert f"-A APPLIANCE-PODS {to} -m conntrack --ctstate DNAT -j DROP" in rules
+
+
+def test_the_address_of_another_node_is_not_the_servers_even_where_the_site_gives_it_twice() -> (
+    None
+):
+    of = three_masters(runai={"address": "198.18.7.21"})
+    assert not any("198.18.7.21" in rule for rule in pod_guard.rules(node(of, "w2"), of))
+
+
+def test_every_address_that_was_seen_of_the_server_is_kept_from_pods() -> None:
+    of = three_masters()
+    nics = [
+        {"addresses": ["198.18.7.11/24", "198.18.7.100/24", "fe80::1/64"]},
+        {"addresses": ["198.18.64.11/24"]},
+    ]
+    photos = {"cp1": Photograph({"schema": 1, "nics": nics})}
+    rules = pod_guard.rules(node(of, "w1"), of, photos)
+    assert any("-d 198.18.64.11/32 -p tcp -m tcp --dport 2049" in rule for rule in rules)
+    without = [rule for rule in rules if "198.18.64.11" not in rule]
+    assert without == list(pod_guard.rules(node(of, "w1"), of))
+    assert len(rules) == len(set(rules))
+
+
+def test_rules_from_before_the_virtual_address_was_named_are_not_enough() -> None:
+    of = three_masters()
+    rules = [rule for rule in whole(of, "w1") if "198.18.7.100" not in rule]
+    assert list(pod_guard.unmet(node(of, "w1"), of, seen(whole(of, "w1")))) == []
+    (said,) = pod_guard.unmet(node(of, "w1"), of, seen(rules))
+    assert "14 of 30 rules are absent" in said
 
 
 def test_the_node_that_serves_does_so_under_every_address_of_its_own() -> None:
