@@ -22,7 +22,11 @@ from typing import Any
 
 import yaml
 
+from appliance.adapters.yaml_lines import NO_VALUE, Limits
+
 TIMEOUT = (3, 10)
+# kubeadm writes some 6 KiB and 25 values.
+MOST_BYTES = 128 * 1024
 OPEN_FILES = Path("/proc/self/fd")
 
 
@@ -43,25 +47,34 @@ class Credentials:
     key: bytes = field(repr=False)
 
 
+class _Texts(Limits, yaml.BaseLoader):
+    """Every scalar is text, and no tag, merge or type of YAML means anything."""
+
+    most_nodes = 1000
+
+
 def credentials_of(kubeconfig: str) -> Credentials:
     """Those of the current context.
 
     Raises:
-        NotReadable: the text is cut, empty, or no kubeconfig with an embedded key.
+        NotReadable: the text is cut, empty, far too large, or no kubeconfig with an embedded key.
     """
+    if len(kubeconfig) > MOST_BYTES:
+        raise NotReadable(f"its admin.conf is larger than {MOST_BYTES // 1024} KiB")
     try:
-        config = yaml.safe_load(kubeconfig)
-        context = _named(config["contexts"], config["current-context"])["context"]
-        cluster = _named(config["clusters"], context["cluster"])["cluster"]
-        user = _named(config["users"], context["user"])["user"]
-        return Credentials(
+        config = yaml.load(kubeconfig, Loader=_Texts)  # noqa: S506  (makes texts alone)
+        context = _named(config, "contexts", config["current-context"])["context"]
+        cluster = _named(config, "clusters", context["cluster"])["cluster"]
+        user = _named(config, "users", context["user"])["user"]
+        texts = (
             b64decode(cluster["certificate-authority-data"]),
             b64decode(user["client-certificate-data"]),
             b64decode(user["client-key-data"]),
         )
-    except (yaml.YAMLError, LookupError, TypeError, ValueError):
+    except NO_VALUE:
         # Not chained: YAML's errors quote the text, and with it the key.
         raise _not_whole() from None
+    return Credentials(*texts)
 
 
 @contextmanager
@@ -159,8 +172,8 @@ def _not_whole() -> NotReadable:
     return NotReadable("its admin.conf is not whole")
 
 
-def _named(items: Sequence[Any], name: str) -> Any:
-    return {item["name"]: item for item in items}[name]
+def _named(config: Any, kind: str, name: str) -> Any:
+    return {item["name"]: item for item in config[kind]}[name]
 
 
 @contextmanager

@@ -31,7 +31,7 @@ _NOT_TEXT: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _PLAIN_TEXT: Final = "write it in plain letters"
 _UNREAD: Final = object()
 # Whatever the constructors of PyYAML raise of a value that is not what its tag says.
-_NO_VALUE: Final = (
+NO_VALUE: Final = (
     *(ValueError, ArithmeticError, LookupError, AttributeError, TypeError, RecursionError),
     yaml.YAMLError,
 )
@@ -99,7 +99,7 @@ def _not_yaml(text: str, file: str) -> SiteFault | None:
 def _compose(text: str, file: str) -> tuple[yaml.Node | None, SiteFault | None]:
     try:
         roots = list(yaml.compose_all(text, Loader=_Loader))
-    except (yaml.YAMLError, *_NO_VALUE) as error:
+    except (yaml.YAMLError, *NO_VALUE) as error:
         return None, _syntax_fault(error, text, file)
     if len(roots) > 1:
         second = roots[1].start_mark.line + 1
@@ -149,28 +149,31 @@ def _is_beyond(value: object) -> bool:
     return isinstance(value, int) and value not in _INTEGERS
 
 
-class _Loader(yaml.SafeLoader):
-    """Composes nodes within limits of depth and number."""
+class Limits(yaml.composer.Composer):
+    """Composes nodes within limits of depth and number, for a loader of PyYAML."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self._level = 0
-        self._nodes = 0
+    most_nodes = _MOST_NODES
+    _level = 0
+    _nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Compose a node and all below it; a limit is an error with its line."""
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()  # type: ignore[attr-defined]
         mark = event.start_mark
         self._level += 1
         self._nodes += 1
         if self._level > _DEEPEST:
             raise _Exceeded(None, None, f"more than {_DEEPEST} levels in each other", mark)
-        if self._nodes > _MOST_NODES:
-            raise _Exceeded(None, None, f"more than {_MOST_NODES} values", mark)
+        if self._nodes > self.most_nodes:
+            raise _Exceeded(None, None, f"more than {self.most_nodes} values", mark)
         try:
             return super().compose_node(parent, index)
         finally:
             self._level -= 1
+
+
+class _Loader(Limits, yaml.SafeLoader):
+    """For the files of a site."""
 
 
 class _Exceeded(yaml.MarkedYAMLError):
@@ -306,7 +309,7 @@ class _Reader:
             )  # fmt: skip
         try:
             value = self._constructor.construct_object(node)
-        except _NO_VALUE:
+        except NO_VALUE:
             value = _UNREAD
         if value is _UNREAD or _is_beyond(value):
             return self._refuse(

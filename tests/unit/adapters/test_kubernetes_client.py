@@ -7,13 +7,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from appliance.adapters.kubernetes_client import OPEN_FILES
+from appliance.adapters.kubernetes_client import (
+    OPEN_FILES,
+    NotReadable,
+    credentials_of,
+)
 from appliance.errors import NodeUnreachable
 from appliance.model.cluster import Unreachable
 from tests import samples
@@ -68,6 +73,17 @@ TORN: dict[str, Callable[[str], str]] = {
     "nobody": _without("users", 0),
     "no key": _without("users", 0, "user", "client-key-data"),
     "half a key": _without_the_keys_end,
+    "very deep": lambda _: "[" * 5000,
+    "deep, by indentation": lambda _: "- " * 5000,
+    "values without end": lambda text: text + "x:\n" + "- {b: c}\n" * 12_000,
+    "comments": lambda _: "#\n" * 50_000,
+    "contains itself": lambda _: "&a [*a, *a]",
+    "an anchor that contains itself": lambda _: "contexts: &a [*a]\ncurrent-context: x\n",
+    "contexts are text": lambda _: "contexts: abc\ncurrent-context: x\n",
+    "the name is a list": lambda _: "contexts: [{name: [x]}]\ncurrent-context: [x]\n",
+    "a mapping as a key": lambda _: "{{a: b}: c}",
+    "numbers": lambda _: "current-context: 1" + "0" * 9000 + "\ncontexts: [1:1]\n",
+    "a tag": lambda _: "!!python/object/apply:os.system [touch PWNED]",
     "no base64": lambda text: text.replace("client-key-data: ", "client-key-data: é"),
 }
 
@@ -92,6 +108,24 @@ def test_reading_says_which_admin_conf_is_torn(tear: Callable[[str], str], kubec
     found = api.read(samples.photographs(documents))
     assert isinstance(found, Unreachable)
     assert found.reason == "; ".join(f"cp{one}: {NOT_WHOLE}" for one in (1, 2, 3))
+
+
+def test_a_huge_admin_conf_is_not_even_parsed(kubeconfig: str) -> None:
+    api = api_of({"cp1": kubeconfig + "#" * (128 * 1024)}, {})
+    with pytest.raises(NodeUnreachable, match="is larger than 128 KiB"):
+        api.any_client().__enter__()
+
+
+@pytest.mark.parametrize(
+    "unit", ["- {b: c}\n", "#\n", "- &a\n", "a: |\n", "---\n", "%X\n", "? a\n"]
+)
+def test_the_worst_admin_conf_is_read_in_no_time(unit: str) -> None:
+    text = unit * (128 * 1024 // len(unit))
+    began = time.process_time()
+    with pytest.raises(NotReadable):
+        credentials_of(text)
+    # PyYAML alone needs far longer for some of these.
+    assert time.process_time() - began < 3
 
 
 def test_it_may_be_cut_anywhere(kubeconfig: str) -> None:
