@@ -57,7 +57,8 @@ def credentials_of(kubeconfig: str) -> Credentials:
     """Those of the current context.
 
     Raises:
-        NotReadable: the text is cut, empty, far too large, or no kubeconfig with an embedded key.
+        NotReadable: the text is cut, empty, far too large, or no kubeconfig with an embedded key
+            that opens without a passphrase.
     """
     if len(kubeconfig) > MOST_BYTES:
         raise NotReadable(f"its admin.conf is larger than {MOST_BYTES // 1024} KiB")
@@ -74,6 +75,9 @@ def credentials_of(kubeconfig: str) -> Credentials:
     except NO_VALUE:
         # Not chained: YAML's errors quote the text, and with it the key.
         raise _not_whole() from None
+    # OpenSSL would ask the operator's terminal for the passphrase of any of the three.
+    if any(b"ENCRYPTED" in text for text in texts):
+        raise NotReadable("its admin.conf is closed with a passphrase")
     return Credentials(*texts)
 
 
@@ -89,8 +93,9 @@ def api_client(credentials: Credentials, port: int) -> Iterator[Any]:
     texts = (credentials.authority, credentials.certificate, credentials.key)
     with _files(texts) as (authority, certificate, key):
         try:
-            ssl.create_default_context(cafile=authority).load_cert_chain(certificate, key)
-        except ssl.SSLError as error:
+            context = ssl.create_default_context(cafile=authority)
+            context.load_cert_chain(certificate, key, password=lambda: b"")
+        except (OSError, ValueError) as error:
             raise _not_whole() from error
         configuration = Configuration()
         configuration.host = f"https://127.0.0.1:{port}"

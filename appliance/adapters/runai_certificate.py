@@ -45,11 +45,12 @@ def request_for(domain: str, key: str) -> str:
 
 
 def _private(key: str) -> Any:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
 
     try:
         return serialization.load_pem_private_key(key.encode(), None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         # Not chained: the cause may quote what it could not read.
         raise Refused(
             "the key that is there is no private key without a password (PEM)",

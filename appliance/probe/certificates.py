@@ -83,7 +83,12 @@ def _key_matches(source: Source, key_path: str, public_key: Optional[str]) -> Op
         return None
     label = "openssl-pkey-" + key_path.strip("/").replace("/", "-")
     file = str(source.path(key_path))
-    own = source.command(label, ["openssl", "pkey", "-in", file, "-pubout"], quiet=True)
+    own = source.command(
+        label,
+        # With a passphrase given, a key that has one is refused, and nobody is asked for it.
+        ["openssl", "pkey", "-in", file, "-pubout", "-passin", "pass:"],
+        quiet=True,
+    )
     if source.is_silent(label):
         return None
     if own is None:

@@ -8,15 +8,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
 
 from appliance.adapters.kubernetes_client import (
     OPEN_FILES,
     NotReadable,
+    api_client,
     credentials_of,
 )
 from appliance.errors import NodeUnreachable
@@ -126,6 +130,83 @@ def test_the_worst_admin_conf_is_read_in_no_time(unit: str) -> None:
         credentials_of(text)
     # PyYAML alone needs far longer for some of these.
     assert time.process_time() - began < 3
+
+
+PARTS = (
+    ("clusters", "cluster", "certificate-authority-data"),
+    ("users", "user", "client-certificate-data"),
+    ("users", "user", "client-key-data"),
+)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part[-1])
+@pytest.mark.parametrize("form", ["aes", "traditional"])
+def test_a_passphrase_is_not_asked_for(
+    part: tuple[str, str, str], form: str, kubeconfig: str, tmp_path: Path
+) -> None:
+    """Each of the three texts may say that it is encrypted, and OpenSSL would ask on /dev/tty."""
+    document = yaml.safe_load(kubeconfig)
+    holder = document[part[0]][0][part[1]]
+    pem = b64decode(holder[part[2]]).decode()
+    if form == "aes" and "KEY" in pem:
+        key = serialization.load_pem_private_key(pem.encode(), None)
+        closed = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"x"),
+        ).decode()
+    else:
+        headers = "Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC," + "0" * 32
+        first, rest = pem.split("\n", 1)
+        closed = f"{first}\n{headers}\n\n{rest}"
+    holder[part[2]] = b64encode(closed.encode()).decode()
+    (tmp_path / "admin.conf").write_text(yaml.safe_dump(document))
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS, tmp_path / "admin.conf"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tree.ROOT, start_new_session=True,
+    )  # fmt: skip
+    assert "passphrase" in done.stdout, done.stdout + done.stderr
+    assert "pass phrase" not in done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+# With a terminal of its own, as an operator's shell has one.
+OPENS = """
+import os, pty, sys
+child, terminal = pty.fork()
+if child == 0:
+    from appliance.adapters.kubernetes_client import NotReadable, api_client, credentials_of
+    try:
+        with api_client(credentials_of(open(sys.argv[1]).read()), 1):
+            print("a client")
+    except NotReadable as error:
+        print(error)
+    sys.stdout.flush()
+    os._exit(0)
+said = b""
+try:
+    while chunk := os.read(terminal, 4096):
+        said += chunk
+        if b"pass phrase" in said:
+            os.kill(child, 9)
+except OSError:
+    pass
+print(said.decode())
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_credentials_from_elsewhere_with_a_passphrase_are_refused(kubeconfig: str) -> None:
+    whole = credentials_of(kubeconfig)
+    key = serialization.load_pem_private_key(whole.key, None)
+    closed = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"x"),
+    )
+    with pytest.raises(NotReadable, match=NOT_WHOLE), api_client(replace(whole, key=closed), 1):
+        pytest.fail("there is no passphrase")
 
 
 def test_it_may_be_cut_anywhere(kubeconfig: str) -> None:
