@@ -14,23 +14,48 @@ FOLDERS = ("appliance", "roles", "playbooks")
 TEXT_ONLY = ("appliance/model/", "appliance/docs/")
 # Deleting, or putting something in the place of what was there.
 CALLS = frozenset(
-    {"unlink", "rmtree", "rmdir", "removedirs", "rename", "renames", "move", "truncate"}
+    {
+        *("unlink", "rmtree", "rmdir", "removedirs", "rename", "renames", "move"),
+        *("truncate", "ftruncate", "chown", "lchown", "fchown"),
+    }
+)
+# Emptying, and opening to others, what may be there. Where the same function puts a file in the
+# place of another one, these fill and dress the new one, and the replacing is what is listed.
+FILLS = frozenset({"write_text", "write_bytes", "open w", "chmod", "lchmod", "fchmod"})
+REPLACES = frozenset({"replace", "os.replace", "rename"})
+# Below the cache, or on machines that a lab made: overwriting loses nothing there.
+MADE_AGAIN = (
+    *("appliance/adapters/artifacts/", "appliance/adapters/lab_", "appliance/lab/"),
+    "roles/lab_node/",
 )
 # On modules alone: lists and strings have them too.
 OF_MODULES = {("os", "remove"), ("os", "replace"), ("shutil", "move")}
 PATH_REPLACE = 1  # Path.replace has one argument, str.replace two.
 # kubernetes' client: delete_node, delete_namespaced_lease, delete_collection_…
-API = re.compile(r"delete_[a-z_]+$|create_namespaced_pod_eviction$")
+# What a patch of a Node says stands in the place of others' taints, labels and annotations.
+API = re.compile(r"delete_[a-z_]+$|create_namespaced_pod_eviction$|(?:patch|replace)_node$")
 # What is told to a program: as words of an argv, in a shell's text, in a task.
 WORDS = re.compile(
-    r"(?<![\w./-])rm -|(?<![\w-])(?:find\b.*-delete|--delete(?:-delay|-excluded)?|kubeadm reset"
+    r"(?<![\w./-])(?:rm -|mv (?=\S))"
+    r"|(?<![\w-])(?:find\b.*-delete|--delete(?:-delay|-excluded)?|kubeadm reset"
     r"|wipefs|mkfs|lvremove|truncate -s|umount|(?:volume|network|container|image) (?:rm|prune)"
-    r"|system prune|kubectl delete|helm uninstall|member/remove)(?![\w-])"
+    r"|system prune|kubectl\b.* delete|helm uninstall|member/remove"
+    r"|(?:docker|podman|crictl) (?:rm|rmi|kill)"
+    r"|systemctl (?:[\w-]+ )*(?:disable|mask|poweroff|reboot|halt)"
+    r"|ip6?tables(?:-\w+)*-restore|ip6?tables\b.* -[FXDZ]|(?:apt-get|apt|dpkg) (?:-\S+ )*"
+    r"(?:remove|purge|autoremove|--purge))(?![\w-])"
 )
 ARGV = frozenset(
-    {"rm", "rmi", "rmdir", "delete", "reset", "purge", "prune", "uninstall", "umount", "del"}
+    {
+        *("rm", "rmi", "rmdir", "delete", "reset", "purge", "prune", "uninstall", "umount", "del"),
+        *("disable", "mask", "poweroff", "reboot", "halt", "kill", "remove", "autoremove", "mv"),
+        *("-F", "-X", "-D", "--flush", "--delete", "--delete-chain", "truncate", "wipefs"),
+    }
 )
-ABSENT = re.compile(r"^\s*(?:state|absent): (?:absent|true)\b|['\"]absent['\"]: true")
+ABSENT = re.compile(
+    r"^\s*(?:state|absent): (?:absent|true)\b|['\"]absent['\"]: true|^\s*state: stopped\b"
+    r"|^\s*(?:purge|autoremove): true\b"
+)
 
 
 def places() -> dict[str, Counter[str]]:
@@ -47,6 +72,8 @@ def places() -> dict[str, Counter[str]]:
             continue
         text = path.read_text(errors="replace")
         here = Counter(of_python(text) if path.suffix == ".py" else of_lines(text))
+        if name.startswith(MADE_AGAIN):
+            here = Counter({k: n for k, n in here.items() if k.partition(": ")[2] not in FILLS})
         if here:
             found[name] = here
     return found
@@ -64,8 +91,14 @@ def of_lines(text: str) -> Iterator[str]:
 
 
 def of_python(text: str) -> Iterator[str]:
-    for function, node in _within(ast.parse(text), "module"):
-        for what in _of_node(node):
+    found = [
+        (function, what)
+        for function, node in _within(ast.parse(text), "module")
+        for what in _of_node(node)
+    ]
+    replacing = {function for function, what in found if what in REPLACES}
+    for function, what in found:
+        if not (what in FILLS and function in replacing):
             yield f"{function}: {what}"
 
 
@@ -74,13 +107,13 @@ def _of_node(node: ast.AST) -> Iterator[str]:
         name = _deletes(node)
         if name:
             yield name
+    elif isinstance(node, ast.Attribute) and node.attr == "O_TRUNC":
+        yield "open w"  # of a descriptor: os.fdopen empties nothing
     elif isinstance(node, (ast.List, ast.Tuple)):
         yield from (f"argv {word}" for word in _argv_words(node))
     elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_script(node.value):
         for line in node.value.splitlines():
-            match = WORDS.search(line)
-            if match:
-                yield f"shell {match.group().strip()}"
+            yield from (f"shell {match.group().strip()}" for match in WORDS.finditer(line))
 
 
 def _within(node: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
@@ -98,24 +131,45 @@ def _deletes(call: ast.Call) -> str | None:
     """The name of what a call deletes with, or None."""
     function = call.func
     words = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
-    told = next((f"argv {word}" for word in words[:4] if word in ARGV), None)
+    told = next((f"argv {word}" for word in words if word in ARGV), None)
+    # An adapter may be told the name of what it calls.
+    told = next((word for word in words if isinstance(word, str) and API.match(word)), told)
     if isinstance(function, ast.Name):
-        return function.id if function.id in CALLS else told
-    if not isinstance(function, ast.Attribute):
-        return None
+        opened = function.id == "open" and _truncates(call, 1)
+        return "open w" if opened else function.id if function.id in CALLS else told
+    if isinstance(function, ast.Attribute):
+        return _of_method(call, function) or told
+    return None
+
+
+def _of_method(call: ast.Call, function: ast.Attribute) -> str | None:
     owner = function.value.id if isinstance(function.value, ast.Name) else ""
     if (owner, function.attr) in OF_MODULES:
         return f"{owner}.{function.attr}"
     if function.attr == "replace" and len(call.args) == PATH_REPLACE and not call.keywords:
         return "replace"
-    if function.attr in CALLS or API.match(function.attr):
-        return function.attr
-    return told
+    if function.attr == "open" and _truncates(call, 1 if owner in ("io", "tarfile") else 0):
+        return "open w"
+    return function.attr if function.attr in CALLS | FILLS or API.match(function.attr) else None
 
 
 def _argv_words(node: ast.List | ast.Tuple) -> Iterator[str]:
     words = [item.value for item in node.elts if isinstance(item, ast.Constant)]
-    yield from (str(word) for word in words[:4] if word in ARGV)
+    yield from (str(word) for word in words if word in ARGV)
+
+
+def _truncates(call: ast.Call, position: int) -> bool:
+    """Whether a mode, by position or name, empties what is there."""
+    modes = [
+        *call.args[position : position + 1],
+        *(k.value for k in call.keywords if k.arg == "mode"),
+    ]
+    return any(
+        isinstance(mode, ast.Constant)
+        and isinstance(mode.value, str)
+        and mode.value.startswith("w")
+        for mode in modes
+    )
 
 
 def _is_script(text: str) -> bool:

@@ -51,6 +51,11 @@ LISTED: Final = Evidence(
     "tests/unit/bundle/test_bundle_directory.py::"
     "test_what_lies_beside_a_bundle_on_the_medium_stays_and_is_named",
 )
+PLACED: Final = Evidence(
+    "a manifest or marker of ours lists it, its name tells its content, or nothing else was there",
+    "tests/unit/bundle/test_bundle_strangers.py::"
+    "test_a_strangers_file_is_refused_and_nothing_is_changed",
+)
 MIRROR: Final = Evidence(
     "/var/lib/appliance/bundle is ours alone; only the bundle's folders are sent",
     "tests/unit/bundle/test_bundle_directory.py::"
@@ -145,7 +150,7 @@ PLACES: Final[Places] = {
     "appliance/adapters/cache.py": {
         "Cache.adopt: replace": CACHE,
         "Cache.adopt: unlink": (CACHE, 2),
-        "Cache.place: replace": CACHE,
+        "Cache.place: replace": PLACED,
         "Cache.place: unlink": (CACHE, 2),
         "Cache.remember: replace": CACHE,
     },
@@ -171,7 +176,7 @@ PLACES: Final[Places] = {
         "write_vendor_bundle: rmtree": (TEMPORARY, 2),
     },
     "appliance/adapters/lease.py": {
-        "module: shell rm -": (LOCK, 5),
+        "module: shell rm -": (LOCK, 6),
     },
     "appliance/adapters/proof_namespace.py": {
         "proof_namespace: delete_namespace": PROOF,

@@ -8,8 +8,15 @@ from collections import Counter
 import pytest
 
 from tests.contract import deletion_search
-from tests.contract.deletion_table import PLACES, Evidence
+from tests.contract.deletion_table import PLACES as DELETIONS
+from tests.contract.deletion_table import Evidence
+from tests.contract.disturbance_table import PLACES as DISTURBANCES
 from tests.contract.tree import ROOT
+
+PLACES = {
+    file: {**DELETIONS.get(file, {}), **DISTURBANCES.get(file, {})}
+    for file in {*DELETIONS, *DISTURBANCES}
+}
 
 
 def test_every_place_that_deletes_is_listed_with_its_evidence() -> None:
@@ -53,6 +60,28 @@ def test_the_tests_that_hold_the_evidence_exist() -> None:
         ("S = 'kubeadm reset --force'\n", "module: shell kubeadm reset"),
         ("S = '''\nset -e\nrm -rf \"$x\"\n'''\n", "module: shell rm -"),
         ("core.delete_namespaced_pod(name)\n", "module: delete_namespaced_pod"),
+        ("p.write_text('')\n", "module: write_text"),
+        ("p.write_bytes(b'')\n", "module: write_bytes"),
+        ("open(p, 'w')\n", "module: open w"),
+        ("open(p, mode='wb')\n", "module: open w"),
+        ("p.open('w')\n", "module: open w"),
+        ("os.open(p, os.O_WRONLY | os.O_TRUNC)\n", "module: open w"),
+        ("os.ftruncate(h, 0)\n", "module: ftruncate"),
+        ("os.truncate(p, 0)\n", "module: truncate"),
+        ("os.chown(p, 1, 1)\n", "module: chown"),
+        ("p.chmod(0o777)\n", "module: chmod"),
+        ("run([k, '--kubeconfig', c, '--x', '-n', 'y', 'delete', 'ns'])\n", "module: argv delete"),
+        ("run(k, '--kubeconfig', '/c', '-n', 'y', 'delete', 'ns')\n", "module: argv delete"),
+        ("run(['systemctl', 'disable', '--now', n])\n", "module: argv disable"),
+        ("run('systemctl poweroff')\n", "module: shell systemctl poweroff"),
+        ("run(['iptables-restore'], data=x)\n", "module: shell iptables-restore"),
+        ("run(['iptables', '-F'])\n", "module: argv -F"),
+        ("S = 'iptables -t mangle -F X'\n", "module: shell iptables -t mangle -F"),
+        ("run(['apt-get', '-y', 'remove', 'x'])\n", "module: argv remove"),
+        ("run(['docker', 'kill', i])\n", "module: argv kill"),
+        ("run(['mv', a, b])\n", "module: argv mv"),
+        ("core.patch_node(n, {'spec': {'taints': None}})\n", "module: patch_node"),
+        ("self._write('patch_node', n, body)\n", "module: patch_node"),
     ],
 )
 def test_a_new_place_in_python_is_found(text: str, found: str) -> None:
@@ -67,12 +96,36 @@ def test_a_new_place_in_python_is_found(text: str, found: str) -> None:
         "      rm -rf /x",
         "  - kubeadm reset -f",
         "    - reset",
+        "    state: stopped",
+        "    cmd: docker rm x",
+        "    cmd: docker kill x",
+        "      mv /a /b",
+        '      mv "$a" /b',
+        "    cmd: systemctl disable --now x",
+        "    cmd: systemctl poweroff",
+        "      iptables-restore < /rules",
+        "      iptables -w -F",
+        "      apt-get -y remove x",
+        "      kubectl --kubeconfig /c -n y delete ns z",
+        "    purge: true",
     ],
 )
 def test_a_new_place_in_a_task_or_a_script_is_found(line: str) -> None:
     assert list(deletion_search.of_lines(f"- name: x\n{line}\n")) == [line.strip()]
 
 
-@pytest.mark.parametrize("text", ["text.replace('a', 'b')\n", "items.remove(x)\n", "x.pop()\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("text.replace('a', 'b')\n", "items.remove(x)\n", "x.pop()\n", "p.open('rb')\n"),
+        "os.fdopen(h, 'w')\n",
+        "M = 'move this away. Then remove it'\n",
+    ],
+)
 def test_what_deletes_nothing_is_not_listed(text: str) -> None:
     assert list(deletion_search.of_python(text)) == []
+
+
+def test_of_a_file_that_is_written_and_put_in_place_the_place_is_listed() -> None:
+    text = "def f(p, q):\n    p.write_text('x')\n    p.chmod(0o600)\n    p.replace(q)\n"
+    assert list(deletion_search.of_python(text)) == ["f: replace"]

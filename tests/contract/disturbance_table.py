@@ -1,0 +1,186 @@
+"""Every place that empties, gives away, stops or unmarks without deleting, with its evidence.
+
+The other half of :mod:`tests.contract.deletion_table`, in the same form.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.contract.deletion_table import (
+    CACHE,
+    LISTED,
+    LOCK,
+    MEMBER,
+    POLICY,
+    QUORUM,
+    ROLE,
+    SHA,
+    STANDIN,
+    STATE,
+    TEMPORARY,
+    UNFINISHED,
+    WORDS,
+    Evidence,
+    Places,
+)
+
+_MODULES: Final = "tests/unit/modules"
+FIREWALL: Final = Evidence(
+    "rules and chains of our names alone, deleted by name; what is not named is left alone",
+    f"{_MODULES}/test_member_firewall.py::"
+    "test_rules_of_others_stay_also_one_that_came_after_the_look",
+)
+GUARD: Final = Evidence("a file of our chain alone, restored with --noflush")
+EXPORT: Final = Evidence(
+    "absent, empty, written down as ours or user 1001's, and the one that was exported before",
+    f"{_MODULES}/test_nfs_folder.py::"
+    "test_the_folder_below_a_disk_that_is_not_mounted_is_refused_and_nothing_is_written",
+)
+OUR_MARK: Final = Evidence(
+    "our annotation and our cordon alone, for maintenance that the Node tells"
+)
+OUR_TAINT: Final = Evidence(
+    "the list without our taint, written against the version that was read",
+    "tests/unit/life/test_drain_conflicts.py::"
+    "test_a_taint_is_written_again_when_somebody_was_faster",
+)
+KEPT_MARKS: Final = Evidence(
+    "what a Node had before, put beside what it has, against the version that was read",
+    "tests/unit/membership/test_put_back.py::"
+    "test_taints_are_put_back_beside_those_that_came_meanwhile",
+)
+EMPTIED: Final = Evidence("the workflow emptied the node, and its Node tells of the maintenance")
+SWAP: Final = Evidence(
+    "units of swap that a lab does not share; the old fstab is kept",
+    f"{_MODULES}/test_host_settings.py::test_active_swap_is_turned_off_and_its_units_masked",
+)
+TIMERS: Final = Evidence(
+    "two units by name, where the site says so",
+    f"{_MODULES}/test_host_settings.py::test_timers_stop_only_when_the_site_says_so",
+)
+SERVER: Final = Evidence("the one other server of the same port, by name, that a role gives")
+KERNEL: Final = Evidence("one value below /proc/sys")
+ACCESS: Final = Evidence("the owner or mode of a file that the same role made, made narrower")
+NEW: Final = Evidence("the new file, before it gets its name")
+LOCK_FILE: Final = Evidence("an empty file that is locked, never read")
+NOTHING: Final = Evidence("an archive in memory, /dev/null, or a folder of this process alone")
+
+PLACES: Final[Places] = {
+    "appliance/adapters/archive.py": {
+        "ControlPlaneArchive.spread: open w": NOTHING,
+        "module: shell mv": (NEW, 2),
+    },
+    "appliance/adapters/bundle_writer.py": {
+        "BundleWriter._write: write_bytes": (LISTED, 2),
+    },
+    "appliance/adapters/cache.py": {
+        "Cache.add_bytes: write_bytes": CACHE,
+        "Cache.alone: open w": LOCK_FILE,
+    },
+    "appliance/adapters/etcd_members.py": {
+        "EtcdMembers.remove: argv remove": QUORUM,
+    },
+    "appliance/adapters/kubernetes_client.py": {
+        "_private: write_bytes": TEMPORARY,
+    },
+    "appliance/adapters/kubernetes_drain.py": {
+        "KubernetesDrain.clear: patch_node": OUR_MARK,
+        "KubernetesDrain.mark: patch_node": OUR_MARK,
+        "KubernetesDrain.taint.read_and_write: patch_node": OUR_TAINT,
+    },
+    "appliance/adapters/kubernetes_members.py": {
+        "KubernetesMembers.put_back: patch_node": KEPT_MARKS,
+        "_put_taints_back: patch_node": KEPT_MARKS,
+    },
+    "appliance/adapters/lease.py": {
+        "module: shell mv": (LOCK, 4),
+    },
+    "appliance/adapters/power.py": {
+        "module: shell systemctl poweroff": EMPTIED,
+    },
+    "appliance/adapters/redfish.py": {
+        "RedfishBmcs.report: write_text": TEMPORARY,
+    },
+    "appliance/adapters/runai_files.py": {
+        "write_new: fchmod": UNFINISHED,
+    },
+    "appliance/adapters/state_files.py": {
+        "_keep_owner: chown": NEW,
+        "_written_beside: fchmod": NEW,
+    },
+    "appliance/cli/node.py": {
+        "remove_role: argv remove": (WORDS, 2),
+    },
+    "appliance/cli/terminal.py": {
+        "shown_streams: open w": NOTHING,
+    },
+    "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
+        "Export.truncate: argv truncate": STANDIN,
+    },
+    "appliance/releases/k8s-1.23.5-r1.yml": {
+        "/usr/sbin/ip6tables-restore: ip6tables-legacy-restore": WORDS,
+        "/usr/sbin/ip6tables-restore: ip6tables-nft-restore": WORDS,
+        "/usr/sbin/iptables-restore: iptables-legacy-restore": WORDS,
+        "/usr/sbin/iptables-restore: iptables-nft-restore": WORDS,
+    },
+    "playbooks/library/runai_values.py": {
+        "generate: chmod": ROLE,
+        "generate: open w": STATE,
+        "private: chmod": ROLE,
+    },
+    "playbooks/library/service_current.py": {
+        "Unit.remember: write_text": STATE,
+        "mask_conflicting: argv mask": SERVER,
+    },
+    "playbooks/library/text_files.py": {
+        "write: chown": NEW,
+    },
+    "playbooks/module_utils/appliance_packages.py": {
+        "module: shell mv": POLICY,
+        "write_configuration: write_text": (STATE, 2),
+    },
+    "roles/container_registry/library/registry_push.py": {
+        "push: write_text": STATE,
+        "single_layout: write_text": (STATE, 2),
+    },
+    "roles/host_base/library/host_settings.py": {
+        "bring_swap_off: argv mask": SWAP,
+        "bring_sysctls: open w": KERNEL,
+        "stop_timers: argv disable": TIMERS,
+    },
+    "roles/kubeadm_control_plane/library/etcd_member.py": {
+        "Etcd.remove: argv remove": QUORUM,
+    },
+    "roles/kubeadm_control_plane/library/operator_kubeconfig.py": {
+        "remember: write_text": STATE,
+        "write: chown": (NEW, 2),
+    },
+    "roles/kubernetes_node/templates/pod-guard.sh.j2": {
+        "iptables-restore --wait 10 --noflush < {{ __kubernetes_node_guard_rules }}": GUARD,
+    },
+    "roles/nfs_server/library/nfs_folder.py": {
+        "Folder.converge: chmod": EXPORT,
+        "Folder.converge: chown": EXPORT,
+    },
+    "roles/nfs_volumes/library/volume_proof.py": {
+        "alone: open w": LOCK_FILE,
+    },
+    "roles/node_reset/library/member_traces.py": {
+        "Traces.units: argv disable": MEMBER,
+        "module: shell ip6tables-legacy-restore": FIREWALL,
+        "module: shell ip6tables-nft-restore": FIREWALL,
+        "module: shell iptables-legacy-restore": FIREWALL,
+        "module: shell iptables-nft-restore": FIREWALL,
+    },
+    "roles/runai_bundle/library/vendor_bundle.py": {
+        "module: shell mv": (SHA, 2),
+    },
+    "roles/runai_cli/library/researcher_kubeconfigs.py": {
+        "bring: chmod": ACCESS,
+    },
+    "roles/site_certificate/library/certificate_request.py": {
+        "key_access: chmod": ACCESS,
+        "key_access: chown": ACCESS,
+    },
+}
