@@ -6,7 +6,7 @@ how long anybody waits (the workflow). Nothing is deleted here: pods go by the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,7 @@ from appliance.model.drain import (
     Toleration,
 )
 from appliance.model.gpu import RESOURCE
-from appliance.model.maintenance import ANNOTATION, MANAGER, TAINT, Maintenance
+from appliance.model.maintenance import ANNOTATION, MANAGER, TAINT, Maintenance, stands_as_ours
 from appliance.model.observation import DrainView
 
 if TYPE_CHECKING:
@@ -107,29 +107,47 @@ class KubernetesDrain:
             body["spec"] = {"unschedulable": True}
         self._write("patch_node", node, body)
 
-    def clear(self, node: str, *, uncordon: bool) -> None:
-        """Take the annotation away, and the cordon with it, in one request.
+    def clear(self, node: str, *, uncordon: bool, ours: Collection[Maintenance | None]) -> None:
+        """Take the annotation away, and the cordon with it, in one request, if it is one of ours.
 
         Raises:
-            ClusterError: the API refused.
+            LeaseLost: another annotation is there; nothing was written.
+            ClusterError: the API refused, or others change the node all the time.
         """
-        body: dict[str, Any] = {"metadata": {"annotations": {ANNOTATION: None}}}
-        if uncordon:
-            body["spec"] = {"unschedulable": None}
-        self._write("patch_node", node, body)
 
-    def taint(self, node: str, *, on: bool) -> None:
-        """Add the drain taint or take it away; other taints stay as they are.
+        def read_and_write() -> None:
+            item = self._read("read_node", node)
+            # The cordon came with the annotation: where none is, none of ours is to be undone.
+            if stands_as_ours(node, item.metadata.annotations or {}, ours):
+                body: dict[str, Any] = {
+                    "metadata": {
+                        "resourceVersion": item.metadata.resource_version,
+                        "annotations": {ANNOTATION: None},
+                    }
+                }
+                if uncordon:
+                    body["spec"] = {"unschedulable": None}
+                self._write("patch_node", node, body)
+
+        write_anew(node, read_and_write, "its annotations")
+
+    def taint(self, node: str, *, on: bool, ours: Collection[Maintenance | None]) -> None:
+        """Add the drain taint or take it away, if the annotation is one of ours.
+
+        Other taints stay as they are.
 
         Raises:
+            LeaseLost: another annotation is there; nothing was written.
             ClusterError: the API refused, or others change the node all the time.
         """
         key, _, rest = TAINT.partition("=")
         value, _, effect = rest.partition(":")
-        ours = {"key": key, "value": value, "effect": effect}
+        wanted = [{"key": key, "value": value, "effect": effect}] if on else []
 
         def read_and_write() -> None:
             item = self._read("read_node", node)
+            if not stands_as_ours(node, item.metadata.annotations or {}, ours):
+                return
             kept = [
                 {"key": t.key, "value": t.value, "effect": t.effect, "timeAdded": t.time_added}
                 for t in item.spec.taints or []
@@ -137,7 +155,7 @@ class KubernetesDrain:
             ]
             body = {
                 "metadata": {"resourceVersion": item.metadata.resource_version},
-                "spec": {"taints": [*kept, *([ours] if on else [])] or None},
+                "spec": {"taints": [*kept, *wanted] or None},
             }
             self._write("patch_node", node, body)
 

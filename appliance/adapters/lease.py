@@ -227,7 +227,7 @@ class SiteLease:
         if len(votes) - len(verdict.faults) >= need:
             by = verdict.rival.sentence() if verdict.rival else "somebody, who gave it back"
             self._lost = f"its lock was taken over by {by}"
-            self._say(f"{self._lost}: the step that runs is finished, no further one is begun")
+            self._say(f"{self._lost}: a play that runs is finished, nothing further is begun")
 
     def _ask(self, op: str, *, instead: str = "", nodes: Collection[str] | None = None) -> Votes:
         script = _SCRIPT.format(

@@ -19,8 +19,8 @@ class Conflict(ClusterError):
     """Somebody else changed the object since it was read."""
 
 
-def write_anew(node: str, read_and_write: Callable[[], None]) -> None:
-    """Read a Node and write its taints, again and again while others are faster.
+def write_anew(node: str, read_and_write: Callable[[], None], what: str = "its taints") -> None:
+    """Read a Node and write ``what`` of it, again and again while others are faster.
 
     Raises:
         ClusterError: others change the node all the time; or what the function raises.
@@ -30,4 +30,4 @@ def write_anew(node: str, read_and_write: Callable[[], None]) -> None:
             return read_and_write()
         except Conflict:
             continue
-    raise ClusterError(f"{node}: its taints change while we write them", hint=HINT)
+    raise ClusterError(f"{node}: {what} change while we write them", hint=HINT)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from appliance.adapters.power import SshPower
     from appliance.adapters.ssh import SshNodes
     from appliance.model.desired import Desired
-    from appliance.model.machine_identity import MachineIdentity
     from appliance.model.node_roles import RoleRequest, RolesPlan
     from appliance.model.observation import Look
     from appliance.model.passport import Passport
@@ -226,7 +225,8 @@ class Connected:
         from appliance.workflows.eviction import REMOVAL_BUDGET_SECONDS, Eviction
 
         with closing(self.drain()) as drain:
-            yield Eviction(drain, SystemClock(), observer, "drain", run, REMOVAL_BUDGET_SECONDS)
+            how = ("drain", run, self.journal.begin, REMOVAL_BUDGET_SECONDS)
+            yield Eviction(drain, SystemClock(), observer, *how)
 
     def passport(self, node: str) -> Passport | None:
         """A node's passport; None without one.
@@ -237,17 +237,6 @@ class Connected:
         from appliance.workflows.passports import read_passport
 
         return read_passport(self.archive, node)
-
-    def accepted(self, node: str) -> MachineIdentity:
-        """Which machine a node's passport speaks of; tells nothing without one.
-
-        Raises:
-            NodeUnreachable: no control-plane node answers.
-        """
-        from appliance.model.machine_identity import MachineIdentity
-
-        passport = self.passport(node)
-        return passport.machine if passport else MachineIdentity()
 
     @contextmanager
     def changing(self, run: Run, reason: str = "") -> Iterator[None]:

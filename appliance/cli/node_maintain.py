@@ -97,6 +97,7 @@ def maintain(
 
     Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
     """
+    from appliance.model.machine_identity import MachineIdentity
     from appliance.workflows.node_maintain import MaintainPorts, MaintainRequest, node_maintain
 
     if lost and (shutdown or mode == "cordon"):
@@ -122,6 +123,10 @@ def maintain(
         _show_forecast(foreseen, last_time, lost=lost)
         return confirmed(yes, lambda: None)
 
+    def accepted() -> MachineIdentity:
+        passport = connected.passport(name)
+        return passport.machine if passport else MachineIdentity()
+
     with (
         progress(plain=output == "json", title=f"appliance {run.command} {name}") as display,
         closing(connected.drain()) as drain,
@@ -132,7 +137,7 @@ def maintain(
             nodes=connected.nodes,
             power=connected.power(),
             bmcs=connected.bmcs(),
-            accepted=lambda: connected.accepted(name),
+            accepted=accepted,
             archive=connected.archive,
             journal=connected.journal,
             clock=connected.clock,

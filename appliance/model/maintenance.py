@@ -8,13 +8,14 @@ run on any laptop can undo exactly that. What must not be here: deciding who may
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
+from appliance.errors import LeaseLost
 from appliance.model.cluster import Cluster
 from appliance.model.strict_json import Unreadable
 from appliance.model.typed_json import Line, read_typed
@@ -133,6 +134,23 @@ def maintenance_of(annotations: Mapping[str, str]) -> Maintenance | None:
         return read_typed(text, Maintenance, most_bytes=_MOST_BYTES) if text else None
     except Unreadable:
         return None
+
+
+def stands_as_ours(
+    node: str, annotations: Mapping[str, str], ours: Collection[Maintenance | None]
+) -> bool:
+    """Whether what is written on a node is one of ``ours``; False where nothing is, nor need be.
+
+    Raises:
+        LeaseLost: something else is written there: somebody is at work, or was since.
+    """
+    found = maintenance_of(annotations)
+    if found not in ours:
+        raise LeaseLost(
+            f"{node}: its maintenance is no longer what this command wrote there",
+            hint="see what is at work: appliance status; then run the same command again",
+        )
+    return found is not None
 
 
 def removal_of(run: Run, now: float, *, cordoned: bool) -> Maintenance:

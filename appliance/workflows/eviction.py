@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import ApplianceError, StepNotProven
+from appliance.errors import ApplianceError, LeaseLost, StepNotProven
 from appliance.model.drain import forecast
 from appliance.model.maintenance import REMOVED, removal_of
+from appliance.workflows.marks import Marks, left_to_others
 
 if TYPE_CHECKING:
     from appliance.model.drain import PodOnNode
@@ -32,6 +33,7 @@ class Eviction:
     Attributes:
         step: under which name progress is shown.
         run: whose it is.
+        guard: makes sure that the site is ours still; costs nothing as long as it is.
         budget_seconds: how long a PodDisruptionBudget may hold it up.
     """
 
@@ -40,6 +42,7 @@ class Eviction:
     observer: Observer
     step: str
     run: Run
+    guard: Callable[[], object]
     budget_seconds: float = BUDGET_SECONDS
 
     def forecast(self, name: str) -> tuple[str, ...]:
@@ -53,9 +56,11 @@ class Eviction:
         """Cordon a node for its removal and evict what runs there.
 
         The cordon is written down as ours on the Node, and is taken back on failure, also that of
-        a run that was killed; somebody else's maintenance or cordon stays.
+        a run that was killed; somebody else's maintenance or cordon stays, and all of it once the
+        site is another command's.
 
         Raises:
+            LeaseLost: another command took the site over.
             StepNotProven: a pod stays.
             ClusterError: the API refused.
         """
@@ -63,27 +68,32 @@ class Eviction:
         before = view.maintenance
         ours = before is None or before.reason == REMOVED
         cordoned = before.cordoned if before else not view.unschedulable
+        marks = Marks(self.drain, self.guard, name, before)
         try:
             if ours:
                 mark = removal_of(self.run, self.clock.now(), cordoned=cordoned)
-                self.drain.mark(name, mark, cordon=True)
+                marks.write(mark, cordon=True)
             self.evict(name)
         except (Exception, KeyboardInterrupt) as stopped:
             if ours:
-                self._take_back(name, stopped, uncordon=cordoned)
+                self._take_back(name, marks, stopped, uncordon=cordoned)
             raise
 
     def _take_back(
-        self, name: str, stopped: Exception | KeyboardInterrupt, *, uncordon: bool
+        self, name: str, marks: Marks, stopped: Exception | KeyboardInterrupt, *, uncordon: bool
     ) -> None:
         """Undo the cordon; what stopped the eviction stays the error, and says how it is left."""
         try:
-            self.drain.clear(name, uncordon=uncordon)
+            marks.clear(uncordon=uncordon)
             left = f"restored: {name} is as it was before"
+        except LeaseLost:
+            left = left_to_others(name)
         except ApplianceError as error:
             left = f"{name} stays cordoned ({error.message}): appliance node return {name}"
         if isinstance(stopped, ApplianceError):
             stopped.details = (*stopped.details, left)
+        else:
+            self.observer.note(left)
 
     def evict(self, name: str) -> None:
         """Ask for each pod until it is gone.
@@ -92,6 +102,7 @@ class Eviction:
         eviction up for ``budget_seconds``, counted again whenever a pod has gone.
 
         Raises:
+            LeaseLost: another command took the site over; no further pod was asked.
             StepNotProven: a budget holds a pod, or a pod does not end; both are named.
             ClusterError: the API refused.
         """
@@ -103,6 +114,7 @@ class Eviction:
         while True:
             # What was seen in a look counts at the moment when that look began: one that hung, or
             # a machine that slept, costs no pod its time.
+            self.guard()
             looked = self.clock.monotonic()
             pods = to_be_moved(self.drain.view(name))
             if not pods:
@@ -114,6 +126,7 @@ class Eviction:
                 held = {}
             left = here
             for pod in pods:
+                self.guard()
                 began = self.clock.monotonic()
                 why = "" if pod.ending else self.drain.evict(pod)
                 now = self.clock.monotonic()

@@ -19,20 +19,15 @@ from appliance.errors import (
     Interrupted,
     LeaseLost,
     NodeUnreachable,
-    PreflightFailed,
     Refused,
     StepNotProven,
 )
 from appliance.model.drain import Forecast, forecast
-from appliance.model.maintenance import TAINT, Maintenance, Mode, archived, timestamp
+from appliance.model.maintenance import TAINT, Maintenance, Mode, Phase, archived, timestamp
 from appliance.workflows.eviction import BUDGET_SECONDS, Eviction, to_be_moved
-from appliance.workflows.maintain_again import (
-    OUT_PHASES,
-    gone_on,
-    is_marked,
-    is_out_and_empty,
-    stands,
-)
+from appliance.workflows.maintain_again import OUT_PHASES, gone_on, is_marked, stands
+from appliance.workflows.maintain_refusals import refuse
+from appliance.workflows.marks import Marks, left_to_others
 from appliance.workflows.power_off import PowerWatch, Seen
 from appliance.workflows.recording import Recorder
 
@@ -124,7 +119,7 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
         PreflightFailed: it would be an outage; nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
-        LeaseLost: another command took the site over; what we changed was left as it is.
+        LeaseLost: another command took the site over, or marked the node; it is left as it is.
         StepNotProven: a pod stays; what we changed was restored.
         ClusterError: the API refused; what we changed was restored, or is named.
     """
@@ -135,7 +130,7 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
         off = _power(request, ports).look(begun.ordered) if request.shutdown else None
         if off is None or off.off:
             return Maintained(foreseen, begun, already=True, off=off.words if off else "")
-    _refuse(request, view, foreseen)
+    refuse(request, view, foreseen)
     if request.dry_run:
         return Maintained(foreseen, None)
     if not ports.confirm(foreseen, _last_time(ports.journal)):
@@ -153,37 +148,6 @@ def _power(request: MaintainRequest, ports: MaintainPorts) -> PowerWatch:
         ports.observer,
         ports.accepted,
     )
-
-
-def _refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> None:
-    name = request.node.name
-    if request.lost and view.ready:
-        raise PreflightFailed(
-            f"{name}: found it Ready, expected a node that the cluster has lost",
-            hint=f"empty it with its help: appliance node maintain {name}",
-        )
-    if not (request.lost or view.ready or is_out_and_empty(view)):
-        lost = view.maintenance is not None and view.maintenance.lost
-        raise PreflightFailed(
-            f"{name}: found it NotReady, expected a node that can end its pods",
-            hint="it is marked lost already: power it off by its BMC or button"
-            if lost
-            else f"if it is gone: appliance node maintain {name} --lost",
-        )
-    if request.mode == "taint" and foreseen.unfit and not request.lost:
-        first, *others = foreseen.unfit
-        raise PreflightFailed(
-            f"{name}: pod {first.where} does not tolerate {TAINT}, which would end it",
-            hint="give its DaemonSet the toleration, or leave the taint out: --mode cordon",
-            details=[f"pod {pod.where} neither" for pod in others],
-        )
-    outages = foreseen.by("refuses")
-    if outages and not request.allow_outage and not request.lost:
-        raise PreflightFailed(
-            outages[0].sentence(),
-            hint="to go on all the same: --allow-outage",
-            details=[outage.sentence() for outage in outages[1:]],
-        )
 
 
 def _last_time(journal: JournalPort) -> str:
@@ -211,6 +175,7 @@ class _Run:
             else self._new_mark(view)
         )
         self._is_empty = not (request.lost or view.ready) and is_marked(request, view)
+        self._marks = Marks(ports.drain, self._recorder.begin, self._name, view.maintenance)
         self._evict_seconds: float | None = None
         self._off = ""
 
@@ -242,8 +207,7 @@ class _Run:
                 self._empty()
         except LeaseLost as lease:
             # Another command may be at work on the very node: what we did is not ours to undo now.
-            undo = f"{self._name} was left as it is: appliance node return {self._name}"
-            lease.details = (*lease.details, undo)
+            lease.details = (*lease.details, left_to_others(self._name))
             raise
         except (Exception, KeyboardInterrupt) as stopped:
             error = _as_error(stopped)
@@ -259,7 +223,10 @@ class _Run:
             if self._request.shutdown:
                 self._step("shutdown", "asked for", self._shut_down)
             self._mark = self._mark.at("out of service")
-            self._ports.drain.mark(self._name, self._mark, cordon=False)
+            self._marks.write(self._mark)
+        except LeaseLost as lease:
+            lease.details = (*lease.details, left_to_others(self._name))
+            raise
         except (Exception, KeyboardInterrupt) as stopped:
             error = _as_error(stopped)
             stays = f"{self._name} is empty and stays out of service"
@@ -301,17 +268,22 @@ class _Run:
         ):
             self._ports.observer.note(f"the photograph was not kept everywhere: {missed}")
 
+    def _about_to(self, phase: Phase) -> Maintenance:
+        """The annotation before the next thing; a node that was out says so all the while."""
+        return self._mark if self._mark.phase in OUT_PHASES else self._mark.at(phase)
+
     def _cordon(self) -> None:
-        self._ports.drain.mark(self._name, self._mark, cordon=True)
+        self._marks.write(self._mark, cordon=True)
 
     def _evict(self) -> None:
-        self._ports.drain.mark(self._name, self._mark.at("evict"), cordon=False)
+        self._marks.write(self._about_to("evict"))
         eviction = Eviction(
             self._ports.drain,
             self._ports.clock,
             self._ports.observer,
             "maintain: evict",
             self._request.run,
+            self._recorder.begin,
             self._request.budget_seconds,
         )
         eviction.evict(self._name)
@@ -324,13 +296,13 @@ class _Run:
                 hint="it tolerates a cordoned node; stop it, then run the same command again",
                 details=[f"pod {pod.where} too" for pod in left[1:]],
             )
-        self._ports.drain.mark(self._name, self._mark.at("taint"), cordon=False)
+        self._marks.write(self._about_to("taint"))
         # A node has one taint of a key and an effect: somebody else's would be replaced by ours.
         if self._mark.tainted:
-            self._ports.drain.taint(self._name, on=True)
+            self._marks.taint(on=True)
 
     def _shut_down(self) -> None:
-        self._ports.drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
+        self._marks.write(self._mark.at("shutdown"))
         watch = _power(self._request, self._ports)
         seen = watch.look(self._mark.ordered)
         if not seen.off:
@@ -340,6 +312,7 @@ class _Run:
 
     def _order(self, seen: Seen) -> str:
         """Give the order; when it was taken."""
+        self._recorder.begin()  # the look before took some seconds
         try:
             self._ports.power.shut_down(self._request.node)
         except NodeUnreachable as error:
@@ -353,7 +326,9 @@ class _Run:
     def _write_order(self) -> None:
         """For a later run: silence after an order is another thing than silence."""
         try:
-            self._ports.drain.mark(self._name, self._mark.at("shutdown"), cordon=False)
+            self._marks.write(self._mark.at("shutdown"))
+        except LeaseLost:
+            raise
         except ApplianceError as error:
             # It may itself be where the API was; the machine goes down all the same.
             self._ports.observer.note(f"not written on the node yet: {error.message}")
@@ -363,27 +338,30 @@ class _Run:
 
         A node that was out before this run stays out: nothing has proved since that it is whole.
         """
-        before = self._before
         try:
-            if before is not None and before.phase in OUT_PHASES:
-                # What this run has set stays, and is ours to take away with the return.
-                kept = replace(before, cordoned=self._mark.cordoned, tainted=self._mark.tainted)
-                self._ports.drain.mark(self._name, kept, cordon=False)
-                stays = f"{self._name} stays in maintenance, as it was before this run"
-                error.details = (*error.details, stays)
-                return
-            if self._mark.tainted:
-                self._ports.drain.taint(self._name, on=False)
-            self._ports.drain.clear(self._name, uncordon=self._mark.cordoned)
-        except (ApplianceError, KeyboardInterrupt) as left:
-            words = left.message if isinstance(left, ApplianceError) else "interrupted again"
-            error.details = (
-                *error.details,
+            left: tuple[str, ...] = (self._undo(),)
+        except LeaseLost as lost:
+            left = lost.message, left_to_others(self._name)
+        except (ApplianceError, KeyboardInterrupt) as again:
+            words = again.message if isinstance(again, ApplianceError) else "interrupted again"
+            left = (
                 f"{self._name} could not be restored: {words}",
                 f"undo it with: appliance node return {self._name}",
             )
-            return
-        error.details = (*error.details, f"restored: {self._name} is as it was before")
+        error.details = (*error.details, *left)
+
+    def _undo(self) -> str:
+        """Undo it; how the node is now."""
+        before = self._before
+        if before is not None and before.phase in OUT_PHASES:
+            # What this run has set stays, and is ours to take away with the return.
+            mark = replace(before, cordoned=self._mark.cordoned, tainted=self._mark.tainted)
+            self._marks.put_back(mark)
+            return f"{self._name} stays in maintenance, as it was before this run"
+        if self._mark.tainted:
+            self._marks.taint(on=False)
+        self._marks.clear(uncordon=self._mark.cordoned)
+        return f"restored: {self._name} is as it was before"
 
 
 def _as_error(stopped: BaseException) -> ApplianceError:

@@ -21,6 +21,7 @@ from appliance.model.proof_image import BUSYBOX, proof_image
 from appliance.model.steps import BY_NAME
 from appliance.model.strict_json import read_json
 from appliance.workflows.gpu_proof import prove_gpus
+from appliance.workflows.marks import Marks
 from appliance.workflows.patience import Patience
 from appliance.workflows.recording import Recorder
 
@@ -108,7 +109,7 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
         NodeUnreachable: the API, or the node, does not answer; nothing was changed.
         PreflightFailed: something of the machine is not as it was; nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
-        LeaseLost: another command took the site over between two steps.
+        LeaseLost: another command took the site over, or marked the node; it is left as it is.
         StepNotProven: a part of the node does not come back; it stays cordoned.
     """
     began = ports.clock.monotonic()
@@ -257,6 +258,7 @@ class _Run:
         self._fresh = fresh
         self._name = request.node.name
         self._recorder = Recorder(request.run, ports.journal, ports.clock)
+        self._marks = Marks(ports.drain, self._recorder.begin, self._name, mark)
 
     def carry_out(self) -> None:
         self._step("untaint", "the network and the GPU stack are to come back", self._untaint)
@@ -274,9 +276,9 @@ class _Run:
         # Whether the cordon is ours is in the mark; until the end it keeps users' pods away.
         # It answered, so an order to power off says nothing of it any more.
         mark = replace(self._mark.at("return"), ordered=None)
-        self._ports.drain.mark(self._name, mark, cordon=False)
+        self._marks.write(mark)
         if self._mark.tainted:
-            self._ports.drain.taint(self._name, on=False)
+            self._marks.taint(on=False)
 
     def _prove(self) -> None:
         observed = self._wait_until_whole()
@@ -352,4 +354,4 @@ class _Run:
         return [n for n, node in members.items() if n != self._name and node.ready][:1]
 
     def _uncordon(self) -> None:
-        self._ports.drain.clear(self._name, uncordon=self._mark.cordoned)
+        self._marks.clear(uncordon=self._mark.cordoned)

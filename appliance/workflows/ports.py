@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -180,17 +180,21 @@ class Drain(Protocol):
             ClusterError: the API refused.
         """
 
-    def clear(self, node: str, *, uncordon: bool) -> None:
+    def clear(self, node: str, *, uncordon: bool, ours: Collection[Maintenance | None]) -> None:
         """Take our annotation away, and the cordon with it, in one request.
 
+        ``ours`` is what may stand there; where nothing does, nothing is written.
+
         Raises:
+            LeaseLost: another annotation is there; nothing was written.
             ClusterError: the API refused.
         """
 
-    def taint(self, node: str, *, on: bool) -> None:
-        """Add the drain taint or take it away.
+    def taint(self, node: str, *, on: bool, ours: Collection[Maintenance | None]) -> None:
+        """Add the drain taint or take it away, on the same condition.
 
         Raises:
+            LeaseLost: another annotation is there; nothing was written.
             ClusterError: the API refused.
         """
 
@@ -314,6 +318,7 @@ class Emptying(Protocol):
 
         Raises:
             StepNotProven: pods are still there; the node is schedulable again if it was before.
+            LeaseLost: another command took the site over; the node is left as it is.
         """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from appliance.errors import NodeUnreachable
 from appliance.model.drain import Budget, Forecast, NodeView, PodOnNode
 from appliance.model.hardware_facts import Difference
 from appliance.model.machine_identity import MachineIdentity
-from appliance.model.maintenance import ANNOTATION, TAINT, Maintenance
+from appliance.model.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
 from appliance.model.observation import DrainView
 from appliance.model.site import Node
 from appliance.workflows.node_maintain import (
@@ -35,6 +35,8 @@ State = tuple[bool, tuple[str, ...], bool]
 # Cordoned, taints, marked.
 IN_SERVICE: State = (False, (), False)
 OUT: State = (True, (TAINT,), True)
+# None: by another hand than ours.
+Ours = Collection[Maintenance | None] | None
 WEB = ("ReplicaSet", "web-5d")
 
 
@@ -84,14 +86,18 @@ class FakeDrain:
         self.annotations[ANNOTATION] = maintenance.as_text()
         self.unschedulable = self.unschedulable or cordon
 
-    def clear(self, node: str, *, uncordon: bool) -> None:  # noqa: ARG002
+    def clear(self, node: str, *, uncordon: bool, ours: Ours = None) -> None:
         self._did("clear")
+        if ours is not None and not stands_as_ours(node, self.annotations, ours):
+            return
         self.annotations.pop(ANNOTATION, None)
         if uncordon:
             self.unschedulable = False
 
-    def taint(self, node: str, *, on: bool) -> None:  # noqa: ARG002
+    def taint(self, node: str, *, on: bool, ours: Ours = None) -> None:
         self._did(f"taint {'on' if on else 'off'}")
+        if ours is not None and not stands_as_ours(node, self.annotations, ours):
+            return
         others = tuple(taint for taint in self.taints if taint != TAINT)
         self.taints = (*others, TAINT) if on else others
 

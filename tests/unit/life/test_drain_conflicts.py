@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,8 +14,8 @@ from kubernetes import client
 from appliance.adapters.kubernetes import KubernetesApi
 from appliance.adapters.kubernetes_drain import KubernetesDrain
 from appliance.adapters.node_conflicts import ATTEMPTS
-from appliance.errors import ClusterError
-from appliance.model.maintenance import Maintenance
+from appliance.errors import ClusterError, LeaseLost
+from appliance.model.maintenance import ANNOTATION, Maintenance
 
 MARK = Maintenance("run-1", "ada", "laptop", "2022-01-01", "taint", "cordon", True, True)
 
@@ -25,6 +26,7 @@ class Api:
     def __init__(self, conflicts: int) -> None:
         self.conflicts = conflicts
         self.written: list[dict[str, Any]] = []
+        self.text = MARK.as_text()
 
     @contextmanager
     def any_client(self) -> Iterator[None]:
@@ -32,7 +34,9 @@ class Api:
 
     def read_node(self, name: str, **_: Any) -> Any:
         return SimpleNamespace(
-            metadata=SimpleNamespace(name=name, resource_version="7"),
+            metadata=SimpleNamespace(
+                name=name, resource_version="7", annotations={ANNOTATION: self.text}
+            ),
             spec=SimpleNamespace(taints=None),
         )
 
@@ -50,7 +54,7 @@ def drain(api: Api, monkeypatch: pytest.MonkeyPatch) -> KubernetesDrain:
 
 def test_a_taint_is_written_again_when_somebody_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(conflicts=ATTEMPTS - 1)
-    drain(api, monkeypatch).taint("w1", on=True)
+    drain(api, monkeypatch).taint("w1", on=True, ours=[MARK])
     assert [body["spec"]["taints"][0]["key"] for body in api.written] == ["runai"]
 
 
@@ -58,8 +62,8 @@ def test_a_taint_is_written_again_when_somebody_was_faster(monkeypatch: pytest.M
     "write",
     [
         lambda port: port.mark("w1", MARK, cordon=True),
-        lambda port: port.clear("w1", uncordon=True),
-        lambda port: port.taint("w1", on=True),
+        lambda port: port.clear("w1", uncordon=True, ours=[MARK]),
+        lambda port: port.taint("w1", on=True, ours=[MARK]),
     ],
 )
 def test_a_conflict_that_stays_is_an_error_with_a_next_step(
@@ -69,3 +73,42 @@ def test_a_conflict_that_stays_is_an_error_with_a_next_step(
     with pytest.raises(ClusterError) as failed:
         write(port)
     assert failed.value.hint == "the same command goes on from here"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda port, ours: port.clear("w1", uncordon=True, ours=ours),
+        lambda port, ours: port.taint("w1", on=False, ours=ours),
+    ],
+)
+def test_nothing_is_taken_away_under_the_mark_of_another(
+    write: Callable[[KubernetesDrain, list[Maintenance | None]], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api = Api(conflicts=0)
+    for text in (replace(MARK, run="run-2", by="bob").as_text(), MARK.at("taint").as_text()):
+        api.text = text
+        with pytest.raises(LeaseLost, match="w1: its maintenance is no longer what this command"):
+            write(drain(api, monkeypatch), [MARK])
+    api.text = ""
+    with pytest.raises(LeaseLost):
+        write(drain(api, monkeypatch), [MARK])
+    write(drain(api, monkeypatch), [None, MARK])
+    assert api.written == [], "where nothing of ours stands, nothing is ours to undo"
+    api.text = MARK.as_text()
+    write(drain(api, monkeypatch), [None, MARK])
+    assert [body["metadata"]["resourceVersion"] for body in api.written] == ["7"]
+
+
+def test_a_mark_that_another_writes_in_between_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = Api(conflicts=0)
+
+    def another_is_faster(name: str, body: dict[str, Any], **_: Any) -> None:
+        assert body["metadata"]["resourceVersion"] == "7"
+        api.text = replace(MARK, run="run-2").as_text()
+        raise client.ApiException(status=409, reason=f"{name} was changed")
+
+    monkeypatch.setattr(api, "patch_node", another_is_faster)
+    with pytest.raises(LeaseLost):
+        drain(api, monkeypatch).clear("w1", uncordon=True, ours=[MARK])

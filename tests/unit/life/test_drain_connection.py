@@ -14,7 +14,9 @@ from urllib3.exceptions import ReadTimeoutError
 from appliance.adapters.kubernetes_drain import KubernetesDrain
 from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.drain import PodOnNode
+from appliance.model.maintenance import Maintenance
 
+MARK = Maintenance("run-1", "ada", "laptop", "2022-01-01", "taint", "cordon", True, True)
 DEAD = ApiException(status=0, reason="SSLError\n[SSL: UNEXPECTED_EOF_WHILE_READING] EOF")
 
 
@@ -59,7 +61,7 @@ def test_a_connection_that_died_idle_is_made_anew_and_the_same_is_written(
     core: Any, death: BaseException
 ) -> None:
     core.api = api = Api(death, None)
-    KubernetesDrain(api).clear("w1", uncordon=True)  # type: ignore[arg-type]
+    KubernetesDrain(api).mark("w1", MARK, cordon=True)  # type: ignore[arg-type]
     assert api.connections == 2
     assert api.bodies[0] == api.bodies[1]
 
@@ -76,7 +78,7 @@ def test_a_refusal_and_a_second_death_end_it_in_one_line(
 ) -> None:
     core.api = api = Api(*ends)
     with pytest.raises(ClusterError) as failed:
-        KubernetesDrain(api).clear("w1", uncordon=True)  # type: ignore[arg-type]
+        KubernetesDrain(api).mark("w1", MARK, cordon=True)  # type: ignore[arg-type]
     assert failed.value.message == words
     assert len(api.bodies) == len(ends)
 

@@ -17,7 +17,9 @@ from tests.unit.life.rack import FakeDrain, web
 def _bench() -> tuple[FakeDrain, Eviction]:
     clock = FakeClock()
     drain = FakeDrain(clock, [web(), web("bare", owner=None)])
-    return drain, Eviction(drain, clock, FakeObserver(), "drain", run("node remove"), 30)
+    return drain, Eviction(
+        drain, clock, FakeObserver(), "drain", run("node remove"), lambda: None, 30
+    )
 
 
 def test_it_is_cordoned_and_emptied() -> None:

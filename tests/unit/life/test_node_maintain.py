@@ -307,5 +307,7 @@ def test_what_was_done_before_the_site_was_taken_over_is_left_and_named() -> Non
     bench.drain.evict = taken_over  # type: ignore[method-assign]
     with pytest.raises(LeaseLost) as lost:
         bench.maintain()
-    assert lost.value.details == ("w1 was left as it is: appliance node return w1",)
+    assert lost.value.details == (
+        "w1 was left as it is, to whoever has the site now: appliance status",
+    )
     assert bench.drain.log == ["mark cordon", "mark evict", "evict team/web-1"]

@@ -37,7 +37,10 @@ def test_a_maintain_that_lost_the_site_evicts_and_restores_nothing_more() -> Non
     with pytest.raises(LeaseLost) as failed:
         bench.maintain()
     assert bench.drain.log == ["mark cordon"]
-    assert "w1 was left as it is: appliance node return w1" in failed.value.details
+    assert (
+        "w1 was left as it is, to whoever has the site now: appliance status"
+        in failed.value.details
+    )
 
 
 def test_a_refused_return_changes_nothing() -> None:

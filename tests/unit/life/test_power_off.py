@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from appliance.errors import ClusterError, PreflightFailed, StepNotProven
+from appliance.errors import ClusterError, Interrupted, PreflightFailed, StepNotProven
 from appliance.model.bmc import BmcReport
 from appliance.model.drain import PodOnNode
 from appliance.model.maintenance import Maintenance, maintenance_of
-from tests.unit.life.rack import OUT, Bench, web
+from tests.unit.life.rack import IN_SERVICE, OUT, Bench, web
 
 OFF = BmcReport(serial="SN-w1", powered_off=True)
 ON = BmcReport(serial="SN-w1", powered_off=False)
@@ -252,7 +254,7 @@ def test_a_taint_that_a_failed_run_has_set_goes_with_the_return() -> None:
     bench = out(mode="cordon")
     set_it = bench.drain.taint
 
-    def and_fail(node: str, *, on: bool, **more: object) -> None:
+    def and_fail(node: str, *, on: bool, **more: Any) -> None:
         set_it(node, on=on, **more)
         raise ClusterError("the answer was lost")
 
@@ -310,3 +312,22 @@ def test_a_pod_on_a_node_out_of_service_that_is_not_ready_refuses_the_shutdown()
     with pytest.raises(PreflightFailed, match="found it NotReady"):
         bench.maintain(shutdown=True)
     assert bench.power.orders == 0
+
+
+@pytest.mark.parametrize("where", ["evict team/web-1", "taint on"])
+def test_a_node_that_was_out_stays_out_whoever_is_killed_and_fails_after_that(where: str) -> None:
+    """It may have been opened since: only a return proves it."""
+    bench = out(mode="cordon")
+    bench.drain.pods, bench.drain.unschedulable = [web()], False
+    bench.drain.fail_at[where] = Killed()
+    with pytest.raises(Killed):
+        bench.maintain()
+    bench.drain.fail_at["mark out of service"] = KeyboardInterrupt()
+    with pytest.raises(Interrupted):
+        bench.maintain()
+    assert bench.drain.unschedulable
+    assert mark_of(bench).phase == "out of service"
+    bench.maintain()
+    assert bench.state == OUT
+    bench.bring_back()
+    assert bench.state == IN_SERVICE
