@@ -24,8 +24,13 @@ KNOWN = KnownContent(
     hardware=frozenset(hardware_names(ROOT / "hardware")),
     roles={
         "api_oidc": frozenset({"api_oidc_more_flags"}),
-        "docker_engine": frozenset({"docker_engine_settings", "docker_engine_packages"}),
+        "docker_engine": frozenset({"docker_engine_options", "docker_engine_packages"}),
         "flannel": frozenset(),
+        "kubeadm_control_plane": frozenset(
+            {"kubeadm_control_plane_kubeconfig_path", "kubeadm_control_plane_deadline_seconds"}
+        ),
+        "runai_bundle": frozenset({"runai_bundle_file", "runai_bundle_deadline_seconds"}),
+        "runai_cli": frozenset({"runai_cli_users"}),
     },
 )
 

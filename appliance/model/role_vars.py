@@ -18,6 +18,7 @@ from appliance.model.bundle import DAMAGED
 from appliance.model.groups import CONTROL_PLANE
 from appliance.model.jump import jump_command
 from appliance.model.machine_identity import identity_of
+from appliance.model.role_overrides import allowed_overrides
 from appliance.model.role_vars_access import access_vars
 from appliance.model.role_vars_gpu import gpu_host_variables, gpu_variables
 from appliance.model.role_vars_runai import dns_vars, runai_vars
@@ -95,9 +96,7 @@ def run_inventory(
         }
         for node in site.nodes
     }
-    overrides = {
-        key: value for role in site.settings.role_overrides.values() for key, value in role.items()
-    }
+    overrides = allowed_overrides(site.settings.role_overrides)
     leader = {choice.leader: None} if choice.leader else {}
     return {
         "all": {

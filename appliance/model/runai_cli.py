@@ -232,7 +232,6 @@ def _refused(wish: CliWish, site: Site, node: Node, found: Jumpbox) -> Iterator[
 def play_inventory(desired: Desired, wish: CliWish, seen: Mapping[str, Jumpbox]) -> dict[str, Any]:
     """The run's inventory: connection, and the variables of role ``runai_cli`` alone."""
     site = desired.site
-    overrides = site.settings.role_overrides.get("runai_cli", {})
     common = {
         **connection_vars(site),
         "runai_cli_artifacts_url": f"https://{site.services_node.ip}:{site.artifacts_port}",
@@ -242,7 +241,6 @@ def play_inventory(desired: Desired, wish: CliWish, seen: Mapping[str, Jumpbox])
             {"name": one.name, "content": one.kubeconfig, "expected": dict(one.expected)}
             for one in wish.researchers
         ],
-        **overrides,
     }
     hosts = {}
     for node in wish.nodes:

@@ -15,6 +15,7 @@ from appliance.model.groups import (
     SERVICES,
     refused_overlaps,
 )
+from appliance.model.role_overrides import OVERRIDABLE, refusal_of
 from appliance.model.site_access import ACCESS_CHECKS
 from appliance.model.site_draft import Draft, KnownContent
 from appliance.model.site_faults import SiteFault, did_you_mean
@@ -147,18 +148,21 @@ def every_node_has_variables(draft: Draft, _known: KnownContent) -> Iterator[Sit
 
 
 def role_overrides_fit(draft: Draft, known: KnownContent) -> Iterator[SiteFault]:
-    """Each exception names a role and a variable of that role."""
-    if draft.value is None or not known.roles:
+    """Each exception names a role and a variable of that role that a site may override."""
+    if draft.value is None:
         return
     for role, variables in draft.value.role_overrides.items():
         place = ("role_overrides", role)
-        if role not in known.roles:
+        if known.roles and role not in known.roles:
             yield draft.fault(
                 place, f"the role {role!r} is unknown", did_you_mean(role, known.roles)
             )
             continue
         for variable in variables:
-            public = known.roles[role]
+            remedy = refusal_of(role, variable)
+            if remedy is None:
+                continue
+            public = known.roles.get(role, frozenset())
             if not variable.startswith(f"{role}_"):
                 yield draft.fault(
                     (*place, variable),
@@ -169,7 +173,14 @@ def role_overrides_fit(draft: Draft, known: KnownContent) -> Iterator[SiteFault]
                 yield draft.fault(
                     (*place, variable),
                     f"{variable!r} is not a variable of the role {role}",
-                    did_you_mean(variable, public),
+                    did_you_mean(variable, OVERRIDABLE.get(role, public)),
+                )
+            else:
+                yield draft.fault(
+                    (*place, variable),
+                    f"{variable!r} is not the site's to override: the plan sets it, or proves "
+                    "what depends on it",
+                    remedy,
                 )
 
 
