@@ -182,7 +182,7 @@ class _Events:
         if not self._failures:
             return PlaybookFailed(
                 f"{play.playbook}: ansible-playbook ended as {status} without naming a host",
-                hint=f"read the last lines of the log: tail {log}",
+                hint=f"read the last lines of the log: tail {shlex.quote(str(log))}",
                 log_path=log,
             )
         lines = [f"{host}: {_sentence(host, data)}" for host, data in self._failures.items()]

@@ -32,6 +32,7 @@ FOLDER = "/var/lib/appliance/archive"
 SECONDS = 15
 _ABOVE = shlex.quote(str(Path(FOLDER).parent))
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_NAME_LETTERS = 1000
 _TIME = re.compile(r"[0-9]{1,11}")
 _LOOK = "see what is wrong: appliance status"
 # By this code a script says that there is no such document; others say that it could not look.
@@ -118,9 +119,6 @@ class ControlPlaneArchive:
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as archive:
             for name, (written, content) in self._newest(FOLDER).items():
-                # Root on one node names the files that root on the others would write.
-                if not _NAME.fullmatch(name):
-                    continue
                 entry = tarfile.TarInfo(name)
                 entry.size, entry.mode, entry.mtime = len(content), 0o600, written
                 archive.addfile(entry, io.BytesIO(content))
@@ -151,7 +149,7 @@ class ControlPlaneArchive:
             sorted(
                 f"{folder}/{line}"
                 for line in {line for answer in said for line in answer.output.splitlines()}
-                if _NAME.fullmatch(f"{folder}/{line}")
+                if _is_name(f"{folder}/{line}")
             )
         )
 
@@ -169,13 +167,17 @@ class ControlPlaneArchive:
     def _newest(self, path: str) -> dict[str, tuple[int, bytes]]:
         """Each document below a path as a shell writes it: name -> when it was written, and what.
 
+        Root on one node gives these names, which become files of root on others and words of a
+        command: what no document is called is left out, as our own search on a node does.
+
         Raises:
             NodeUnreachable: no control-plane node answers, or can read what it keeps.
         """
         found: dict[str, tuple[int, bytes]] = {}
         for said in self._answers(_EACH.format(path=path, find=_FIND), _is_listing):
             for name, copy in _documents(said.output):
-                found[name] = max(copy, found.get(name, copy))
+                if _is_name(name):
+                    found[name] = max(copy, found.get(name, copy))
         return dict(sorted(found.items()))
 
     def _answers(
@@ -270,6 +272,10 @@ def _documents(said: str) -> Iterator[tuple[str, tuple[int, bytes]]]:
     for head, content in zip(lines[:-1:2], lines[1::2], strict=True):
         written, name = head.split(" ", 1)
         yield name, (int(written), base64.b64decode(content))
+
+
+def _is_name(text: str) -> bool:
+    return len(text) <= _NAME_LETTERS and _NAME.fullmatch(text) is not None
 
 
 def _path(name: str) -> str:

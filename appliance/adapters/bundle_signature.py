@@ -8,6 +8,7 @@ person: it never passes through here.
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from appliance.adapters.control_host import require
@@ -56,8 +57,10 @@ class SshSigner:
             timeout=None,
             attended=True,
             hint=f"{self._key} must be a private SSH key, or the public half of one in the agent; "
-            f"one with a passphrase needs a terminal, or before: ssh-add {self._key}; "
-            f"then: appliance bundle sign --key {self._key} {self._manifest.parent}",
+            f"one with a passphrase needs a terminal, or before: "
+            f"ssh-add {shlex.quote(str(self._key))}; "
+            f"then: appliance bundle sign --key {shlex.quote(str(self._key))} "
+            f"{shlex.quote(str(self._manifest.parent))}",
         )
         return self._write(signed.stdout)
 

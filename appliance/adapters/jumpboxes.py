@@ -186,7 +186,8 @@ def _extract(tar: Path, wanted: str, target: Path) -> None:
     except (OSError, Damaged, *BROKEN) as error:
         raise Refused(
             f"{wanted} cannot be taken from the vendor bundle {tar}: {error}",
-            hint=f"see what is wrong: appliance runai inspect {tar}; or take the CLI {SOURCE}",
+            hint=f"see what is wrong: appliance runai inspect {shlex.quote(str(tar))}; or take the "
+            f"CLI {SOURCE}",
         ) from error
     finally:
         Path(new).unlink(missing_ok=True)

@@ -6,6 +6,7 @@ how long anybody waits (the workflow). Nothing is deleted here: pods go by the e
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
@@ -184,8 +185,8 @@ class KubernetesDrain:
                 raise ClusterError(
                     f"{pod.where}: more than one PodDisruptionBudget covers it, and then the "
                     "eviction API refuses",
-                    hint=f"kubectl -n {pod.namespace} get pdb: its owner takes one of them away; "
-                    "then the same command",
+                    hint=f"kubectl -n {shlex.quote(pod.namespace)} get pdb: its owner takes one of "
+                    "them away; then the same command",
                 ) from error
             raise _refused(f"{pod.where}: the eviction", error, writes=True) from error
         except (HTTPError, OSError) as error:

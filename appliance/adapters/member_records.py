@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Protocol
 
 from appliance.adapters.archive import FOLDER as ARCHIVE
@@ -73,10 +74,11 @@ def read_records(archive: Archive) -> MemberRecords:
 
 
 def _refusal(name: str, error: Exception) -> Refused:
-    node = name[:200].removeprefix(f"{FOLDER}/").removesuffix(".json")
+    shown = name[:200]
+    node = shown.removeprefix(f"{FOLDER}/").removesuffix(".json")
     return Refused(
-        f"nobody can tell whether {node} was removed on purpose: {name} on the control-plane nodes "
-        f"is not readable: {error}",
+        f"nobody can tell whether {node} was removed on purpose: {shown} on the control-plane "
+        f"nodes is not readable: {error}",
         hint=f"where it is not to come back, take it out of hosts.yml; then on each control-plane "
-        f"node: sudo rm {ARCHIVE}/{name}",
+        f"node: sudo rm {shlex.quote(f'{ARCHIVE}/{name}')}",
     )

@@ -83,7 +83,7 @@ def refusal(directory: Path, check: SiteCheck) -> ConfigError:
     return ConfigError(
         f"the site {directory} has {count} fault{'s' if count != 1 else ''}; nothing was changed",
         details=[str(fault) for fault in check.faults],
-        hint=f"correct them, then run: appliance site check --site {directory}",
+        hint=f"correct them, then run: appliance site check --site {shlex.quote(str(directory))}",
     )
 
 

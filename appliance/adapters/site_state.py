@@ -23,7 +23,7 @@ def no_site(directory: Path) -> ConfigError:
     """Make the error that says that there is no site."""
     return ConfigError(
         f"there is no site at {directory}",
-        hint=f"make one with: appliance site init {directory}",
+        hint=f"make one with: appliance site init {shlex.quote(str(directory))}",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -54,7 +55,7 @@ def read_secrets(file: Path, text: str) -> Mapping[str, str]:
         pass
     raise ConfigError(
         f"{file} holds no mapping of names to secrets",
-        hint=f"edit it with: ansible-vault edit {file}",
+        hint=f"edit it with: ansible-vault edit {shlex.quote(str(file))}",
     )
 
 

@@ -206,7 +206,9 @@ def init(
                 err=True,
             )
         click.echo(
-            f"next: look it through, then: appliance site check --site {directory}", err=True
+            "next: look it through, then: appliance site check --site "
+            f"{shlex.quote(str(directory))}",
+            err=True,
         )
 
 

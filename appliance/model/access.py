@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -154,13 +155,13 @@ def forbids(desired: Desired, observed: Observed) -> Iterator[Refusal]:
 
 def _refusal(desired: Desired, node: Node, seen: str) -> Refusal:
     wanted = issuer_url(desired.site)
-    host = urlsplit(wanted).hostname
+    host = urlsplit(wanted).hostname or ""
     ca = SITE_CA_FILE if desired.issuer_ca is None else "CA.pem"
     return Refusal(
         node.name,
         "OIDC issuer",
         seen,
         f"{wanted} to answer over TLS, by a CA that this node trusts, and to call itself that",
-        ssh_command(desired.site, node, f"getent hosts {host}") + "; there: "
-        f"curl --cacert {ca} {wanted}/.well-known/openid-configuration",
+        ssh_command(desired.site, node, f"getent hosts {shlex.quote(host)}") + "; there: "
+        f"curl --cacert {ca} {shlex.quote(f'{wanted}/.well-known/openid-configuration')}",
     )

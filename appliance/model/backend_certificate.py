@@ -6,6 +6,7 @@ Facts in, sentences out. What must not be here: parsing PEM (that is
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -70,7 +71,7 @@ def certificate_faults(
         now: the clock, UTC epoch seconds.
         minimum_days: how long it has to be good for, at least.
     """
-    look = f"openssl x509 -noout -text -in {certificate.path}"
+    look = f"openssl x509 -noout -text -in {shlex.quote(certificate.path)}"
     if certificate.unreadable:
         yield CertificateFault(
             "error",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -150,12 +151,13 @@ class Eviction:
             seen = back.setdefault((pod.namespace, pod.owner), set())
             seen.add(pod.where)
             if len(seen) > RETURNS:
+                look = ["kubectl", "-n", pod.namespace, "get", "pod", pod.name, "-o", "yaml"]
                 owner = " ".join(pod.owner) if pod.owner else "somebody"
                 raise StepNotProven(
                     f"{name}: {owner} in {pod.namespace} starts pods on it again and again, though "
                     f"it is cordoned: {pod.where}",
-                    hint="its pods name the node or tolerate a cordon: scale it down, see kubectl "
-                    f"-n {pod.namespace} get pod {pod.name} -o yaml; then the same command again",
+                    hint="its pods name the node or tolerate a cordon: scale it down, see "
+                    f"{shlex.join(look)}; then the same command again",
                 )
 
     def _refuse_late(self, name: str, pods: Sequence[PodOnNode], took: Mapping[str, float]) -> None:
@@ -167,7 +169,7 @@ class Eviction:
             raise StepNotProven(
                 f"{name}: pod {first.where} does not end, {took[first.where]:.0f} s after it was "
                 f"asked (its grace is {first.grace_seconds} s)",
-                hint=f"kubectl -n {first.namespace} describe pod {first.name}",
+                hint=shlex.join(["kubectl", "-n", first.namespace, "describe", "pod", first.name]),
                 details=[f"pod {pod.where} neither" for pod in others],
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -135,7 +136,7 @@ def storage_class(facts: Facts) -> Iterator[Finding | Skipped | str]:
             "error",
             f"{len(default)} defaults: {', '.join(default)}",
             "one default StorageClass: with several, the API refuses claims that name none",
-            f"kubectl annotate storageclass {default[1]} "
+            f"kubectl annotate storageclass {shlex.quote(default[1])} "
             "storageclass.kubernetes.io/is-default-class-",
         )
         return

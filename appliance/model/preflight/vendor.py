@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from appliance.model.cluster import Cluster
@@ -89,7 +90,11 @@ def vendor_bundle_space(subject: Subject) -> Iterator[Finding]:
             f"{short.free / GIGABYTE:.1f} GB free on {short.mount}",
             f"{short.need / GIGABYTE:.1f} GB for {found.contents.file_name}: "
             f"{', '.join(_PURPOSES[purpose] for purpose in short.purposes)}",
-            subject.ssh(f"'sudo du -xh --max-depth=2 {short.mount} | sort -h | tail'")
+            subject.ssh(
+                shlex.quote(
+                    f"sudo du -xh --max-depth=2 {shlex.quote(str(short.mount))} | sort -h | tail"
+                )
+            )
             + f"; at least {settings.minimum_free_gb} GB are asked for to unpack it "
             "(runai.minimum_free_gb)",
         )

@@ -351,6 +351,8 @@ def test_what_a_node_names_is_never_a_path_on_the_others(
     monkeypatch.setattr(FaultyNodes, "run_as_root", run)
     assert three.spread() == ()
     assert nodes.left() == set()
+    three.put("members/w1.json", "{}")
+    assert three.everything("members") == {"members/w1.json": "{}"}
 
 
 def test_a_file_with_another_name_than_a_documents_holds_up_no_other(
