@@ -56,9 +56,9 @@ def _behind(role: Role, text: str) -> set[str]:
     known = {**role.defaults, **role.constants}
     made: dict[str, str] = {}
     for task in [*role.tasks, *role.handlers]:
-        names = list(task.keys.get("vars") or {})
-        names += list(task.options) if task.module == "set_fact" else []
-        for name in names:
+        given = list(task.keys.get("vars") or {})
+        given += list(task.options) if task.module == "set_fact" else []
+        for name in given:
             made[name] = made.get(name, "") + json.dumps(task.keys)
     found: set[str] = set()
     pending = [text]

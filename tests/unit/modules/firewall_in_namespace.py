@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests.unit.modules.loading import load
 
@@ -49,7 +50,7 @@ def main(kind: str) -> None:
     restore = [f"iptables-{kind}-restore", "--noflush"]
     subprocess.run(restore, input=OURS, text=True, check=True)
     before = len(rules())
-    module = load("member_traces", role="node_reset")
+    module: Any = load("member_traces", role="node_reset")
     module.FIREWALLS = ((save, f"iptables-{kind}-restore", None),)
     traces = module.Traces(Path("/"), run, run)
     traces.firewall(True)
