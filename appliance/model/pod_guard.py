@@ -4,6 +4,10 @@ Mounts and pulls come from the node itself. A pod's own traffic leaves the node 
 address (flannel masquerades), so the node it leaves is the last that can tell the two apart: the
 rules are in table mangle, which comes before that, and after a Service was resolved.
 
+What is a pod's is told by more than its address: a pod may write any address into a packet, and by
+way of the pod network's own port (VXLAN, whose frames flannel.1 takes from anybody) one that claims
+to come from the LAN. So whatever comes in by the pods' interfaces counts as theirs.
+
 Pods with ``hostNetwork`` have the node's own address and are not held back by this.
 """
 
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     Photos = Mapping[str, Photograph]
 
 CHAIN = "APPLIANCE-PODS"
+# What was told to be a pod's goes on to this one.
+DENIED = "APPLIANCE-PODS-DENIED"
+CHAINS = (CHAIN, DENIED)
 HOOKS = ("FORWARD", "INPUT")
 UNIT = "pod-guard"
 # NFS itself, and what version 3 needs beside it.
@@ -36,6 +43,9 @@ _NFS_PORTS = (
     ("udp", 20048),
 )
 NOT_SEEN: Final[Photos] = MappingProxyType({})
+# Frames between nodes are the nodes' own, and never come from a pod or by way of a Service.
+_VXLAN_PORT = 8472
+_POD_INTERFACES = ("cni0", "flannel.1")
 # What a rule means is in these words whatever their order, and whichever modules they name.
 _NO_WORDS = {"-m", "tcp", "udp"}
 
@@ -108,18 +118,26 @@ def rules(
     if not node.in_cluster:
         return ()
     items = guarded(node, site, photos, stored=stored)
-    return tuple(rule for item in items for rule in _rules_of(item, site))
+    return (
+        *(f"-A {CHAIN} {whose} -j {DENIED}" for whose in _of_pods(site)),
+        f"-A {DENIED} -p udp -m udp --dport {_VXLAN_PORT} -j DROP",
+        *(rule for item in items for rule in _rules_of(item)),
+    )
 
 
-def _rules_of(item: Guarded, site: Site) -> Iterator[str]:
-    pods = f"-s {site.settings.network.pod_cidr}"
+def _of_pods(site: Site) -> Iterator[str]:
+    yield f"-s {site.settings.network.pod_cidr}"
+    yield from (f"-i {interface}" for interface in _POD_INTERFACES)
+    # By way of a Service whose endpoints somebody wrote: another node may have hidden whose it is.
+    yield "-m conntrack --ctstate DNAT"
+
+
+def _rules_of(item: Guarded) -> Iterator[str]:
     port = f"-p {item.protocol} -m {item.protocol} --dport {item.port}"
-    local = " -m addrtype --dst-type LOCAL" if item.here else ""
-    for to in ("",) if item.here else tuple(f"-d {each}/32 " for each in item.addresses):
-        yield f"-A {CHAIN} {pods} {to}{port}{local} -j DROP"
-        # By way of a Service whose endpoints somebody wrote: another node may have hidden whose
-        # it is.
-        yield f"-A {CHAIN} {to}{port}{local} -m conntrack --ctstate DNAT -j DROP"
+    if item.here:
+        yield f"-A {DENIED} {port} -m addrtype --dst-type LOCAL -j DROP"
+        return
+    yield from (f"-A {DENIED} -d {address}/32 {port} -j DROP" for address in item.addresses)
 
 
 def unmet(node: Node, site: Site, photos: Photos, *, stored: bool = True) -> Iterator[str]:

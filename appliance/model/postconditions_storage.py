@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.postconditions import Observed
     from appliance.model.site import Node
 
+NFS_PORT = 2049
 UNITS = {"kernel": "nfs-server", "ganesha": "nfs-ganesha"}
 
 
@@ -41,6 +42,15 @@ def _server(photo: Photograph, desired: Desired, export: Export) -> Iterator[str
         yield f"{UNITS[kind]} does not run"
     elif unit.get("enabled") != "enabled":
         yield f"{UNITS[kind]} would not start at boot"
+    if kind == "kernel" and _answers_udp(photo):
+        yield f"{UNITS[kind]} answers over UDP, where a client's address is a mere claim"
+
+
+def _answers_udp(photo: Photograph) -> bool:
+    return any(
+        (socket.get("port"), socket.get("proto")) == (NFS_PORT, "udp")
+        for socket in photo.items("listening")
+    )
 
 
 def _export(photo: Photograph, export: Export) -> Iterator[str]:

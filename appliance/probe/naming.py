@@ -197,9 +197,13 @@ def _pod_guard(text: str) -> List[str]:
     for line in text.splitlines():
         if line.startswith("*"):
             table = line[1:]
-        elif table == "mangle" and line.startswith("-A ") and POD_GUARD in line.split():
+        elif table == "mangle" and line.startswith("-A ") and _is_guard(line):
             found.append(line)
     return found
+
+
+def _is_guard(line: str) -> bool:
+    return any(word == POD_GUARD or word.startswith(POD_GUARD + "-") for word in line.split())
 
 
 def _foreign_rules(text: str) -> Any:

@@ -42,21 +42,22 @@ def test_images_are_here_by_tag_and_by_digest(host):
 RULES = [
     "-A FORWARD -j APPLIANCE-PODS",
     "-A INPUT -j APPLIANCE-PODS",
-    "-A APPLIANCE-PODS -s 198.19.0.0/17 -d 198.18.0.9/32 -p tcp -m tcp --dport 5000 -j DROP",
-    "-A APPLIANCE-PODS -p udp -m udp --dport 111 -m addrtype --dst-type LOCAL "
-    "-m conntrack --ctstate DNAT -j DROP",
+    "-A APPLIANCE-PODS -s 198.19.0.0/17 -j APPLIANCE-PODS-DENIED",
+    "-A APPLIANCE-PODS -i cni0 -j APPLIANCE-PODS-DENIED",
+    "-A APPLIANCE-PODS -m conntrack --ctstate DNAT -j APPLIANCE-PODS-DENIED",
+    "-A APPLIANCE-PODS-DENIED -d 198.18.0.9/32 -p tcp -m tcp --dport 5000 -j DROP",
+    "-A APPLIANCE-PODS-DENIED -p udp -m udp --dport 111 -m addrtype --dst-type LOCAL -j DROP",
 ]
 
 
 def guard(host):
-    return [
-        line for line in host.check_output("iptables-save -t mangle").splitlines() if "PODS" in line
-    ][1:]
+    lines = host.check_output("iptables-save -t mangle").splitlines()
+    return [line for line in lines if line.startswith("-A ") and "APPLIANCE-PODS" in line]
 
 
 def test_pods_are_kept_away_as_the_rules_say_and_again_after_a_restart(host):
     assert sorted(guard(host)) == sorted(RULES)
-    host.run_expect([0], "iptables -t mangle -F; iptables -t mangle -X APPLIANCE-PODS")
+    host.run_expect([0], "iptables -t mangle -F; iptables -t mangle -X")
     host.run_expect(
         [0], "/usr/local/sbin/appliance-pod-guard && /usr/local/sbin/appliance-pod-guard"
     )

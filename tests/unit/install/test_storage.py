@@ -173,3 +173,15 @@ def test_the_api_tells_class_default_proof_and_volumes_of_the_class_alone() -> N
         },
     )
     assert _read([], []) == ClusterStorage()
+
+
+def test_a_kernel_server_that_answers_over_udp_is_not_as_it_should_be() -> None:
+    bench = Bench(rack=FakeRack(wish(OWN)))
+    bench.install()
+    sockets = [{"port": 2049, "proto": "tcp", "address": "::", "process": None}]
+    sockets += [{"port": 111, "proto": "udp", "address": "::", "process": "rpcbind"}]
+    bench.rack.documents["cp1"]["listening"] = sockets
+    assert bench.install().steps == ()
+    bench.rack.documents["cp1"]["listening"] = [{**sockets[0], "proto": "udp"}]
+    with pytest.raises(StepNotProven, match="storage ran, but cp1: nfs-server answers over UDP"):
+        bench.install()
