@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 import shlex
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from appliance.adapters.control_host import require
+from appliance.adapters.plain_files import read_plain
 from appliance.adapters.processes import Completed, run
 from appliance.errors import BundleRefused, ConfigError
 from appliance.model.bundle import MANIFEST, SIGNATURE
 from appliance.model.programs import Use
-from appliance.model.signature import NAMESPACE, Signature
+from appliance.model.signature import MOST_BYTES, NAMESPACE, Signature
 
 _PROGRAM = "ssh-keygen"
 _ENGLISH = {"LC_ALL": "C"}
@@ -98,16 +101,47 @@ def read_signature(directory: Path, manifest: bytes, allowed: Path | None) -> Si
     if not there:
         return Signature("missing", fault=f"{SIGNATURE}: missing: nobody signed this bundle")
     require(Use.SIGN)
-    return _checked(path, manifest, allowed)
+    try:
+        signature = read_plain(path, most_bytes=MOST_BYTES, follow=True)
+    except OSError as error:
+        return _not_of_this(error.strerror or str(error))
+    return judge_signature(signature, manifest, allowed)
+
+
+def judge_signature(signature: bytes, manifest: bytes, allowed: Path) -> Signature:
+    """Judge bytes that are said to be the signature of ``manifest``.
+
+    Args:
+        signature: as it was read, from wherever.
+        manifest: the bytes that must be signed.
+        allowed: an ssh allowed_signers file.
+
+    Raises:
+        ConfigError: ``allowed`` can not be read.
+        Refused: ssh-keygen is not on this machine.
+    """
+    _require_readable(allowed)
+    require(Use.SIGN)
+    if len(signature) > MOST_BYTES:
+        return _not_of_this(f"it is larger than {MOST_BYTES} bytes")
+    with tempfile.NamedTemporaryFile(prefix="appliance-signature-") as copy:
+        copy.write(signature)
+        copy.flush()
+        found = _checked(Path(copy.name), manifest, allowed)
+    if found.state != "good":
+        return found
+    return replace(found, text=signature.decode("ascii", "replace").rstrip("\n") + "\n")
+
+
+def _not_of_this(why: str) -> Signature:
+    return Signature("wrong", fault=f"{SIGNATURE}: is not a signature of this manifest: {why}")
 
 
 def _checked(path: Path, manifest: bytes, allowed: Path) -> Signature:
     made = _keygen("check-novalidate", "-n", NAMESPACE, "-s", path, manifest=manifest)
     found = _MADE_WITH.search(made.stdout)
     if not made.ok or found is None:
-        return Signature(
-            "wrong", fault=f"{SIGNATURE}: is not a signature of this manifest: {_why(made)}"
-        )
+        return _not_of_this(_why(made))
     key = " ".join(found.groups())
     principals = _keygen("find-principals", "-s", path, "-f", allowed)
     reason = _why(principals)

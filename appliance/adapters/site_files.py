@@ -37,7 +37,7 @@ VAULT: Final = "group_vars/all/vault.yml"
 
 _HARMLESS: Final = {".md", ".txt", ".rst", ".orig", ".bak", ".swp", ".crt", ".pem", ".pub"}
 # ssh-keygen -R leaves the .old one; Ansible ignores the plain files by our ansible.cfg.
-_PLAIN: Final = {"known_hosts", "known_hosts.old", "allowed_signers"}
+_PLAIN: Final = {"known_hosts", "known_hosts.old", "known_bundle", "allowed_signers"}
 _KNOWN: Final = {HOSTS, "group_vars", "host_vars", *_PLAIN}
 # Letters of any language; no space, and nothing that ssh, rsync, Ansible or a shell reads as more.
 _PATH_FOR_SSH: Final = re.compile(r"[\w./+@=-]+")

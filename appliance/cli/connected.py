@@ -320,6 +320,7 @@ class Connected:
 
     def install_ports(self, progress: Observer, confirm: Callable[[Plan], bool]) -> InstallPorts:
         """Everything outside that an install of this site needs."""
+        from appliance.adapters.known_bundle import keeper
         from appliance.workflows.install import InstallPorts
 
         return InstallPorts(
@@ -334,6 +335,7 @@ class Connected:
             confirm=self._opened_for_plays(confirm),
             archive=self.archive,
             members=self.members,
+            handed_over=keeper(self.site, _note),
         )
 
     def node_role(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from appliance.model.bundle import BundleManifest
+    from appliance.model.custody import Doubt
     from appliance.model.membership import Belongings
     from appliance.model.release import Release
     from appliance.model.signature import Signature
@@ -29,10 +30,11 @@ class Desired:
 
     Attributes:
         manifest: of the bundle at hand; None when none was given. The planner then trusts the
-            bundle in custody on the services node, by its own digests.
+            bundle in custody on the services node, where nothing speaks against it.
         bundle_digest: sha256 of the bundle's ``manifest.json``, hex; None without a bundle.
         signature: of the bundle at hand, checked against the site's ``bundle_signers``; None when
             the site names none, or there is no bundle at hand.
+        doubt: why the bundle in custody was not taken; None when it was, or there is none.
         vendor_bundle: the vendor's bundle at hand, as it was read; None when it is not there.
         vendor_bundle_unread: it is there, and this command had no need to read it.
         vendor_bundle_file: where the site says that it is, or an empty string.
@@ -49,6 +51,7 @@ class Desired:
     manifest: BundleManifest | None = None
     bundle_digest: str | None = None
     signature: Signature | None = None
+    doubt: Doubt | None = None
     vendor_bundle: VendorBundle | None = None
     vendor_bundle_file: str = ""
     vendor_bundle_unread: bool = False

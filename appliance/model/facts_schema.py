@@ -74,6 +74,7 @@ class Artifacts(Section):
     package_source: PackageSource | None = None
     present: bool | None = None
     serving: Serving | None = None
+    signature_sha256: Hex | None = None
 
 
 class Certificate(Section):

@@ -104,12 +104,15 @@ def artifacts(node: Node, desired: Desired, observed: Observed) -> Iterator[str]
 def custody(photo: Photograph, desired: Desired) -> Iterator[str]:
     """What keeps the services node from having the whole bundle that is meant."""
     digest = photo.at("artifacts.bundle_digest")
+    signature = desired.signature.sha256 if desired.signature else None
     if not photo.at("artifacts.present"):
         yield "no bundle in custody"
     elif desired.bundle_digest and digest != desired.bundle_digest:
         yield f"holds bundle {str(digest)[:12]}, not {desired.bundle_digest[:12]}"
     elif not photo.at("artifacts.complete"):
         yield "the bundle in custody is not complete"
+    elif signature and photo.at("artifacts.signature_sha256") != signature:
+        yield "does not hold the signature of its bundle"
 
 
 def _package_source(photo: Photograph, desired: Desired) -> Iterator[str]:

@@ -65,7 +65,7 @@ def run_inventory(
     manifest = desired.manifest
     if manifest is None:
         raise BundleRefused(
-            "no bundle is at hand, and none is in custody at the site",
+            "no bundle is at hand, and the site has none in custody that it takes",
             hint="appliance install --bundle DIR",
         )
     site = desired.site
@@ -188,6 +188,7 @@ def _artifacts(desired: Desired, manifest: BundleManifest, directory: str | None
     site = desired.site
     found: Vars = {
         "artifact_server_bundle_digest": desired.bundle_digest,
+        "artifact_server_signature": desired.signature.text if desired.signature else "",
         "artifact_server_index_digest": manifest.package_index_sha256,
         "artifact_server_packages": _packages(manifest, "artifacts", "registry"),
         "artifact_server_name": site.artifacts_name,

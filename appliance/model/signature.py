@@ -5,11 +5,14 @@ What must not be here: reading it, or calling ssh-keygen (that is the adapter's)
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
 # ssh-keygen takes a signature only for the namespace that it was made for.
 NAMESPACE = "appliance-bundle@hyperscalers"
+# One of the largest keys is some 3000 bytes.
+MOST_BYTES = 64 << 10
 
 SignatureState = Literal["none", "unchecked", "good", "missing", "wrong"]
 
@@ -24,12 +27,19 @@ class Signature:
         signer: the principal of the allowed signers who made it, when it is good.
         key: type and SHA256 fingerprint of the key that made it, when that was seen.
         fault: what is wrong with it, in one sentence; None when nothing is, or nobody looked.
+        text: as it is written, when it is good.
     """
 
     state: SignatureState
     signer: str | None = None
     key: str | None = None
     fault: str | None = None
+    text: str = ""
+
+    @property
+    def sha256(self) -> str | None:
+        """Of its text, hex; None when it is not good."""
+        return hashlib.sha256(self.text.encode()).hexdigest() if self.text else None
 
     def words(self) -> str:
         """For a line of output."""

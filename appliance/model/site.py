@@ -329,6 +329,11 @@ class Site:
         return self.directory / "known_hosts"
 
     @property
+    def known_bundle(self) -> Path:
+        """The digest of the bundle that was handed over last."""
+        return self.directory / "known_bundle"
+
+    @property
     def state_directory(self) -> Path:
         """Runs, journal, photographs: git-ignored, 0700."""
         return self.directory / ".appliance"

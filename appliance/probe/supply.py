@@ -32,6 +32,7 @@ def artifacts(source: Source) -> Dict[str, Any]:
     """The bundle on this node, whether it was proven whole, and whether it can be fetched."""
     manifest = source.data(BUNDLE + "/manifest.json")
     digest = hashlib.sha256(manifest).hexdigest() if manifest is not None else None
+    signature = source.data(BUNDLE + "/manifest.json.sig")
     marker = source.word(MARKER) or ""
     serving = None
     if source.request.artifacts:
@@ -42,6 +43,7 @@ def artifacts(source: Source) -> Dict[str, Any]:
         "bundle_digest": digest,
         "complete": digest is not None and digest in marker.split(),
         "serving": serving,
+        "signature_sha256": hashlib.sha256(signature).hexdigest() if signature else None,
         "package_source": {
             "line": next(iter(source.lines(PACKAGES)), None),
             "index_sha256": source.word(PACKAGES + ".sha256"),

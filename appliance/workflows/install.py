@@ -79,7 +79,11 @@ class InstallRequest:
 
 @dataclass(frozen=True)
 class InstallPorts:
-    """Everything outside that an install needs."""
+    """Everything outside that an install needs.
+
+    Attributes:
+        handed_over: keeps the digest of the bundle at hand, once it is the one in custody.
+    """
 
     nodes: Nodes
     cluster: ClusterApi
@@ -92,6 +96,7 @@ class InstallPorts:
     confirm: Callable[[Plan], bool]
     archive: Archive
     members: Members
+    handed_over: Callable[[str], None] = lambda _digest: None
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,7 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
     if request.dry_run:
         return Installed(found.plan, found.observed)
     if not found.plan.steps:
+        _vouch(request.desired, found.observed, ports)
         settle(request.desired, found.observed, ports)
         return Installed(found.plan, found.observed)
     refuse(found.plan.refusals)
@@ -180,6 +186,15 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: InstallPorts)
         )
 
 
+def _vouch(desired: Desired, observed: Observed, ports: InstallPorts) -> None:
+    """Write down what was handed over: the bundle at hand, where it is the one in custody."""
+    services = observed.photographs.get(desired.site.services_node.name)
+    if ports.bundle is None or desired.bundle_digest is None or services is None:
+        return
+    if services.at("artifacts.bundle_digest") == desired.bundle_digest:
+        ports.handed_over(desired.bundle_digest)
+
+
 class _Run:
     """One run: its sequence number, its latest observation."""
 
@@ -194,11 +209,14 @@ class _Run:
     def carry_out(self) -> Installed:
         ran, ports = [], self._ports
         self._recorder.begin()
+        _vouch(self._desired, self._observed, ports)
         self._keep()
         for planned in self._plan.steps:
             reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
             self._step(planned, reasons)
             ran.append(planned.name)
+            if planned.name == "artifacts":
+                _vouch(self._desired, self._observed, ports)
         settle(self._desired, self._observed, ports)
         accept_members(self._request, self._observed, ports)
         if "control_plane" in ran and len(self._desired.site.control_plane) > 1:

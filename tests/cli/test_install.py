@@ -105,6 +105,15 @@ def test_when_all_is_so_it_says_what_an_edit_may_need(
     assert rack.plays == []
 
 
+def test_an_install_writes_down_which_bundle_was_handed_over(rack: FakeRack) -> None:
+    known = rack.wish.site.known_bundle
+    assert play(rack, "plan", "--bundle", str(known.parent)) == 0
+    assert play(rack, "install", "--dry-run", "--bundle", str(known.parent)) == 0
+    assert not known.exists()
+    assert play(rack, "install", "--yes", "--bundle", str(known.parent)) == 0
+    assert known.read_text() == f"{samples.BUNDLE_DIGEST}  manifest.json\n"
+
+
 @pytest.mark.parametrize("command", ["plan", "install"])
 def test_json_says_nothing_of_it(command: str, rack: FakeRack, capsys: Capture) -> None:
     assert play(rack, command, "--output", "json") == 0

@@ -115,7 +115,12 @@ CHECKS: tuple[Check, ...] = (
     vendor.vendor_bundle_space,
     vendor.registry_login,
 )
-SITE_CHECKS: tuple[SiteCheck, ...] = (supply.bundle_signature, gpu.gpu_operator, gpu.gpu_bundle)
+SITE_CHECKS: tuple[SiteCheck, ...] = (
+    supply.bundle_signature,
+    supply.bundle_in_custody,
+    gpu.gpu_operator,
+    gpu.gpu_bundle,
+)
 SEVERITIES: tuple[Severity, ...] = ("error", "unseen", "warning", "info")
 
 

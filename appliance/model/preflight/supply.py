@@ -1,4 +1,4 @@
-"""Is the bundle at hand one that this site takes?"""
+"""Is the bundle, at hand or in custody, one that this site takes?"""
 
 from __future__ import annotations
 
@@ -25,5 +25,22 @@ def bundle_signature(desired: Desired) -> Iterator[Finding]:
         "site.yml says",
         "give the bundle as its maker signed it, or have it signed by one of them: "
         "appliance bundle sign DIR --key FILE",
+        of_site=True,
+    )
+
+
+def bundle_in_custody(desired: Desired) -> Iterator[Finding]:
+    """Without a bundle at hand: nothing speaks against the one that the services node keeps."""
+    doubt, services = desired.doubt, desired.site.services_node
+    if doubt is None:
+        return
+    yield Finding(
+        services.name,
+        "bundle_in_custody",
+        "error",
+        doubt.seen,
+        doubt.expected,
+        "hand over the bundle that you mean: the same command with --bundle DIR; and ask who "
+        f"changed the one on {services.name}",
         of_site=True,
     )

@@ -154,9 +154,9 @@ def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
     assert any("/nowhere/key" in warning for warning in check.site.warnings)
 
 
-def test_the_files_of_ssh_are_no_fault(tmp_path: Path) -> None:
+def test_the_files_of_ssh_and_of_the_bundle_are_no_fault(tmp_path: Path) -> None:
     directory = copy_of_good(tmp_path / "rack7")
-    for name in ("known_hosts", "known_hosts.old", "allowed_signers"):
+    for name in ("known_hosts", "known_hosts.old", "known_bundle", "allowed_signers"):
         (directory / name).write_text("198.51.100.11 ssh-ed25519 AAAA\n", encoding="utf-8")
     assert check_site(directory, known=KNOWN).faults == ()
 
