@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appliance.errors import PreflightFailed
+from appliance.errors import PreflightFailed, Refused
 from appliance.model.maintenance import TAINT
 from appliance.workflows.maintain_again import is_out_and_empty
 
@@ -12,6 +12,23 @@ if TYPE_CHECKING:
     from appliance.model.drain import Forecast
     from appliance.model.observation import DrainView
     from appliance.workflows.node_maintain import MaintainRequest
+
+
+MOST_LETTERS = 1000
+
+
+def require_writable(reason: str) -> None:
+    """What cannot be read back from the Node object would be nobody's maintenance.
+
+    Raises:
+        Refused: it is too long, or no text; nothing was changed.
+    """
+    if len(reason) > MOST_LETTERS or any("\ud800" <= letter <= "\udfff" for letter in reason):
+        raise Refused(
+            f"--reason: found {len(reason)} letters or bytes that are no UTF-8, expected a text of "
+            f"at most {MOST_LETTERS} letters",
+            hint="say it in fewer words",
+        )
 
 
 def refuse(request: MaintainRequest, view: DrainView, foreseen: Forecast) -> None:

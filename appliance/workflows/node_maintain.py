@@ -26,7 +26,7 @@ from appliance.model.drain import Forecast, forecast
 from appliance.model.maintenance import TAINT, Maintenance, Mode, Phase, archived, timestamp
 from appliance.workflows.eviction import BUDGET_SECONDS, Eviction, to_be_moved
 from appliance.workflows.maintain_again import OUT_PHASES, gone_on, is_marked, stands
-from appliance.workflows.maintain_refusals import refuse
+from appliance.workflows.maintain_refusals import refuse, require_writable
 from appliance.workflows.marks import Marks, left_to_others
 from appliance.workflows.power_off import PowerWatch, Seen
 from appliance.workflows.recording import Recorder
@@ -123,6 +123,7 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
         StepNotProven: a pod stays; what we changed was restored.
         ClusterError: the API refused; what we changed was restored, or is named.
     """
+    require_writable(request.reason)
     view = ports.drain.view(request.node.name)
     foreseen = forecast(request.node.name, view.pods, view.budgets, view.nodes)
     begun = view.maintenance

@@ -165,7 +165,7 @@ class Bench:
 
     def maintain(self, **more: Any) -> Maintained:
         request = MaintainRequest(
-            self.wish.site, self.node, run("node maintain"), reason="new riser", **more
+            self.wish.site, self.node, run("node maintain"), **{"reason": "new riser", **more}
         )
         ports = MaintainPorts(
             self.drain,
