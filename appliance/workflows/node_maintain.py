@@ -126,8 +126,8 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
     require_writable(request.reason)
     view = ports.drain.view(request.node.name)
     foreseen = forecast(request.node.name, view.pods, view.budgets, view.nodes)
-    begun = view.maintenance
-    if begun and stands(request, begun, view, ports.clock.now()):
+    begun, now = view.maintenance, ports.clock.now()
+    if begun and stands(request, begun, view, now):
         off = _power(request, ports).look(begun.ordered) if request.shutdown else None
         if off is None or off.off:
             return Maintained(foreseen, begun, already=True, off=off.words if off else "")

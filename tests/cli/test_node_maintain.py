@@ -18,6 +18,7 @@ MARK = Maintenance(
     tainted=True,
     reason="new riser",
 )
+NAME = "test_the_result_says_what_was_seen_of_the_power"
 SEEN = "its BMC says that it is off; nothing answered at its address for 10 s"
 
 
@@ -35,7 +36,7 @@ def test_the_result_says_what_was_seen_of_the_power(
 ) -> None:
     done = Maintained(Forecast("w1", (), (), (), (), 0, 0), MARK, already=already, off=off)
     _show_maintained("w1", done, "table", dry_run=False)
-    agree("cli/test_node_maintain", case, capsys.readouterr().out)
+    agree("cli/test_node_maintain", f"{NAME}[{case}]", capsys.readouterr().out)
     _show_maintained("w1", done, "json", dry_run=False)
     told = json.loads(capsys.readouterr().out)
     assert (told["changed"], told["powered_off"]) == (not already, off or None)
