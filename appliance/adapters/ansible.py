@@ -21,6 +21,7 @@ from appliance.adapters.inventory_file import inventory_text
 from appliance.adapters.missing_program import missing_program
 from appliance.adapters.play_processes import end_leftovers, ending_with_us
 from appliance.adapters.processes import search_path
+from appliance.adapters.ssh_call import last_line
 from appliance.adapters.state_files import make_folder, replace_file
 from appliance.errors import Interrupted, PlaybookFailed
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 # under one without UTF-8. Empty is unset.
 LOCALE: Mapping[str, str] = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 OnTask = Callable[[str, str, bool | None], None]
+# Of a failed task's message: the longest that a role of ours writes is shorter, and a node may say
+# anything.
+_MOST_TOLD = 1000
 _FAILURES = ("runner_on_failed", "runner_on_unreachable", "runner_item_on_failed")
 
 
@@ -66,7 +70,7 @@ class AnsiblePlaybooks:
         directory = self._directory(play)
         inventory = self.write_inventory(play)
         log = directory / "ansible.log"
-        events = _Events(on_task)
+        events = PlayEvents(on_task)
         try:
             with ending_with_us(str(self._site)) as marks:
                 result = ansible_runner.run(
@@ -156,8 +160,11 @@ def _program(name: str) -> str:
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
-class _Events:
-    """Ansible's events, as progress and failures; returns True so that runner keeps the files."""
+class PlayEvents:
+    """Ansible's events, as progress and failures; returns True so that runner keeps the files.
+
+    What a module said is whatever root on its node has it say.
+    """
 
     def __init__(self, on_task: OnTask) -> None:
         self._on_task = on_task
@@ -165,12 +172,14 @@ class _Events:
         self._unreachable: set[str] = set()
 
     def __call__(self, event: Mapping[str, Any]) -> bool:
+        """Take one event in."""
         kind, data = event.get("event", ""), event.get("event_data", {})
         host, task = data.get("host", ""), data.get("task", "")
         if kind == "runner_on_start":
             self._on_task(host, task, None)
         elif kind == "runner_on_ok":
-            self._on_task(host, task, bool(data.get("res", {}).get("changed")))
+            result = data.get("res")
+            self._on_task(host, task, isinstance(result, dict) and bool(result.get("changed")))
         elif kind in _FAILURES and not data.get("ignore_errors"):
             self._failures.setdefault(host, dict(data))
             if kind == "runner_on_unreachable":
@@ -203,14 +212,15 @@ def _result(data: Mapping[str, Any]) -> Mapping[str, Any]:
     result = data.get("res", {})
     if not isinstance(result, dict):
         return {"msg": str(result)}
-    items = [item for item in result.get("results", []) if item.get("failed")]
-    return items[0] if items else result
+    items = result.get("results")
+    items = items if isinstance(items, list) else []
+    return next((item for item in items if isinstance(item, dict) and item.get("failed")), result)
 
 
 def _sentence(host: str, data: Mapping[str, Any]) -> str:
     source = _result(data)
     if missing := missing_program(host, source):
         return missing.sentence
-    message = str(source.get("msg", "failed without a message")).strip()
-    detail = str(source.get("stderr") or source.get("module_stderr") or "").strip().splitlines()
-    return f"{message} ({detail[-1].strip()})" if detail and detail[-1] not in message else message
+    message = str(source.get("msg", "failed without a message")).strip()[:_MOST_TOLD]
+    detail = last_line(str(source.get("stderr") or source.get("module_stderr") or ""))
+    return f"{message} ({detail})" if detail not in message else message

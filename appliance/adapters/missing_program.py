@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from appliance.adapters.control_host import family_here
+from appliance.adapters.ssh_call import MOST_SHOWN
 from appliance.model.programs import Family, install_command, program_named
 
 _ENOENT = 2
+# Of what a task says that failed; a node may say anything.
+_MOST_READ = 100_000
 # As bash, dash and sudo say it.
 _NOT_FOUND = re.compile(r"(?:^|[\s:])([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)
 
@@ -44,8 +47,9 @@ def missing_program(
     name = _not_started(result)
     if name is None:
         # What was started told it of the far side: rsync of the node that it sends to.
-        found = _NOT_FOUND.search(str(result.get("stderr") or result.get("msg") or ""))
-        name, local = (found.group(1), here) if found else (None, local)
+        said = str(result.get("stderr") or result.get("msg") or "")
+        found = _NOT_FOUND.search(said[-_MOST_READ:])
+        name, local = (found.group(1)[:MOST_SHOWN], here) if found else (None, local)
     if name is None:
         return None
     row = program_named(name, on_node=not local)
@@ -66,8 +70,18 @@ def _not_started(result: Mapping[str, Any]) -> str | None:
     command = result.get("cmd")
     if result.get("rc") != _ENOENT or "Error executing command" not in str(result.get("msg")):
         return None
-    words = shlex.split(command) if isinstance(command, str) else list(command or ())
-    return str(words[0]) if words else None
+    words = _words(command) if isinstance(command, str) else command
+    first = words[0] if isinstance(words, list) and words else None
+    return first[:MOST_SHOWN] if isinstance(first, str) else None
+
+
+def _words(command: str) -> list[str]:
+    command = command[:_MOST_READ]
+    try:
+        return shlex.split(command)
+    except ValueError:
+        # No shell would take it either.
+        return command.split()
 
 
 def _is_local(result: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from appliance.adapters.known_hosts import entry_name, load, put
 from appliance.adapters.probe_archive import probe_archive
-from appliance.adapters.ssh_call import Answer, CallFailed, Flooded, call, ended_after
+from appliance.adapters.ssh_call import Answer, CallFailed, Flooded, call, ended_after, last_line
 from appliance.adapters.ssh_keys import check_private_key, local_fault
 from appliance.adapters.ssh_tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh_way import MANY, logins_at_once, through_jump_host, was_dropped
@@ -44,8 +44,6 @@ CONNECT_SECONDS = 8
 LOGIN_SECONDS = 24
 PROBE_SECONDS = 40
 # OpenSSH drops one in three of ten logins at once (MaxStartups); who is dropped comes again.
-# Of what a node says, in a message about it.
-MOST_SHOWN = 200
 RETRY_PAUSES = (0.5, 1.5, 3.0)
 
 # One round: the zipapp arrives on standard input, runs with what rights there are, and is removed.
@@ -199,11 +197,11 @@ class SshNodes:
                 error.logged_in,
             )
         if answer.code or not answer.output.strip():
-            said = (answer.errors or answer.output).strip().splitlines()
+            said = last_line(answer.errors or answer.output)
             return Fault(
                 node.name,
                 f"{node.name}: the probe ended with code {answer.code} and said: "
-                f"{said[-1][:MOST_SHOWN] if said else 'nothing'}",
+                f"{said or 'nothing'}",
                 f"see what it says: ssh {self._login(node)} {self._connection.python} --version",
                 answers=True,
                 logged_in=True,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # The largest answer that is meant is some hundred kilobytes: what a control plane keeps of its
 # members, or a probe's document.
 MOST_BYTES = 16 * 1024 * 1024
+# Of what a node says, in a message about it.
+MOST_SHOWN = 200
 _CHUNK = 65536
 
 
@@ -40,6 +42,12 @@ class Answer:
     code: int
     output: str
     errors: str
+
+
+def last_line(said: str) -> str:
+    """The end of what a node says, for a message; empty when it says nothing."""
+    lines = said[-_CHUNK:].strip().splitlines()
+    return lines[-1].strip()[:MOST_SHOWN] if lines else ""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from appliance.adapters.ansible import PlayEvents
 from appliance.adapters.archive import ControlPlaneArchive
 from appliance.adapters.etcd_members import EtcdMembers
 from appliance.adapters.journal import FileJournal
@@ -22,7 +23,7 @@ from appliance.model.handover import handover
 from appliance.model.lease import Holder, Origin, Verdict, changed_meanwhile, judge, read_vote
 from appliance.model.maintenance import ANNOTATION, Maintenance, away, maintenance_of
 from appliance.model.membership import Belongings, MemberRecord, Removal, belongings, removed
-from appliance.model.observation import Look
+from appliance.model.observation import Look, Play
 from appliance.model.passport import Passport, differences
 from appliance.model.planner import plan
 from appliance.model.postconditions import Observed
@@ -237,6 +238,29 @@ def nfs_server(mutator: Mutator, folder: Path) -> None:
     json.dumps(found, default=repr)
 
 
+FAILED = {
+    "failed": True,
+    "rc": 2,
+    "msg": "Error executing command.",
+    "cmd": ["rsync", "it's"],
+    "stderr": "bash: rsync: command not found",
+    "results": [{"failed": True, "msg": "x", "cmd": "ls '"}, {"failed": False}],
+    "_ansible_delegated_vars": {"ansible_connection": "local"},
+}
+
+
+def failed_task(mutator: Mutator, folder: Path) -> None:
+    """The result of a module on a node, as Ansible hands it on, and the play's error of it."""
+    events = PlayEvents(lambda *_: None)
+    for host, kind in (("w1", "runner_on_ok"), ("w2", "runner_on_failed")):
+        data = {"host": host, "task": "a task", "res": mutator.data(FAILED)}
+        events({"event": kind, "event_data": data})
+    error = events.failure(Play(RUN_A, "install", ("w2",), {}), folder / "log", "failed")
+    for line in (error.message, error.hint or "", *error.details):
+        line.encode("utf-8", "surrogatepass")
+        assert len(line) < 2000
+
+
 NODES: tuple[Border, ...] = (
     Border("probe document", probe_document, (NotFacts,)),
     Border("archive and adopt", archive),
@@ -245,5 +269,6 @@ NODES: tuple[Border, ...] = (
     Border("maintenance", annotation),
     Border("etcd's members", etcd),
     Border("BMC", bmc),
+    Border("failed task", failed_task),
     Border("NFS 4 answers", nfs_server, (nfs4.NfsError,)),
 )

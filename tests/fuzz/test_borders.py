@@ -37,6 +37,7 @@ INPUTS = {
     "maintenance": 2000,
     "etcd's members": 3000,
     "BMC": 1000,
+    "failed task": 3000,
     "NFS 4 answers": 5000,
 }
 RELEASE_INPUTS = 20_000

@@ -113,6 +113,15 @@ def test_a_program_that_nobody_knows_is_named_without_a_package() -> None:
     )
 
 
+def test_a_command_that_no_shell_takes_is_named_by_its_first_word() -> None:
+    told = missing_program("w1", {**NOT_STARTED, "cmd": "no-such ' " + "x" * 1_000_000})
+    assert told is not None
+    assert told.sentence == "no-such is not on w1"
+    told = missing_program("w1", {**NOT_STARTED, "cmd": "x" * 1_000_000})
+    assert told is not None
+    assert len(told.sentence) < 300
+
+
 @pytest.mark.parametrize(
     "result",
     [
@@ -121,6 +130,9 @@ def test_a_program_that_nobody_knows_is_named_without_a_package() -> None:
         {"rc": 1, "msg": 'Error from server (NotFound): pods "a" not found', "cmd": "kubectl"},
         {"rc": 2, "msg": "Error executing command.", "cmd": ""},
         {"msg": None, "cmd": None},
+        {**NOT_STARTED, "cmd": 5},
+        {**NOT_STARTED, "cmd": {"a": 1}},
+        {**NOT_STARTED, "cmd": [5]},
         {},
     ],
 )
