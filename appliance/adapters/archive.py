@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from appliance.adapters.ssh_call import last_line
 from appliance.errors import ConfigError, NodeUnreachable
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def _failures(answers: Sequence[tuple[Node, Answer | NodeUnreachable]]) -> tuple
     return tuple(
         said.message
         if isinstance(said, NodeUnreachable)
-        else f"{node.name}: {(said.errors.strip() or f'code {said.code}').splitlines()[-1]}"
+        else f"{node.name}: {last_line(said.errors) or f'code {said.code}'}"
         for node, said in answers
         if isinstance(said, NodeUnreachable) or said.code not in (0, _ABSENT)
     )

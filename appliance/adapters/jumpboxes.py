@@ -14,14 +14,15 @@ import tarfile
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import yaml
 
 from appliance.adapters.content import find_content_root
 from appliance.adapters.runai_access import researcher_kubeconfig
+from appliance.adapters.ssh_call import last_line
 from appliance.adapters.state_files import make_folder
-from appliance.adapters.strict_tar import BROKEN, Damaged, StrictInfo
+from appliance.adapters.strict_tar import BROKEN, CHUNK, Damaged, members, plain_stream, told
 from appliance.adapters.vendor_bundle_file import find_vendor_bundle, vendor_bundle_path
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.runai_cli import (
@@ -32,7 +33,10 @@ from appliance.model.runai_cli import (
     Program,
     Researcher,
     expected_keys,
+    read_look,
 )
+from appliance.model.strict_json import Unreadable
+from appliance.model.vendor_bundle import plain
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh import SshNodes
@@ -43,7 +47,8 @@ JUDGEMENT = "playbooks/module_utils/appliance_jumpbox.py"
 # What the judgement starts programs with; on a node there is no Ansible to import it from.
 PROGRAMS = "playbooks/module_utils/appliance_programs.py"
 LOOK_SECONDS = 60
-_CHUNK = 1 << 20
+# Run:ai's is some 50 MB; a few bytes of a packed tar may say that they are a file without end.
+MOST_BYTES = 500_000_000
 _BEGINNINGS = (b"\x7fELF", b"#!")
 _IMPORTS = """
 import sys, types
@@ -73,21 +78,22 @@ class SshJumpboxes:
             NodeUnreachable: one does not answer, or says what is not understood.
         """
         script = look_script(self._site, wish)
+        names = frozenset(person.name for person in wish.researchers)
         with ThreadPoolExecutor(len(wish.nodes)) as pool:
-            seen = list(pool.map(lambda node: self._one(node, script), wish.nodes))
+            seen = list(pool.map(lambda node: self._one(node, script, names), wish.nodes))
         return {node.name: found for node, found in zip(wish.nodes, seen, strict=True)}
 
-    def _one(self, node: Node, script: bytes) -> Jumpbox:
+    def _one(self, node: Node, script: bytes, names: frozenset[str] = frozenset()) -> Jumpbox:
         python = shlex.quote(self._site.settings.ssh.python)
         command = f"sh -c {shlex.quote(_RUN.format(python=python))}"
         answer = self._nodes.run(node, command, stdin=script, timeout=LOOK_SECONDS)
         try:
-            return Jumpbox.parse(json.loads(answer.output))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            said = (answer.errors or answer.output).strip().splitlines()
+            return read_look(answer.output, names)
+        except Unreadable as error:
+            said = last_line(answer.errors or answer.output)
             raise NodeUnreachable(
                 f"{node.name}: the look ended with code {answer.code} and said: "
-                f"{said[-1] if said else 'nothing'}",
+                f"{said or 'nothing'}",
                 hint=f"has {node.name} a {python} of 3.8 or later, and may "
                 f"{self._site.settings.ssh.user} sudo there?",
             ) from error
@@ -140,7 +146,7 @@ def _program(path: Path, *, replaces: bool) -> Program:
         with path.open("rb") as stream:
             beginning = stream.read(4)
             digest.update(beginning)
-            while block := stream.read(_CHUNK):
+            while block := stream.read(CHUNK):
                 digest.update(block)
     except OSError as error:
         raise Refused(
@@ -171,23 +177,28 @@ def _extract(tar: Path, wanted: str, target: Path) -> None:
     """Stream one member into a file, which appears whole or not at all."""
     handle, new = tempfile.mkstemp(prefix=".runai.", dir=target.parent)
     try:
-        with (
-            os.fdopen(handle, "wb") as out,
-            tarfile.open(tar, "r|*", tarinfo=StrictInfo) as archive,
-        ):
-            for member in archive:
-                path = "/".join(part for part in member.name.split("/") if part not in ("", "."))
-                stream = archive.extractfile(member) if path == wanted else None
-                if stream is not None:
-                    while block := stream.read(_CHUNK):
-                        out.write(block)
+        with os.fdopen(handle, "wb") as out, tar.open("rb") as packed:
+            for archive, member in members(plain_stream(packed)):
+                if plain(member.name) == wanted and member.isreg():
+                    _copy(archive, member, out)
                     break
+            else:
+                raise Damaged("it has no such file")
         Path(new).replace(target)
     except (OSError, Damaged, *BROKEN) as error:
+        why = (isinstance(error, OSError) and error.strerror) or told(error)
         raise Refused(
-            f"{wanted} cannot be taken from the vendor bundle {tar}: {error}",
+            f"{wanted} cannot be taken from the vendor bundle {tar}: {why}",
             hint=f"see what is wrong: appliance runai inspect {shlex.quote(str(tar))}; or take the "
             f"CLI {SOURCE}",
         ) from error
     finally:
         Path(new).unlink(missing_ok=True)
+
+
+def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, out: IO[bytes]) -> None:
+    if member.size > MOST_BYTES:
+        raise Damaged(f"it has {member.size} bytes, and no CLI is larger than {MOST_BYTES}")
+    stream = archive.extractfile(member)
+    while stream is not None and (block := stream.read(CHUNK)):
+        out.write(block)

@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from appliance.adapters.ssh_call import last_line
 from appliance.errors import LeaseLost, NodeUnreachable, Refused
 from appliance.model.lease import (
     BEAT_SECONDS,
@@ -244,8 +245,7 @@ class SiteLease:
                 said = self._nodes.run_as_root(node, script, stdin=line, timeout=SECONDS)
                 if said.code == 0:
                     return read_vote(said.output)
-                words = said.errors.strip().splitlines()
-                why = words[-1] if words else f"code {said.code}"
+                why = last_line(said.errors) or f"code {said.code}"
                 return NoVote(f"{node.name}: {FOLDER} could not be written: {why}", answered=True)
             except NodeUnreachable as error:
                 return NoVote(error.message)

@@ -11,6 +11,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from appliance.adapters.ssh_call import last_line
 from appliance.errors import NodeUnreachable, NotHealthy, Refused
 from appliance.model.vendor_diagnostics import VendorReport, parse
 
@@ -64,12 +65,12 @@ def run_vendor_diagnostics(
     answer = nodes.run(node, f"sh -c {shlex.quote(script)}", stdin=content, timeout=SECONDS + 90)
     report = parse(answer.output)
     if answer.code == 125:
-        raise NodeUnreachable(f"{node.name}: no room for the tool: {answer.errors.strip()}")
+        raise NodeUnreachable(f"{node.name}: no room for the tool: {last_line(answer.errors)}")
     if not report.tests:
-        said = (answer.output or answer.errors).strip().splitlines()
+        said = last_line(answer.output or answer.errors)
         raise NotHealthy(
             f"{node.name}: {tool.name} ended with code {answer.code} and said nothing that can be "
-            f"read: {said[-1] if said else 'nothing at all'}",
+            f"read: {said or 'nothing at all'}",
             hint=f"is it version 2.1 to 2.4, and is its image in {registry}? Give its name with "
             "--vendor-diagnostics-image",
         )

@@ -5,7 +5,7 @@ What must not be here: reading a node, or writing to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,12 +14,16 @@ from appliance.model.groups import JUMPBOXES
 from appliance.model.plan import Notice, Reason, Refusal
 from appliance.model.role_vars import connection_vars
 from appliance.model.ssh_command import ssh_command
+from appliance.model.strict_json import Unreadable
+from appliance.model.typed_json import read_typed
 from appliance.model.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
     from appliance.model.desired import Desired
     from appliance.model.site import Node, Site
 
+# Of a sentence that a node says.
+_LETTERS: Final = 500
 PROGRAM: Final = "/usr/local/bin/runai"
 COMPLETION: Final = "/etc/bash_completion.d/runai"
 # Where the vendor's documents say that it is to be had.
@@ -90,11 +94,44 @@ class Jumpbox:
     resolves: bool = True
     users: Mapping[str, Home] = field(default_factory=dict)
 
-    @classmethod
-    def parse(cls, data: Mapping[str, Any]) -> Jumpbox:
-        """What the node said; raises KeyError or TypeError on a foreign document."""
-        users = {name: Home(**seen) for name, seen in data["users"].items()}
-        return cls(**{**data, "users": users})
+
+@dataclass(frozen=True)
+class _Look:
+    """A jumpbox as the look prints it: nothing is left out."""
+
+    program_sha256: str | None
+    program_fault: str
+    completion_current: bool
+    kubectl: str | None
+    resolves: bool
+    users: dict[str, Home]
+
+
+def read_look(said: str, names: Collection[str]) -> Jumpbox:
+    """What a look said of a node.
+
+    Args:
+        said: its output, one JSON document.
+        names: the researchers that were asked for.
+
+    Raises:
+        Unreadable: it is another document, or leaves one of them out.
+    """
+    found = read_typed(said, _Look)
+    if missing := sorted(set(names) - set(found.users)):
+        raise Unreadable(f"it says nothing of the user {missing[0]}")
+    users = {
+        name: Home(found.users[name].state[:_LETTERS], found.users[name].text[:_LETTERS])
+        for name in names
+    }
+    return Jumpbox(
+        found.program_sha256,
+        found.program_fault[:_LETTERS],
+        found.completion_current,
+        found.kubectl,
+        found.resolves,
+        users,
+    )
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,19 @@ from appliance.adapters import jumpboxes
 from appliance.adapters.jumpboxes import SshJumpboxes, find_program, look_script, researchers
 from appliance.adapters.ssh_call import Answer
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.runai_cli import CliWish, Researcher
+from appliance.model.runai_cli import CliWish, Researcher, read_look
 from appliance.model.site import Node, Site
 from tests import samples
 from tests.vendor_bundles import judged
 
+SEEN = {
+    "program_sha256": None,
+    "program_fault": "",
+    "completion_current": False,
+    "kubectl": None,
+    "resolves": True,
+    "users": {"ada": {"state": "current", "text": ""}},
+}
 ELF = b"\x7fELF and more"
 
 
@@ -66,12 +74,34 @@ def test_the_look_is_the_roles_own_judgement() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", "sudo: a password is required\n", "[]", '{"users": {}, "x": 1}']
+    "said",
+    [
+        "",
+        "sudo: a password is required\n",
+        "[]",
+        '{"users": {}, "x": 1}',
+        "[" * 100_000,
+        json.dumps({**SEEN, "program_sha256": 5}),
+        json.dumps({**SEEN, "kubectl": {}}),
+        json.dumps({**SEEN, "users": {"ada": {"state": "current", "text": []}}}),
+        json.dumps({**SEEN, "users": {"ada": "current"}}),
+        json.dumps({**SEEN, "users": {}}),
+        "x" * 10_000,
+    ],
 )
 def test_an_answer_that_is_none_names_the_node(said: str) -> None:
     site = samples.site()
-    with pytest.raises(NodeUnreachable, match=r"w1: the look ended with code 1"):
-        SshJumpboxes(site, Ssh(Answer(1, said, "")))._one(site.node("w1"), b"")  # type: ignore[arg-type]
+    boxes = SshJumpboxes(site, Ssh(Answer(1, said, "")))  # type: ignore[arg-type]
+    with pytest.raises(NodeUnreachable, match=r"w1: the look ended with code 1") as told:
+        boxes._one(site.node("w1"), b"", frozenset(["ada"]))
+    assert len(told.value.message) < 300
+
+
+def test_of_what_a_look_says_a_few_words_are_shown() -> None:
+    text = json.dumps(SEEN | {"program_fault": "y" * 10_000, "of a later version": 1})
+    seen = read_look(text, ["ada"])
+    assert seen.users["ada"].state == "current"
+    assert len(seen.program_fault) == 500
 
 
 def test_researchers_get_what_access_kubeconfig_prints() -> None:
@@ -129,6 +159,33 @@ def test_a_vendor_bundle_that_breaks_is_said_and_leaves_nothing(tar: Path, tmp_p
     with pytest.raises(Refused, match="deploy/runai-linux cannot be taken from"):
         find_program(site, None)
     assert [path for path in (tmp_path / "rack").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("name", ["deploy/runai-linux", "deploy/another"])
+def test_a_cli_that_is_too_large_or_not_there_leaves_nothing(
+    tar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A few bytes of gzip may say that they are a file of any size."""
+    monkeypatch.setattr(jumpboxes, "MOST_BYTES", 1 << 20)
+    with tarfile.open(tar, "w:gz") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = (1 << 20) + 1
+        archive.addfile(member, io.BytesIO(bytes(member.size)))
+    site = replace(samples.site(), directory=tmp_path / "rack")
+    says = "no CLI is larger than" if name.endswith("linux") else "it has no such file"
+    with pytest.raises(Refused, match=says):
+        find_program(site, None)
+    assert [path for path in (tmp_path / "rack").rglob("*") if path.is_file()] == []
+
+
+def test_a_packed_bundle_gives_its_cli(tar: Path, tmp_path: Path) -> None:
+    with tarfile.open(tar, "w:gz") as archive:
+        member = tarfile.TarInfo("./deploy/runai-linux")
+        member.size = len(ELF)
+        archive.addfile(member, io.BytesIO(ELF))
+    found = find_program(replace(samples.site(), directory=tmp_path / "rack"), None)
+    assert found is not None
+    assert Path(found.path).read_bytes() == ELF
 
 
 def test_a_bundle_without_a_cli_or_no_bundle_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
