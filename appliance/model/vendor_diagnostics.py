@@ -14,6 +14,11 @@ from typing import Final, Literal
 
 Outcome = Literal["pass", "warning", "fail", "skip", "error", "none"]
 CLUSTER: Final = "cluster"
+# The tool has some forty tests, and runs them on each node. Lines beyond these are left out.
+MOST_TESTS: Final = 20_000
+MOST_LINES_OF_A_TEST: Final = 500
+MOST_LINES: Final = 100_000
+MOST_LETTERS: Final = 1000
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TAGGED = re.compile(r"^\[(PASS|FAIL|WARNING|SKIP|ERROR|TEST|LOG|COMPLETE)\]\s*(.*)$")
@@ -96,6 +101,9 @@ class _Reader:
     def __init__(self) -> None:
         self._where = CLUSTER
         self._tests: list[VendorTest] = []
+        self._said: list[list[str]] = []
+        self._lines = 0
+        self._flooded = False
         self._open = False
         self._nodes: list[str] = []
         self._complete: list[str] = []
@@ -112,8 +120,12 @@ class _Reader:
     def _tagged(self, tag: str, text: str) -> None:
         if tag == "TEST":
             self._open = not _PARTS.match(text)
+            if self._open and len(self._tests) >= MOST_TESTS:
+                self._open, self._flooded = False, True
             if self._open:
-                self._tests.append(VendorTest(self._where, text, offline=_offline(text)))
+                title = text[:MOST_LETTERS]
+                self._tests.append(VendorTest(self._where, title, offline=_offline(title)))
+                self._said.append([])
         elif tag == "COMPLETE":
             self._complete.append(self._where)
             self._open = False
@@ -138,13 +150,21 @@ class _Reader:
         self._open = still_open
 
     def _say(self, text: str) -> None:
-        last = self._tests[-1]
-        self._tests[-1] = replace(last, said=(*last.said, text))
+        # A pod that says more than any honest one is heard as far as a person would read.
+        if len(self._said[-1]) < MOST_LINES_OF_A_TEST and self._lines < MOST_LINES:
+            self._said[-1].append(text[:MOST_LETTERS])
+            self._lines += 1
 
     def report(self) -> VendorReport:
-        complete = tuple(dict.fromkeys(self._complete))
+        complete = dict.fromkeys(self._complete)
         unheard = tuple(node for node in self._nodes if node not in complete)
-        return VendorReport(tuple(self._tests), complete, unheard)
+        tests = zip(self._tests, self._said, strict=True)
+        found = [replace(test, said=tuple(said)) for test, said in tests]
+        if self._flooded:
+            # What was not read is no success.
+            title = f"more tests than {MOST_TESTS}: the rest was not read"
+            found.append(VendorTest(CLUSTER, title, "error"))
+        return VendorReport(tuple(found), tuple(complete), unheard)
 
 
 def _offline(title: str) -> str:

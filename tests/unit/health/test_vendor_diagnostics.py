@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from appliance.adapters.ssh import SshNodes
 from appliance.adapters.ssh_call import Answer
 from appliance.adapters.vendor_diagnostics import run_vendor_diagnostics
 from appliance.errors import NotHealthy, Refused
+from appliance.model import vendor_diagnostics
 from appliance.model.site import Node
 from appliance.model.vendor_diagnostics import VendorReport, by_title, parse
 from tests import samples
@@ -131,3 +133,27 @@ def test_a_tool_that_says_nothing_is_reported_with_its_last_word(tmp_path: Path)
     tool.write_text("#!/bin/sh\necho 'panic: the API does not answer'; exit 2\n")
     with pytest.raises(NotHealthy, match=r"code 2 .*panic: the API does not answer"):
         _run(tool)
+
+
+def test_a_pod_that_talks_without_end_is_read_in_time_that_grows_with_its_lines() -> None:
+    began = time.process_time()
+    lines = ["[TEST] DNS Resolver", *["[LOG] x"] * 300_000, "[LOG] " + "y" * 5000, "[FAIL]"]
+    (test,) = parse("\n".join(lines)).tests
+    assert (test.outcome, len(test.said)) == ("fail", vendor_diagnostics.MOST_LINES_OF_A_TEST)
+    assert time.process_time() - began < 20, "in quadratic time it was minutes"
+    (test,) = parse("[TEST] a\n[LOG] " + "y" * 5000).tests
+    assert len(test.said[0]) == vendor_diagnostics.MOST_LETTERS
+
+
+def test_tests_beyond_the_most_are_a_failure_and_hide_no_success() -> None:
+    report = parse("[TEST] a\n[PASS]\n" * (vendor_diagnostics.MOST_TESTS + 1))
+    (failed,) = report.failures
+    assert failed.title == "more tests than 20000: the rest was not read"
+    assert len(report.tests) == vendor_diagnostics.MOST_TESTS + 1
+
+
+def test_many_nodes_that_come_to_no_end_are_named() -> None:
+    many = [f"== LOGS FROM NODE w{number} ==" for number in range(50_000)]
+    report = parse("\n".join([*many, "[COMPLETE]"]))
+    assert report.complete == ("w49999",)
+    assert len(report.unheard) == 49_999
