@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from appliance.adapters.plain_files import read_plain
-from appliance.adapters.site_state import JOURNAL, require_state
+from appliance.adapters.site_state import JOURNAL, STATE, require_state
 from appliance.adapters.state_files import write_once
 from appliance.model.journal import Merged, Record, order_of, read_record
 
@@ -131,6 +131,27 @@ def journal_of(site_directory: Path) -> FileJournal:
     """
     require_state(site_directory)
     return FileJournal(site_directory / JOURNAL)
+
+
+def founded(site_directory: Path) -> str:
+    """What of a site's state here shows that it had a cluster, in words; empty where nothing does.
+
+    State that may not be read shows nothing: commands that change anything refuse it themselves.
+    """
+    kubeconfig = site_directory / STATE / "kubeconfig"
+    with suppress(OSError):
+        if kubeconfig.is_file():
+            return f"{kubeconfig} is its kubeconfig"
+        proven = (
+            record for record in FileJournal(site_directory / JOURNAL).read() if _made(record)
+        )
+        if first := next(proven, None):
+            return f"its journal has the step {first.step} as proven, {first.started}"
+    return ""
+
+
+def _made(record: Record) -> bool:
+    return record.step == "control_plane" and record.outcome == "proven"
 
 
 def _read(path: Path) -> Record:

@@ -91,6 +91,7 @@ class Application:
         changed: Callable[[Site], Site] = lambda site: site,
         *,
         reads_vendor_bundle: bool = False,
+        new_cluster: bool = False,
     ) -> Connected:
         """Load a site, its release and its bundle, and prepare the adapters; connects lazily.
 
@@ -100,6 +101,7 @@ class Application:
             changed: what a command asks for beyond what the site's files say.
             reads_vendor_bundle: whether the vendor's bundle is read where it was not yet, as a
                 command needs that installs from it; else what is known of it will do.
+            new_cluster: a cluster that the site had is given up.
 
         Raises:
             ConfigError: the site or the release is wrong; every fault at once.
@@ -107,6 +109,7 @@ class Application:
         """
         from appliance.adapters.bundle_directory import BundleDirectory
         from appliance.adapters.content import load_release
+        from appliance.adapters.journal import founded
         from appliance.adapters.kubernetes import KubernetesApi, load_library
         from appliance.adapters.runai_files import (
             backend_certificate,
@@ -136,6 +139,7 @@ class Application:
             backend_certificate=backend_certificate(site),
             cluster_values_sha256=cluster_values_sha256(site),
             issuer_ca=issuer_ca(site),
+            founded="" if new_cluster else founded(site.directory),
         )
         nodes = SshNodes(site, probe_arguments(desired), meanwhile=load_library)
         return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)

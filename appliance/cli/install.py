@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     help="Show the host keys of nodes that are not in known_hosts yet, and keep them; "
     "with --dry-run they are trusted for that run alone.",
 )
+@click.option(
+    "--new-cluster",
+    is_flag=True,
+    help="The cluster that this site had is lost for good: begin another one on bare machines.",
+)
 @dry_run_option
 @yes_option
 @output_option
@@ -55,6 +60,7 @@ def install(
     again: bool,
     bundle: Path | None,
     accept_host_keys: bool,
+    new_cluster: bool,
     dry_run: bool,
     yes: bool,
     output: str,
@@ -74,7 +80,7 @@ def install(
     from appliance.cli.host_keys import accept
     from appliance.workflows.survey import require_none_left_out
 
-    connected = app.connect(site, bundle, reads_vendor_bundle=True)
+    connected = app.connect(site, bundle, reads_vendor_bundle=True, new_cluster=new_cluster)
     scope = scope_of(connected.site, nodes, only, until, again=again)
     if accept_host_keys:
         trust = connected.nodes.trust if dry_run else None

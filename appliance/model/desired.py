@@ -44,6 +44,8 @@ class Desired:
         kept: node -> what its Node object had, and is to have again.
         returning: nodes whose machine is proved gone or empty: whatever the cluster still holds
             under their names is let go, and they join as new ones.
+        founded: what of the site's own state shows that it had a cluster, in words; empty where
+            nothing does, or a new one is asked for. Only a refusal of a fresh one rests on it.
     """
 
     site: Site
@@ -60,6 +62,7 @@ class Desired:
     issuer_ca: str | None = None
     kept: Mapping[str, Belongings] = field(default_factory=dict)
     returning: frozenset[str] = frozenset()
+    founded: str = ""
 
     @property
     def kubernetes_version(self) -> str:

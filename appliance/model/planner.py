@@ -14,7 +14,6 @@ from appliance.model.judging import Settled, in_scope, judge
 from appliance.model.machine_identity import MachineIdentity, is_same
 from appliance.model.maintenance import away
 from appliance.model.maintenance_claims import Claim, claims_of
-from appliance.model.pages import page
 from appliance.model.plan import (
     Choice,
     ControlPlaneAction,
@@ -26,6 +25,7 @@ from appliance.model.plan import (
     Unknown,
 )
 from appliance.model.postconditions import Observed
+from appliance.model.second_cluster import orphans, second_cluster
 from appliance.model.ssh_command import ssh_command
 from appliance.model.steps import INSTALL, Step
 from appliance.model.traces import is_member
@@ -98,6 +98,7 @@ def plan(
         elif step.unmet is not None and not judged.unknown:
             settled.take(step, desired, observed, scope.nodes)
     steps = _with_preflight(scope, desired, observed, steps)
+    refusals = (*second_cluster(choice, steps, desired, observed), *refusals)
     refusals = (*refusals, *_forbidden(scope, steps, desired, observed))
     forbidding = [f for f in findings if f.severity == "error" and _forbids(f, steps)]
     errors = [Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint) for f in forbidding]
@@ -217,7 +218,7 @@ def choose(desired: Desired, observed: Observed) -> tuple[Choice, tuple[Refusal,
         actions[leader] = "init"
         workers = (node.name for node in desired.site.workers)
         joining = tuple(name for name in workers if name in observed.photographs)
-        return Choice(leader, actions, joining), _orphans(desired, observed)
+        return Choice(leader, actions, joining), orphans(desired, observed)
     if isinstance(cluster, Unreachable):
         return _choose_blind(desired, observed, cluster)
     return _choose_in_cluster(desired, observed, cluster)
@@ -286,23 +287,6 @@ def _arrivals(
             joining.append(node.name)
     stale = [name for name in stale if actions.get(name) != "resume"]
     return tuple(joining), tuple(stale), tuple(refusals)
-
-
-def _orphans(desired: Desired, observed: Observed) -> tuple[Refusal, ...]:
-    """Workers of a cluster whose control plane is gone: a fresh one would not be theirs."""
-    return tuple(
-        Refusal(
-            node.name,
-            "cluster",
-            "a member of a cluster of which no control-plane node has anything left",
-            "a control plane that somebody has restored, or workers that belong to nobody",
-            f"no command restores one: {page('back-up-the-control-plane')}; "
-            "if that cluster is given up: "
-            + ssh_command(desired.site, node, "sudo kubeadm reset -f"),
-        )
-        for node in desired.site.workers
-        if node.name in observed.photographs and is_member(observed.photographs[node.name])
-    )
 
 
 def _lost_member(name: str) -> Refusal:

@@ -17,7 +17,7 @@ from appliance.cli.exits import run
 from appliance.cli.host_keys import accept
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.api_flags import ApiFlags
-from appliance.model.cluster import Cluster
+from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.desired import Desired
 from appliance.model.observation import Fault
 from appliance.model.postconditions import Observed
@@ -69,10 +69,16 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
         monkeypatch.delenv(name, raising=False)
 
     def connect(
-        _self: Application, _directory: Path, bundle: Path | None = None, **_: Any
+        _self: Application,
+        _directory: Path,
+        bundle: Path | None = None,
+        *,
+        new_cluster: bool = False,
+        **_: Any,
     ) -> Connected:
         at_hand = FakeBundle(samples.manifest()) if bundle else None
-        return Site(wish.site, wish, found, found, at_hand)  # type: ignore[arg-type]
+        asked = replace(found.wish, founded="" if new_cluster else found.wish.founded)
+        return Site(wish.site, asked, found, found, at_hand)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
     return found  # type: ignore[no-any-return]
@@ -112,6 +118,23 @@ def test_an_install_writes_down_which_bundle_was_handed_over(rack: FakeRack) -> 
     assert not known.exists()
     assert play(rack, "install", "--yes", "--bundle", str(known.parent)) == 0
     assert known.read_text() == f"{samples.BUNDLE_DIGEST}  manifest.json\n"
+
+
+@pytest.mark.parametrize("command", ["plan", "install"])
+def test_a_second_cluster_is_begun_only_when_it_is_asked_for(
+    command: str, rack: FakeRack, capsys: Capture
+) -> None:
+    rack.wish = replace(rack.wish, founded="the journal says so")
+    rack.cluster = NoCluster()
+    rack.documents["cp1"] = samples.bare(rack.wish.site.node("cp1"))
+    for name in ("w1", "w2"):
+        rack.faults[name] = Fault(name, f"{name}: no answer", "ping")
+    play(rack, command, *(["--dry-run"] if command == "install" else []))
+    said = "".join(capsys.readouterr())
+    assert "appliance install --new-cluster" in said
+    assert play(rack, "install", "--dry-run", "--new-cluster") == 0
+    assert "--new-cluster" not in "".join(capsys.readouterr())
+    assert rack.plays == []
 
 
 @pytest.mark.parametrize("command", ["plan", "install"])
