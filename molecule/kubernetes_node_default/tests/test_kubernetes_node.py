@@ -68,6 +68,44 @@ def test_pods_are_kept_away_as_the_rules_say_and_again_after_a_restart(host):
     assert sorted(guard(host)) == sorted(RULES)
 
 
+@pytest.fixture
+def a_kubelet_that_would_start(host):
+    """kubeadm's file is there, and the program only notes that it was started."""
+    host.run_expect([0], "systemctl stop pod-guard; mkdir -p /run/systemd/system/kubelet.service.d")
+    host.run_expect([0], "mkdir -p /var/lib/kubelet && touch /var/lib/kubelet/config.yaml")
+    started = '[Service]\\nExecStart=\\nExecStart=/bin/sh -c "touch /run/started; sleep 600"\\n'
+    folder = "/run/systemd/system/kubelet.service.d"
+    host.run_expect([0], f"printf '{started}' > {folder}/30-test.conf; systemctl daemon-reload")
+    yield
+    host.run("systemctl stop kubelet; systemctl reset-failed kubelet; rm -f /run/started")
+    host.run(f"rm -r {folder} /var/lib/kubelet/config.yaml; systemctl daemon-reload")
+    host.run_expect([0], "systemctl start pod-guard")
+
+
+@pytest.mark.usefixtures("a_kubelet_that_would_start")
+def test_no_kubelet_runs_before_its_pods_are_kept_away(host):
+    rules = "/etc/appliance/pod-guard.rules"
+    host.run_expect([0], "iptables -t mangle -F; iptables -t mangle -X")
+    host.run_expect([0], f"cp -p {rules} /root/rules && echo no-rule > {rules}")
+    assert host.run("systemctl start kubelet").rc != 0
+    assert not host.file("/run/started").exists
+    host.run_expect([0], f"systemctl stop kubelet; mv /root/rules {rules}")
+    assert guard(host) == []
+    host.run_expect([0], "systemctl start kubelet")
+    assert host.file("/run/started").exists
+    assert sorted(guard(host)) == sorted(RULES)
+
+
+@pytest.mark.usefixtures("a_kubelet_that_would_start")
+def test_a_restart_of_the_guard_leaves_the_kubelet_alone(host):
+    host.run_expect([0], "systemctl start pod-guard kubelet")
+    shown = "systemctl show -p MainPID -p ActiveState kubelet"
+    before = host.check_output(shown)
+    assert "ActiveState=active" in before
+    host.run_expect([0], "systemctl restart pod-guard; systemctl stop pod-guard")
+    assert host.check_output(shown) == before
+
+
 @pytest.mark.parametrize(
     ("commands", "told", "tasks"),
     [
