@@ -46,6 +46,7 @@ TO_CLEAN: Final = (
 )
 TO_CLEAN_CONTROL_PLANE: Final = (
     "etcd's data (/var/lib/etcd): it must never be started with them",
+    "snapshots of etcd, with every Secret of the cluster (/var/lib/appliance/etcd-snapshots)",
     "keepalived and haproxy: it would take the API's address",
 )
 

@@ -28,6 +28,9 @@ FILES = (
     "/etc/appliance/registry/login/config.json",
     "/etc/nginx/conf.d/appliance.conf",
     "/etc/nginx/conf.d/their.conf",
+    "/var/lib/appliance/etcd-snapshots/20260101T000000Z-member.db",
+    "/var/lib/appliance/etcd-snapshots/their.db",
+    "/data/people/operator/.kube/config",
     "/srv/kept",
     "/var/lib/appliance/archive/kept",
 )
@@ -46,6 +49,7 @@ def call(*command):
     subprocess.run(command, check=True)  # noqa: S603 - arguments of the test's own
 
 
+call("useradd", "--home-dir", "/data/people/operator", "operator")
 for unit in UNITS:
     Path(f"/etc/systemd/system/{unit}.service").write_text(UNIT)
 for name in FILES:

@@ -35,6 +35,10 @@ SERVED: Final = Evidence(
     "fixed paths that roles of ours write, in folders that are no links, after that of a member",
     f"{_MODULES}/test_member_traces.py::test_what_a_server_leaves_is_what_the_roles_put_there",
 )
+SNAPSHOTS: Final = Evidence(
+    "a name that only the tool's snapshots have, on no network storage, after that of a member",
+    f"{_MODULES}/test_member_traces.py::test_every_name_of_a_snapshot_is_known_and_none_beside_it",
+)
 LEFTOVERS: Final = Evidence(
     "not whole, can be made again, no etcd data on it, kubeconfigs name no other cluster",
     f"{_MODULES}/test_kubeadm_leftovers.py::"
@@ -374,6 +378,7 @@ PLACES: Final[Places] = {
         "Traces.links: argv delete": MEMBER,
         "Traces.mounts: argv umount": MEMBER,
         "Traces.served: unlink": (SERVED, 2),
+        "Traces.snapshots: unlink": SNAPSHOTS,
         "Traces.mounts: shell umount": MEMBER,
         "module: shell kubeadm reset": WORDS,
     },

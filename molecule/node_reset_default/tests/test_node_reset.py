@@ -16,6 +16,11 @@ def test_its_mounts_links_and_credentials_are_gone(host):
     assert not host.interface("cni0").exists
     assert not host.interface("flannel.1").exists
     assert not host.file("/root/.kube/config").exists
+    assert not host.file("/data/people/operator/.kube/config").exists
+
+
+def test_the_snapshots_of_etcd_are_gone_and_nothing_beside_them(host):
+    assert host.file("/var/lib/appliance/etcd-snapshots").listdir() == ["their.db"]
 
 
 @pytest.mark.parametrize(
@@ -52,6 +57,7 @@ def test_what_is_none_of_its_stays(host):
         ["systemctl enable kubelet"],
         ["echo left > /etc/appliance/tls/registry.key"],
         ["echo left > /etc/kubernetes/kubelet.conf"],
+        ["echo left > /var/lib/appliance/etcd-snapshots/20260101T000000Z-api-server.db"],
         ["mkdir -p /var/lib/kubelet/pods/q && mount -t tmpfs tmpfs /var/lib/kubelet/pods/q"],
     ],
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pwd
 import re
 import shutil
 import stat
@@ -16,6 +17,7 @@ from ansible.module_utils.member_folders import (
     KUBELET,
     require_own,
     resolved,
+    snapshots,
 )
 from ansible.module_utils.reset_evidence import ARGUMENTS, SERVER, Evidence, host_of, refusal
 
@@ -29,6 +31,7 @@ description:
   - Removes the private keys and logins of a node that served the site, and lets its web server
     forget them; what else that web server serves goes on.
   - Fails where Docker does not tell which containers there are, and before the mark is taken away.
+  - Removes the snapshots of etcd that the tool saved here; each holds every Secret of the cluster.
   - Docker, its images, other containers, its own rules, programs and packages stay, and so does
     everything else.
   - Run it after C(kubeadm reset), which leaves much of this, or without it, where there is none.
@@ -134,11 +137,12 @@ def removal(text):
 class Traces:
     """What is left of a member on this node."""
 
-    def __init__(self, root, run, delete, which=shutil.which):
+    def __init__(self, root, run, delete, which=shutil.which, account=pwd.getpwnam):
         self._root = root
         self._run = run
         self._delete = delete
         self._which = which
+        self._account = account
         self.removed = []
 
     def _call(self, *command, **more):
@@ -241,13 +245,27 @@ class Traces:
     def credentials(self, homes, hosts, act):
         """Remove the kubeconfigs of login users that name this cluster and no other."""
         for user in homes:
-            home = (self._root / "root") if user == "root" else (self._root / "home" / user)
-            path = home / ".kube/config"
+            path = self._home(user) / ".kube/config"
             servers = SERVER.findall(path.read_text(errors="replace")) if path.is_file() else []
             if servers and all(host_of(server) in hosts for server in servers):
                 self.removed.append(str(path))
                 if act:
                     path.unlink()
+
+    def _home(self, user):
+        """Return where a user's home is; where homes are by custom for one who is not known."""
+        try:
+            folder = self._account(user).pw_dir
+        except KeyError:
+            folder = "/root" if user == "root" else "/home/%s" % user
+        return self._root / folder.lstrip("/")
+
+    def snapshots(self, act):
+        """Remove what the tool saved of etcd on this machine."""
+        for path in snapshots(self._root):
+            self.removed.append(str(path))
+            if act:
+                path.unlink()
 
     def served(self, act):
         """Remove keys and logins of a node that served the site, and nothing beside them.
@@ -342,6 +360,7 @@ def main():
         traces.firewall(act)
         traces.credentials(want["homes"], want["api_hosts"], act)
         traces.served(act)
+        traces.snapshots(act)
         traces.folders(act)
         if act:
             evidence.end()

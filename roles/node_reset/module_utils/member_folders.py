@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from ansible.module_utils.appliance_mounts import NETWORK, kind_at, mounts_of
+
 KUBELET = "var/lib/kubelet"
 # Everything below these goes; the folders themselves may be mount points, and stay.
 FOLDERS = (
@@ -14,6 +18,22 @@ FOLDERS = (
     "etc/kubernetes",
     "var/run/kubernetes",
 )
+
+# As appliance_etcd_snapshot.py names them; each holds every Secret of the cluster.
+SNAPSHOTS = "var/lib/appliance/etcd-snapshots"
+SNAPSHOT = re.compile(r"\d{8}T\d{6}Z-[\w-]+\.db(?:\.new)?")
+
+
+def snapshots(root):
+    """Return the snapshots of etcd that the tool saved on this machine, and on it alone."""
+    folder = root / SNAPSHOTS
+    if not folder.is_dir():
+        return []
+    require_own(root, ["var/lib/appliance", SNAPSHOTS])
+    # What several machines have in common is not on this one when it goes.
+    if NETWORK.match(kind_at(str(folder.resolve()), mounts_of(root))):
+        return []
+    return sorted(path for path in folder.iterdir() if SNAPSHOT.fullmatch(path.name))
 
 
 def resolved(root, names):
