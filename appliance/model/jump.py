@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from appliance.model.site import Site
+
+# What a user's own ssh_config may not decide: that a node is handed the agent, the display or a
+# port of this machine, that a command runs here, or that another file vouches for a host key.
+# The first value that ssh meets holds, so these stand in the command line. See decision page 5.
+NOTHING_FORWARDED: Final = (
+    *("-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "Tunnel=no"),
+    *("-o", "PermitLocalCommand=no"),
+    *("-o", "GlobalKnownHostsFile=/dev/null", "-o", "VerifyHostKeyDNS=no"),
+)
 
 
 def jump_address(site: Site) -> tuple[str, int] | None:
@@ -37,6 +46,8 @@ def jump_command(site: Site, target: str = "%h:%p") -> str:
     return shlex.join([
         *("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"),
         *("-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"),
+        # -W clears all forwardings but its own; a shared connection was judged by other rules.
+        *NOTHING_FORWARDED, "-o", "ControlPath=none",
         *key, *number, "-W", target, f"{login}{host}",
     ])  # fmt: skip
 

@@ -16,7 +16,7 @@ from appliance.errors import BundleRefused
 from appliance.model import pod_guard
 from appliance.model.bundle import DAMAGED
 from appliance.model.groups import CONTROL_PLANE
-from appliance.model.jump import jump_command
+from appliance.model.jump import NOTHING_FORWARDED, jump_command
 from appliance.model.machine_identity import identity_of
 from appliance.model.role_overrides import allowed_overrides
 from appliance.model.role_vars_access import access_vars
@@ -128,6 +128,7 @@ def connection_vars(site: Site) -> Vars:
     """How Ansible reaches the nodes, as the probe does."""
     connection = site.settings.ssh
     words = ["-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"]
+    words += [*NOTHING_FORWARDED, "-o", "ClearAllForwardings=yes"]
     if proxy := jump_command(site):
         words += ["-o", f"ProxyCommand={proxy}"]
     found: Vars = {

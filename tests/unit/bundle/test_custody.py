@@ -82,7 +82,7 @@ class Desk:
         self.said: list[str] = []
 
     def site(self, *, signers: bool) -> Desired:
-        changes = {"bundle_signers": str(self.allowed)} if signers else {}
+        changes: dict[str, Any] = {"bundle_signers": str(self.allowed)} if signers else {}
         site = replace(samples.site(**changes), directory=self.folder)
         return samples.desired(site, with_bundle=False)
 
