@@ -13,6 +13,7 @@ from pathlib import Path
 
 from appliance.adapters.artifacts.apt_repository import write_flat_repository
 from appliance.adapters.artifacts.oci_layout import LAYOUT, Blob, layout_index
+from appliance.adapters.artifacts.wheels import requirements
 from appliance.adapters.bundle_directory import BundleDirectory
 from appliance.adapters.cache import Cache, digest_of
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
@@ -20,6 +21,7 @@ from appliance.model.bundle import (
     FOLDERS,
     INDEXES,
     MANIFEST,
+    REQUIREMENTS,
     SIGNATURE,
     BundledFile,
     BundleManifest,
@@ -119,6 +121,8 @@ class BundleWriter:
         for path in ("bin", "cni", "wheels", "images/blobs/sha256", "apt/pool"):
             (self._directory / path).mkdir(parents=True, exist_ok=True)
         self._index_packages(files)
+        wheels = {Path(f.path).name: f.sha256 for f in files if f.path.startswith("wheels/")}
+        (self._directory / REQUIREMENTS).write_text(requirements(wheels), encoding="ascii")
         manifests = {
             name: (Blob(sha256, self._known[f"images/blobs/sha256/{sha256}"].size), media_type)
             for name, (sha256, media_type) in images.items()

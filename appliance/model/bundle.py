@@ -17,6 +17,8 @@ SCHEMA = 1
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
 PACKAGE_INDEX = "apt/Packages"
+# For pip: the tool and all that it needs, each by version and digest.
+REQUIREMENTS = "wheels/requirements.txt"
 # Everything else of a bundle lies in these.
 FOLDERS = ("apt", "bin", "charts", "cni", "images", "wheels")
 DAMAGED = (
@@ -27,7 +29,10 @@ DAMAGED = (
 MOST_FILES: Final = 100_000
 # What every build writes from the other files.
 INDEXES: Final = frozenset(
-    {"apt/Packages", "apt/Packages.gz", "apt/Release", "images/oci-layout", "images/index.json"}
+    {
+        *("apt/Packages", "apt/Packages.gz", "apt/Release"),
+        *("images/oci-layout", "images/index.json", REQUIREMENTS),
+    }
 )
 # Files that nobody else calls so, where nobody else puts them.
 _BY_NAME: Final = re.compile(

@@ -35,14 +35,10 @@ def offline(
     require("unshare")
     home = tmp_path_factory.mktemp("offline") / "venv"
     venv.create(home, with_pip=True)
-    pip: list[str | Path] = [
-        home / "bin/pip",
-        "install",
-        "--no-index",
-        "--find-links",
-        closure[0],
-        "appliance",
-    ]
+    listed = home.parent / "requirements.txt"
+    listed.write_text(wheels.requirements({wheel.filename: wheel.sha256 for wheel in closure[1]}))
+    pip: list[str | Path] = [home / "bin/pip", "install", "--no-index", "--require-hashes"]
+    pip += ["--find-links", closure[0], "-r", listed]
     done = without_network(pip)
     assert done.returncode == 0, done.stderr
     return home

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zipfile
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -103,6 +103,20 @@ def write_wheel_closure(
         for old in destination.glob("*.whl"):
             old.unlink()
         return tuple(_describe(path.replace(destination / path.name)) for path in wheels)
+
+
+def requirements(digests: Mapping[str, str]) -> str:
+    """What ``pip --require-hashes -r`` is to install: every wheel, by its version and digest.
+
+    Args:
+        digests: name of a wheel's file -> its sha256, hex.
+    """
+    found: dict[str, list[str]] = {}
+    for file, digest in sorted(digests.items()):
+        name, version, *tags = file.removesuffix(".whl").split("-")
+        if tags:
+            found.setdefault(f"{name}=={version}", []).append(f"--hash=sha256:{digest}")
+    return "".join(" ".join([pin, *hashes]) + "\n" for pin, hashes in found.items())
 
 
 def write_own_wheel(folder: Path) -> Path:
