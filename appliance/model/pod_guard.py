@@ -147,7 +147,10 @@ def unmet(node: Node, site: Site, photos: Photos, *, stored: bool = True) -> Ite
     if not isinstance(seen, list):
         return
     have = {_meaning(str(line)) for line in seen}
-    wanted = (*rules(node, site, photos, stored=stored), *(f"-A {hook} -j {CHAIN}" for hook in HOOKS))
+    wanted = (
+        *rules(node, site, photos, stored=stored),
+        *(f"-A {hook} -j {CHAIN}" for hook in HOOKS),
+    )
     absent = [rule for rule in wanted if _meaning(rule) not in have]
     if absent:
         yield (

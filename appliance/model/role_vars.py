@@ -272,7 +272,9 @@ def _kubernetes_host(
     ]
     return {
         "kubernetes_node_images": wanted,
-        "kubernetes_node_guard_rules": list(pod_guard.rules(node, desired.site, observed.photographs)),
+        "kubernetes_node_guard_rules": list(
+            pod_guard.rules(node, desired.site, observed.photographs)
+        ),
     }
 
 

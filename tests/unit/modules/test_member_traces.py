@@ -132,18 +132,23 @@ class Machine:
         self.called.append(argv)
         if argv[0] == "docker":
             return self.docker(argv)
-        if argv[0] == "systemctl" and argv[1] == "is-active":
-            return (0, "active\n", "") if argv[2] in self.active else (3, "inactive\n", "")
-        if argv[0] == "systemctl" and argv[1] == "is-enabled":
-            return (1, "", "no such file")
         if argv[0] == "systemctl":
-            self.active.discard(argv[-1])
+            return self.systemctl(argv)
         if argv[0] in ("umount", "rm"):
             return self.on_disk(argv)
         if argv[0].endswith("-save"):
             return 0, self.rules, ""
         if argv[0].endswith("-restore"):
             return self.restore(argv, data)
+        return 0, "", ""
+
+    def systemctl(self, argv: list[str]) -> tuple[int, str, str]:
+        """Units that are active or not, and none that is enabled."""
+        if argv[1] == "is-active":
+            return (0, "active\n", "") if argv[2] in self.active else (3, "inactive\n", "")
+        if argv[1] == "is-enabled":
+            return (1, "", "no such file")
+        self.active.discard(argv[-1])
         return 0, "", ""
 
     def restore(self, argv: list[str], data: str | None) -> tuple[int, str, str]:
