@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.confirm import about_site, tell
 from appliance.errors import NodeUnreachable, Refused
 
 if TYPE_CHECKING:
@@ -17,13 +18,20 @@ if TYPE_CHECKING:
 Trust = Callable[[Mapping[tuple[str, int], Any]], None]
 
 
-def accept(site: Site, *, assume_yes: bool, trust: Trust | None = None) -> None:
+def accept(
+    site: Site,
+    *,
+    assume_yes: bool,
+    trust: Trust | None = None,
+    only: Collection[str] | None = None,
+) -> None:
     """Ask each node without a known key for it, show the fingerprints, keep them when confirmed.
 
     Args:
         site: whose nodes are asked.
         assume_yes: nobody is asked.
         trust: of a rehearsal: takes the keys for this run, and known_hosts stays as it is.
+        only: names of the nodes that are asked; None for all.
 
     Raises:
         NodeUnreachable: a node does not answer that is no mere worker.
@@ -38,6 +46,7 @@ def accept(site: Site, *, assume_yes: bool, trust: Trust | None = None) -> None:
     if jump and missing(site.known_hosts, [jump[0]], jump[1]):
         addresses, keys = {"jump host": jump}, {"jump host": jump_host_key(jump)}
         if trust is not None:
+            _require_keys(keys)
             _show(addresses, keys)
             raise Refused(
                 f"the key of the jump host {jump[0]} is not in {site.known_hosts}, and --dry-run "
@@ -46,8 +55,9 @@ def accept(site: Site, *, assume_yes: bool, trust: Trust | None = None) -> None:
             )
         keep(site, addresses, keys, assume_yes=assume_yes)
     port = site.settings.ssh.port
-    absent = missing(site.known_hosts, [node.ip for node in site.nodes], port)
-    unknown = {node.name: (node.ip, port) for node in site.nodes if node.ip in absent}
+    asked = [node for node in site.nodes if only is None or node.name in only]
+    absent = missing(site.known_hosts, [node.ip for node in asked], port)
+    unknown = {node.name: (node.ip, port) for node in asked if node.ip in absent}
     if unknown:
         shown = _without_silent_workers(site, host_keys(site, unknown))
         if shown:
@@ -81,6 +91,8 @@ def keep(
     """
     from appliance.adapters.known_hosts import append
 
+    _require_keys(keys)
+    tell(about_site(site))
     _show(addresses, keys)
     if not assume_yes:
         if not sys.stdin.isatty():
@@ -99,13 +111,17 @@ def keep(
     )
 
 
-def _show(addresses: Mapping[str, tuple[str, int]], keys: Mapping[str, Any]) -> None:
-    from appliance.adapters.known_hosts import fingerprint
-
+def _require_keys(keys: Mapping[str, Any]) -> None:
+    """Raise NodeUnreachable for keys that are sentences: why there is none."""
     silent = [f"{name}: {key}" for name, key in keys.items() if isinstance(key, str)]
     if silent:
         raise NodeUnreachable(
             silent[0], hint="is it powered on, cabled and on this network?", details=silent[1:]
         )
+
+
+def _show(addresses: Mapping[str, tuple[str, int]], keys: Mapping[str, Any]) -> None:
+    from appliance.adapters.known_hosts import fingerprint
+
     for name, key in keys.items():
         click.echo(f"{name} ({addresses[name][0]}): {fingerprint(key)}", err=True)

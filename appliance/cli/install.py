@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.confirm import confirmed
+from appliance.cli.confirm import about_site, confirmed
 from appliance.cli.options import (
+    changed_site_option,
     dry_run_option,
     nodes_option,
     output_option,
-    site_option,
     yes_option,
 )
 from appliance.cli.plan_view import plan_as_json, show_install_plan, show_plan
@@ -24,10 +24,11 @@ from appliance.cli.status_view import show_status
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.plan import Plan
+    from appliance.model.site import Site
 
 
 @click.command()
-@site_option
+@changed_site_option
 @nodes_option
 @step_options
 @click.option(
@@ -86,7 +87,9 @@ def install(
         trust = connected.nodes.trust if dry_run else None
         accept(connected.site, assume_yes=yes, trust=trust)
     with progress(plain=output == "json") as display:
-        done = connected.install(scope, display, lambda plan: _confirm(plan, yes), dry_run=dry_run)
+        done = connected.install(
+            scope, display, lambda plan: _confirm(connected.site, plan, yes), dry_run=dry_run
+        )
     if output == "json":
         print_json({"plan": plan_as_json(done.plan), "ran": list(done.steps)})
     elif dry_run or not done.plan.steps:
@@ -98,5 +101,5 @@ def install(
         require_none_left_out(done.plan)
 
 
-def _confirm(plan: Plan, yes: bool) -> bool:
-    return confirmed(yes, lambda: show_plan(plan, err=True))
+def _confirm(site: Site, plan: Plan, yes: bool) -> bool:
+    return confirmed(yes, about_site(site), lambda: show_plan(plan, err=True))

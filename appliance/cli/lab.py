@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.confirm import about_lab, confirmed, tell
 from appliance.cli.options import dry_run_option, output_option, yes_option
 from appliance.cli.render import print_json, print_table
-from appliance.errors import Refused
 from appliance.model.lab import require_lab_name
 from appliance.model.lab_gpus import MOST
 from appliance.model.lab_site import LabExtras
@@ -126,7 +125,11 @@ def up(
 
     lab_parts = LabParts(app, name, site, bundle, release, _extras(gpus, parts, workers))
     result = lab_parts.up(
-        int(control_planes), workers, lambda plan: _go(plan, yes), bare=bare, dry_run=dry_run
+        int(control_planes),
+        workers,
+        lambda plan: _go(lab_parts, plan, yes),
+        bare=bare,
+        dry_run=dry_run,
     )
     if dry_run:
         click.echo("\n".join(_plan_lines(result.plan)))
@@ -228,23 +231,18 @@ def _plan_lines(plan: LabUpPlan) -> list[str]:
     return lines
 
 
-def _go(plan: LabUpPlan, yes: bool) -> bool:
-    return yes or _ask("Go on?", _plan_lines(plan))
+def _go(parts: LabParts, plan: LabUpPlan, yes: bool) -> bool:
+    return _asked(yes, about_lab(parts.name, parts.site), _plan_lines(plan))
 
 
 def _destroy(name: str, nodes: Sequence[RunningNode], yes: bool) -> bool:
-    return yes or _ask(f"Destroy lab {name}?", [node.name for node in nodes])
+    said = [f"{node.name}, {node.address or 'no address'}, {node.state}" for node in nodes]
+    return _asked(yes, about_lab(name), said, f"Destroy lab {name}?")
 
 
-def _ask(question: str, names: Sequence[str]) -> bool:
-    if not sys.stdin.isatty():
-        raise Refused(
-            "nobody is there to confirm: nothing was changed",
-            hint="pass --yes, or run it by hand",
-            details=[f"to confirm: {'; '.join(names)}"],
-        )
-    click.echo("\n".join(names), err=True)
-    return click.confirm(question, err=True)
+def _asked(yes: bool, about: Sequence[str], said: Sequence[str], question: str = "Go on?") -> bool:
+    unanswered = [f"to confirm: {'; '.join(said)}"]
+    return confirmed(yes, about, lambda: tell(said), question, unanswered)
 
 
 def _show(parts: LabParts, result: LabUpResult, *, bare: bool) -> None:

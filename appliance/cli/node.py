@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli import node_maintain
-from appliance.cli.confirm import confirmed
+from appliance.cli.confirm import about_nodes, confirmed, tell
 from appliance.cli.node_join import add, rejoin, remove
 from appliance.cli.node_passport import passport
-from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    site_option,
+    yes_option,
+)
 from appliance.cli.render import print_json, print_table
 from appliance.cli.scope import node_of
 from appliance.model.node_roles import ROLES, RoleRequest
@@ -19,6 +25,7 @@ from appliance.model.node_roles import ROLES, RoleRequest
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.node_roles import RolesPlan, RolesView, Verb
+    from appliance.model.site import Site
     from appliance.workflows.node_role import RolesChanged
 
 nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1)
@@ -52,7 +59,7 @@ def role() -> None:
 @role_option
 @all_option
 @move_option
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -77,7 +84,7 @@ def set_role(app: Application, /, nodes: tuple[str, ...], role: str, **options: 
 @role_option
 @all_option
 @move_option
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -124,24 +131,34 @@ def _change(
         allow_move=allow_move,
         allow_control_plane=bool(runai and runai.system_on_control_plane),
     )
-    done = connected.node_role(wish, lambda plan: _confirm(plan, yes), dry_run=dry_run)
+    done = connected.node_role(
+        wish, lambda plan: _confirm(connected.site, plan, yes), dry_run=dry_run
+    )
     _show_change(done, output, dry_run=dry_run)
 
 
-def _confirm(plan: RolesPlan, yes: bool) -> bool:
+def _confirm(site: Site, plan: RolesPlan, yes: bool) -> bool:
     from appliance.workflows.node_role import describe
 
-    return confirmed(yes, lambda: click.echo("\n".join(describe(plan)), err=True))
+    nodes = tuple(dict.fromkeys(change.node for change in plan.changes))
+    about = [*about_nodes(site, nodes), *_notes(plan)]
+    return confirmed(yes, about, lambda: tell(describe(plan)))
+
+
+def _notes(plan: RolesPlan) -> list[str]:
+    """What to know before: told in the question, and where there is none."""
+    return [
+        *(f"note: {notice.node}: {notice.text}" for notice in plan.notices),
+        *(f"warning: {one} is bound to {one.node} and will have to move" for one in plan.moves),
+    ]
 
 
 def _show_change(done: RolesChanged, output: str, *, dry_run: bool) -> None:
     from appliance.workflows.node_role import describe
 
-    for notice in done.plan.notices:
-        click.echo(f"note: {notice.node}: {notice.text}", err=True)
-    for thing in done.plan.moves:
-        click.echo(f"warning: {thing} is bound to {thing.node} and will have to move", err=True)
     said = describe(done.plan)
+    if dry_run or not said:
+        tell(_notes(done.plan))
     if output == "json":
         result = {
             "changed": bool(said) and not dry_run,

@@ -56,4 +56,4 @@ def renew_host_key(
             keep(site, address, {name: key}, assume_yes=yes, trust=trust)
             return
         forget(site.known_hosts, node.ip, port)
-    accept(site.without({one.name for one in site.nodes} - {name}), assume_yes=yes, trust=trust)
+    accept(site, assume_yes=yes, trust=trust, only={name})

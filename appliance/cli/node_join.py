@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.confirm import confirmed
-from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
+from appliance.cli.confirm import about_machine, confirmed, tell
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    yes_option,
+)
 from appliance.cli.plan_view import plan_as_json, show_plan
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json
@@ -17,6 +22,7 @@ from appliance.cli.scope import node_of
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.cli.connected import Connected
+    from appliance.model.answering import Answering
     from appliance.model.plan import Plan
     from appliance.model.removal import RemovalPlan
     from appliance.model.site import Site
@@ -57,7 +63,7 @@ reason_option = click.option("--reason", default="", help="Why, for those who co
     help="Empty the machine that calls itself HOSTNAME although nothing proves that it is NODE: "
     "what it is a member of loses it, with its data.",
 )
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -110,11 +116,12 @@ def _remove(
         node_remove,
     )
 
-    def confirm(plan: RemovalPlan, forecast: tuple[str, ...]) -> bool:
+    def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
         if plan.reset and not connected.vault_is_open:
             return False
-        lines = [*plan.sentences(), *forecast]
-        return confirmed(yes, lambda: click.echo("\n".join(lines), err=True))
+        about = [*about_machine(connected.site, machine), *_notes(plan)]
+        lines = [*plan.sentences(), *forecast, *_cleaning(plan)]
+        return confirmed(yes, about, lambda: tell(lines))
 
     ports = connected.install_ports(display, lambda _plan: False)
     run = connected.run(COMMAND)
@@ -157,17 +164,14 @@ def _show_removal(done: NodeRemoved, output: str) -> None:
             }
         )
         return
-    for notice in plan.notices:
-        click.echo(f"note: {notice.node}: {notice.text}", err=True)
+    if not done.done:
+        tell(_notes(plan))
     for text in (*plan.sentences(), *done.forecast):
         click.echo(text)
     if plan.is_empty:
         click.echo("nothing to do: it is removed already")
-    if plan.to_clean:
-        click.echo(f"{plan.node} could not be emptied. Should the machine come back, before it is")
-        click.echo("on the network: install it afresh, or clean by hand")
-        for thing in plan.to_clean:
-            click.echo(f"- {thing}")
+    for text in _cleaning(plan):
+        click.echo(text)
     if done.done or plan.is_empty:
         click.echo(
             f"for good: take {plan.node} out of hosts.yml; to have it back: "
@@ -176,12 +180,28 @@ def _show_removal(done: NodeRemoved, output: str) -> None:
         )
 
 
+def _notes(plan: RemovalPlan) -> list[str]:
+    """What to know before: told in the question, and where there is none."""
+    return [f"note: {notice.node}: {notice.text}" for notice in plan.notices]
+
+
+def _cleaning(plan: RemovalPlan) -> list[str]:
+    """What is left to be done by hand to a machine that is not emptied."""
+    if not plan.to_clean:
+        return []
+    return [
+        f"{plan.node} is not emptied. Should the machine come back, before it is",
+        "on the network: install it afresh, or clean by hand",
+        *(f"- {thing}" for thing in plan.to_clean),
+    ]
+
+
 @click.command()
 @node_argument
 @sworn_option
 @bundle_option
 @host_keys_option
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -215,7 +235,7 @@ def rejoin(app: Application, /, node: str, **options: Any) -> None:
 @sworn_option
 @bundle_option
 @host_keys_option
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -283,12 +303,12 @@ def _join_ports(
     from appliance.workflows import node_add, node_rejoin
     from appliance.workflows.joining import JoinPorts
 
-    def confirm(plan: Plan, said: tuple[str, ...]) -> bool:
+    def confirm(plan: Plan, said: tuple[str, ...], machine: Answering) -> bool:
         def show() -> None:
-            click.echo("\n".join(said), err=True)
+            tell(said)
             show_plan(plan, err=True)
 
-        return confirmed(yes, show)
+        return confirmed(yes, about_machine(connected.site, machine), show)
 
     ports = JoinPorts(
         connected.install_ports(display, lambda _plan: False),

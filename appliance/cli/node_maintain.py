@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.confirm import confirmed
-from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
+from appliance.cli.confirm import about_machine, confirmed, tell
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    yes_option,
+)
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json, print_table
 from appliance.cli.scope import node_of
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from appliance.cli.app import Application
+    from appliance.model.answering import Answering
     from appliance.model.drain import Forecast
     from appliance.model.hardware_facts import Difference
     from appliance.model.maintenance import Maintenance
@@ -62,7 +68,7 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
     show_default=True,
     help="How long a PodDisruptionBudget may hold the eviction up.",
 )
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -119,9 +125,9 @@ def maintain(
         budget_seconds=budget_wait,
     )
 
-    def confirm(foreseen: Forecast, last_time: str) -> bool:
-        _show_forecast(foreseen, last_time, lost=lost)
-        return confirmed(yes, lambda: None)
+    def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
+        said = _forecast_lines(foreseen, last_time, lost=lost)
+        return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
 
     def accepted() -> MachineIdentity:
         passport = connected.passport(name)
@@ -146,11 +152,6 @@ def maintain(
         )
         done = node_maintain(request, ports)
     _show_maintained(name, done, output, dry_run=dry_run)
-
-
-def _show_forecast(foreseen: Forecast, last_time: str, *, lost: bool) -> None:
-    for line in _forecast_lines(foreseen, last_time, lost=lost):
-        click.echo(line, err=True)
 
 
 def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = False) -> list[str]:
@@ -238,7 +239,7 @@ def mark_as_json(mark: Maintenance) -> dict[str, Any]:
     show_default=True,
     help="How long the node may take to answer.",
 )
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -282,13 +283,12 @@ def return_(
 
     found: list[Difference] = []
 
-    def confirm(mark: Maintenance, differences: Sequence[Difference]) -> bool:
-        def show() -> None:
-            click.echo(f"{name} is {mark.sentence()}; it goes back into service", err=True)
-            for difference in differences:
-                click.echo(f"  {difference.sentence()}", err=True)
-
-        return confirmed(yes, show)
+    def confirm(mark: Maintenance, differences: Sequence[Difference], machine: Answering) -> bool:
+        said = [
+            f"{name} is {mark.sentence()}; it goes back into service",
+            *(f"  {difference.sentence()}" for difference in differences),
+        ]
+        return confirmed(yes, about_machine(connected.site, machine), lambda: tell(said))
 
     with (
         progress(plain=output == "json", title=f"appliance {run.command} {name}") as display,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.confirm import confirmed
+from appliance.cli.confirm import about_machine, confirmed, tell
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.render import print_json, print_table
 from appliance.cli.scope import node_of
+from appliance.cli.which_site import require_one_site
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def passport(
     """
     if acknowledge and not node:
         raise click.UsageError("--acknowledge wants a NODE: one machine is accepted at a time")
+    if acknowledge:
+        require_one_site(click.get_current_context(), site)
     views = _views(app, node, site, acknowledge=acknowledge and not dry_run, yes=yes)
     if output == "json":
         print_json({"passports": [_plain(view) for view in views]})
@@ -89,7 +92,9 @@ def _views(
                 node,
                 run,
                 ports,
-                lambda view: confirmed(yes, lambda: click.echo("\n".join(_sentences(view)))),
+                lambda view, machine: confirmed(
+                    yes, about_machine(connected.site, machine), lambda: tell(_sentences(view))
+                ),
             )
         ]
 

@@ -12,14 +12,32 @@ from typing import Any, TypeVar
 
 import click
 
+from appliance.cli.which_site import is_site, require_one_site, say_which_nodes, say_which_site
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _site(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
+def _site_to_look_at(
+    context: click.Context, _parameter: click.Parameter, value: Path | None
+) -> Path:
+    if value is not None:
+        say_which_site(context, value)
+    return _site(value)
+
+
+def _site_to_change(
+    context: click.Context, _parameter: click.Parameter, value: Path | None
+) -> Path:
+    if value is not None:
+        require_one_site(context, value)
+    return _site(value)
+
+
+def _site(value: Path | None) -> Path:
     if value is not None:
         return value
     here = Path()
-    if (here / "hosts.yml").is_file() and (here / "group_vars").is_dir():
+    if is_site(here):
         return here
     raise click.UsageError(
         "no site: give --site DIR or set APPLIANCE_SITE (the current directory is not a site; "
@@ -28,23 +46,41 @@ def _site(_context: click.Context, _parameter: click.Parameter, value: Path | No
 
 
 def _nodes(
-    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+    context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     names = [name.strip() for value in values for name in value.split(",")]
-    return tuple(dict.fromkeys(name for name in names if name))
+    found = tuple(dict.fromkeys(name for name in names if name))
+    say_which_nodes(context, found)
+    return found
 
 
-def site_option(command: Command) -> Command:
-    """Add ``--site DIR``: a directory; the current one when that is a site."""
+def _site_by(callback: Callable[..., Path]) -> Callable[[Command], Command]:
     return click.option(
         "-s",
         "--site",
         type=click.Path(path_type=Path),
         envvar="APPLIANCE_SITE",
-        callback=_site,
+        callback=callback,
         help="The site's directory. Default: the current one, if it is a site.",
         show_envvar=True,
-    )(command)
+    )
+
+
+def site_option(command: Command) -> Command:
+    """Add ``--site DIR`` to a command that looks: the current directory when that is a site.
+
+    Where ``APPLIANCE_SITE`` names another site than the one of the current directory, that is said.
+    """
+    return _site_by(_site_to_look_at)(command)
+
+
+def changed_site_option(command: Command) -> Command:
+    """Add ``--site DIR`` to a command that changes a site.
+
+    The same, but where ``APPLIANCE_SITE`` names another site than the one of the current directory
+    it is refused: the site has to be typed.
+    """
+    return _site_by(_site_to_change)(command)
 
 
 def nodes_option(command: Command) -> Command:

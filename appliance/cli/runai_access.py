@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.confirm import confirmed
-from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
+from appliance.cli.confirm import about_site, confirmed
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    site_option,
+    yes_option,
+)
 from appliance.cli.plan_view import plan_as_json, show_plan
 from appliance.cli.progress import progress
 from appliance.cli.render import print_json
@@ -24,7 +30,7 @@ def access() -> None:
 
 
 @access.command()
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -47,7 +53,9 @@ def enable(app: Application, site: Path, output: str, *, dry_run: bool, yes: boo
     with progress(plain=output == "json") as display:
         done = connected.enable_access(
             display,
-            lambda plan: confirmed(yes, lambda: show_plan(plan, err=True)),
+            lambda plan: confirmed(
+                yes, about_site(connected.site), lambda: show_plan(plan, err=True)
+            ),
             dry_run=dry_run,
         )
     if not app.asks_for_access(site):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.confirm import confirmed
+from appliance.cli.confirm import about_nodes, confirmed, tell
 from appliance.cli.options import (
+    changed_site_option,
     dry_run_option,
     nodes_option,
     output_option,
-    site_option,
     yes_option,
 )
 from appliance.cli.progress import progress
@@ -43,7 +43,7 @@ def runai_cli() -> None:
     "--replace", is_flag=True, help="Put a kubeconfig aside that is not from this tool."
 )  # fmt: skip
 @nodes_option
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
@@ -79,12 +79,12 @@ def install_cli(
             (nodes, tuple(dict.fromkeys(users))),
             file,
             display,
-            lambda plan: confirmed(yes, lambda: click.echo("\n".join(_lines(plan)), err=True)),
+            lambda plan: _confirm(connected.site, plan, yes),
             replace=replace,
             dry_run=dry_run,
         )
-    for notice in done.plan.notices:
-        click.echo(f"note: {notice.node}: {notice.text}", err=True)
+    if dry_run or not done.plan.changes:
+        tell(_notes(done.plan))
     if not app.asks_for_access(site):
         click.echo(
             "note: no login works before: appliance runai access enable "
@@ -97,6 +97,16 @@ def install_cli(
         return
     for line in _lines(done.plan) or ["nothing to do: the jumpboxes are so already"]:
         click.echo(line)
+
+
+def _confirm(site: Site, plan: CliPlan, yes: bool) -> bool:
+    about = [*about_nodes(site, plan.nodes), *_notes(plan)]
+    return confirmed(yes, about, lambda: tell(_lines(plan)))
+
+
+def _notes(plan: CliPlan) -> list[str]:
+    """What to know before: told in the question, and where there is none."""
+    return [f"note: {notice.node}: {notice.text}" for notice in plan.notices]
 
 
 def _lines(plan: CliPlan) -> list[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.accepted import Accepted, accepted_of
+from appliance.model.answering import answering_as
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.departure import Proof, Witness, prove_dead, same_machine
 from appliance.model.membership import Belongings, MemberRecord
@@ -23,6 +24,7 @@ from appliance.workflows.install import Installed, InstallPorts, InstallRequest,
 from appliance.workflows.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
+    from appliance.model.answering import Answering
     from appliance.model.cluster import ClusterNode
     from appliance.model.desired import Desired
     from appliance.model.journal import Run
@@ -60,12 +62,15 @@ class JoinRequest:
 
 @dataclass(frozen=True)
 class JoinPorts:
-    """Everything outside that is needed; ``confirm`` is shown the proof beside the plan."""
+    """Everything outside that is needed.
+
+    ``confirm`` is shown the proof and the machine that answers beside the plan.
+    """
 
     install: InstallPorts
     etcd: Etcd
     bmcs: Bmcs
-    confirm: Callable[[Plan, tuple[str, ...]], bool]
+    confirm: Callable[[Plan, tuple[str, ...], Answering], bool]
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,8 @@ def join(request: JoinRequest, ports: JoinPorts, seen: Seen) -> Joined:
     )
     doubt = seen.accepted.doubt
     said = (proof, *([f"{request.node}: {doubt}"] if doubt else []))
-    shown = replace(ports.install, confirm=lambda plan: ports.confirm(plan, said))
+    machine = answering_as(seen.node, seen.photo)
+    shown = replace(ports.install, confirm=lambda plan: ports.confirm(plan, said, machine))
     installed = install(installing, shown)
     if not request.dry_run and not installed.steps:
         _forget_removal(request, ports)

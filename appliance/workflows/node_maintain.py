@@ -22,6 +22,7 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
+from appliance.model.answering import answering
 from appliance.model.drain import Forecast, forecast
 from appliance.model.maintenance import TAINT, Maintenance, Mode, Phase, archived, timestamp
 from appliance.workflows.eviction import BUDGET_SECONDS, Eviction, to_be_moved
@@ -32,9 +33,10 @@ from appliance.workflows.power_off import PowerWatch, Seen
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
+    from appliance.model.answering import Answering
     from appliance.model.journal import Run
     from appliance.model.machine_identity import MachineIdentity
-    from appliance.model.observation import DrainView
+    from appliance.model.observation import DrainView, Look
     from appliance.model.site import Node, Site
     from appliance.workflows.ports import (
         Archive,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
         Power,
     )
 
+# How old the look before the question may be to serve as the photograph.
+FRESH_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class MaintainRequest:
@@ -90,7 +94,7 @@ class MaintainPorts:
     journal: JournalPort
     clock: Clock
     observer: Observer
-    confirm: Callable[[Forecast, str], bool]
+    confirm: Callable[[Forecast, str, Answering], bool]
 
 
 @dataclass(frozen=True)
@@ -134,9 +138,27 @@ def node_maintain(request: MaintainRequest, ports: MaintainPorts) -> Maintained:
     refuse(request, view, foreseen)
     if request.dry_run:
         return Maintained(foreseen, None)
-    if not ports.confirm(foreseen, _last_time(ports.journal)):
+    looked, look = ports.clock.monotonic(), ports.nodes.look([request.node])
+    if not (request.lost or begun):
+        _require_answer(request.node, look)
+    machine = answering(request.node, look)
+    if not ports.confirm(foreseen, _last_time(ports.journal), machine):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
-    return _Run(request, ports, view, foreseen).carry_out()
+    fresh = look if ports.clock.monotonic() < looked + FRESH_SECONDS else None
+    return _Run(request, ports, view, foreseen, fresh).carry_out()
+
+
+def _require_answer(node: Node, look: Look) -> None:
+    """Refuse to empty a node that could not be photographed.
+
+    Raises:
+        NodeUnreachable: says why.
+    """
+    if look.faults:
+        raise NodeUnreachable(
+            look.faults[0].reason,
+            hint=f"if it is lost: appliance node maintain {node.name} --lost",
+        )
 
 
 def _power(request: MaintainRequest, ports: MaintainPorts) -> PowerWatch:
@@ -161,11 +183,18 @@ class _Run:
     """One maintenance: what it found, and what it has marked."""
 
     def __init__(
-        self, request: MaintainRequest, ports: MaintainPorts, view: DrainView, foreseen: Forecast
+        self,
+        request: MaintainRequest,
+        ports: MaintainPorts,
+        view: DrainView,
+        foreseen: Forecast,
+        fresh: Look | None,
     ) -> None:
         self._request = request
         self._ports = ports
         self._foreseen = foreseen
+        # The look before the question is as good as another one, if it was made just now.
+        self._fresh = fresh
         self._recorder = Recorder(request.run, ports.journal, ports.clock)
         self._name = request.node.name
         self._before = view.maintenance
@@ -255,13 +284,8 @@ class _Run:
 
     def _photograph(self) -> None:
         """Keep what the node is like now, where the laptop that returns it will find it."""
-        look = self._ports.nodes.look([self._request.node])
-        if look.faults:
-            fault = look.faults[0]
-            raise NodeUnreachable(
-                fault.reason,
-                hint=f"if it is lost: appliance node maintain {self._name} --lost",
-            )
+        look = self._fresh or self._ports.nodes.look([self._request.node])
+        _require_answer(self._request.node, look)
         photograph = look.photographs[self._name]
         document = {"document": photograph.document, "received_at": photograph.received_at}
         for missed in self._ports.archive.put(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
+from appliance.model.answering import answering_as
 from appliance.model.cluster import Cluster
 from appliance.model.passport import Passport, differences, passport_of
 from appliance.model.traces import is_member
@@ -15,6 +16,7 @@ from appliance.workflows.recording import Recorder
 from appliance.workflows.survey import observe
 
 if TYPE_CHECKING:
+    from appliance.model.answering import Answering
     from appliance.model.hardware_facts import Difference
     from appliance.model.journal import Run
     from appliance.model.postconditions import Observed
@@ -92,7 +94,7 @@ def acknowledge(
     name: str,
     run: Run,
     ports: PassportPorts,
-    confirm: Callable[[PassportView], bool],
+    confirm: Callable[[PassportView, Answering], bool],
 ) -> PassportView:
     """Accept a node as it is now; nothing is written when nothing differs.
 
@@ -113,7 +115,7 @@ def acknowledge(
             f"{name}: is no member of the cluster now, so nothing can be accepted",
             hint=f"appliance status; a machine that came back: appliance node rejoin {name}",
         )
-    if not confirm(view):
+    if not confirm(view, answering_as(site.node(name), photo)):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     recorder = Recorder(run, ports.journal, ports.clock)
     why = tuple(f"{name}: {one.sentence()}" for one in view.differences) or (

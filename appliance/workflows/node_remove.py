@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused, StepNotProven
 from appliance.model.accepted import accepted_of
+from appliance.model.answering import answering
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.left_behind import left_behind
 from appliance.model.membership import MemberRecord, Removal, belongings_of, merged
@@ -33,6 +34,7 @@ from appliance.workflows.recording import Recorder
 from appliance.workflows.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
+    from appliance.model.answering import Answering
     from appliance.model.bmc import BmcReport
     from appliance.model.journal import Run
     from appliance.model.machine_identity import MachineIdentity
@@ -89,7 +91,7 @@ class NodeRemovePorts:
     journal: JournalPort
     clock: Clock
     observer: Observer
-    confirm: Callable[[RemovalPlan, tuple[str, ...]], bool]
+    confirm: Callable[[RemovalPlan, tuple[str, ...], Answering], bool]
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ def node_remove(request: NodeRemoveRequest, ports: NodeRemovePorts) -> NodeRemov
     forecast = ports.emptying.forecast(plan.node) if plan.drain else ()
     if request.dry_run or plan.is_empty:
         return NodeRemoved(plan, forecast)
-    if not ports.confirm(plan, forecast):
+    if not ports.confirm(plan, forecast, run.machine):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     run.carry_out(plan)
     return NodeRemoved(plan, forecast, done=True)
@@ -144,6 +146,7 @@ class _Removal:
     def plan(self) -> RemovalPlan:
         ports, name = self._ports, self._node.name
         observed, look = observe(self._request.site, ports.nodes, ports.cluster)
+        self.machine = answering(self._node, look)
         # A member that looks bare would be forgotten under its running pods.
         photographs = observed.photographs
         require_evidence({name: photographs[name]} if name in photographs else {})

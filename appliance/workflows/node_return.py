@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused, StepNotProven
+from appliance.model.answering import answering_as
 from appliance.model.facts import check_facts
 from appliance.model.hardware_facts import Difference, compare, hardware_facts
 from appliance.model.judging import judge
@@ -26,6 +27,7 @@ from appliance.workflows.patience import Patience
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
+    from appliance.model.answering import Answering
     from appliance.model.desired import Desired
     from appliance.model.journal import Run
     from appliance.model.maintenance import Maintenance
@@ -80,7 +82,7 @@ class ReturnPorts:
     journal: JournalPort
     clock: Clock
     observer: Observer
-    confirm: Callable[[Maintenance, Sequence[Difference]], bool]
+    confirm: Callable[[Maintenance, Sequence[Difference], Answering], bool]
     refused: Callable[[Sequence[Difference]], None] = lambda _: None
     """Is shown all differences when one of them refuses the return."""
 
@@ -124,7 +126,7 @@ def node_return(request: ReturnRequest, ports: ReturnPorts) -> Returned:
     _refuse_losses(request, ports, differences)
     if request.dry_run:
         return Returned(mark, differences)
-    if not ports.confirm(mark, differences):
+    if not ports.confirm(mark, differences, answering_as(request.node, photograph)):
         raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
     seen = request.node.name in look.photographs
     fresh = look if seen and ports.clock.monotonic() < began + FRESH_SECONDS else None

@@ -76,7 +76,10 @@ def kept_as_golden(
     yield
     if said:
         section = request.node.name.replace(str(tmp_path), "FOLDER").replace("\n", " ")
-        places = ((tmp_path, "FOLDER"), (golden.ROOT, "REPOSITORY"), (WHO, "USER@HOST"))
+        places = (
+            *((tmp_path, "FOLDER"), (golden.ROOT, "REPOSITORY"), (WHO, "USER@HOST")),
+            (f"on this machine, {socket.gethostname()}", "on this machine, HOST"),
+        )
         golden.agree(f"cli/{module}", section, golden.steady(_told(said), *places))
 
 

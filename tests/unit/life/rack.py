@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from appliance.errors import NodeUnreachable
+from appliance.model.answering import Answering
 from appliance.model.drain import Budget, Forecast, NodeView, PodOnNode
 from appliance.model.hardware_facts import Difference
 from appliance.model.machine_identity import MachineIdentity
@@ -160,6 +161,7 @@ class Bench:
         self.journal = FakeJournal()
         self.observer = FakeObserver()
         self.asked: list[Any] = []
+        self.machines: list[Answering] = []
         self.answer = True
         self.thinks = 0.0
 
@@ -181,9 +183,11 @@ class Bench:
         )
         return node_maintain(request, ports)
 
-    def _confirm(self) -> Callable[[Forecast, str], bool]:
-        def confirm(foreseen: Forecast, last_time: str) -> bool:
+    def _confirm(self) -> Callable[[Forecast, str, Answering], bool]:
+        def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
             self.asked.append((foreseen, last_time))
+            self.machines.append(machine)
+            self.clock.sleep(self.thinks)
             return self.answer
 
         return confirm
@@ -193,8 +197,11 @@ class Bench:
             self.wish, self.node, run("node return"), frozenset(acknowledged), **more
         )
 
-        def confirm(mark: Maintenance, differences: Sequence[Difference]) -> bool:
+        def confirm(
+            mark: Maintenance, differences: Sequence[Difference], machine: Answering
+        ) -> bool:
             self.asked.append((mark, differences))
+            self.machines.append(machine)
             self.clock.sleep(self.thinks)
             return self.answer
 

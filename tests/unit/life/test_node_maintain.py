@@ -16,6 +16,7 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
+from appliance.model.answering import Answering
 from appliance.model.drain import Budget, NodeView, PodOnNode
 from appliance.model.maintenance import TAINT
 from appliance.model.observation import DrainView, Fault
@@ -269,6 +270,26 @@ def test_a_node_that_does_not_answer_is_not_touched() -> None:
         bench.maintain()
     assert "--lost" in (failed.value.hint or "")
     assert bench.state == IN_SERVICE
+    assert bench.asked == [], "nobody is asked about what is refused"
+
+
+@pytest.mark.parametrize(("thinks", "looks"), [(0.0, 1), (60.0, 2)])
+def test_the_look_before_the_question_is_the_photograph_unless_it_is_old(
+    thinks: float, looks: int
+) -> None:
+    bench = Bench()
+    bench.thinks = thinks
+    bench.maintain()
+    assert bench.rack.looks == looks
+    assert bench.machines == [Answering("w1", "198.18.7.21", "host name w1, serial SN-w1")]
+
+
+def test_a_lost_node_is_asked_about_with_the_reason_why_nothing_is_known_of_its_machine() -> None:
+    bench = Bench()
+    bench.drain.ready = False
+    bench.rack.faults["w1"] = Fault("w1", "w1: no route", "look")
+    bench.maintain(lost=True)
+    assert bench.machines == [Answering("w1", "198.18.7.21", "no answer: no route")]
 
 
 def test_pods_that_came_after_the_eviction_keep_the_taint_away() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused
+from appliance.model.answering import Answering
 from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, NoCluster
 from appliance.model.membership import Belongings, MemberRecord, Removal, parse_record
@@ -46,6 +47,7 @@ class Bench:
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
     shown: list[tuple[str, ...]] = field(default_factory=list)
+    machines: list[Answering] = field(default_factory=list)
     records: dict[str, MemberRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -90,8 +92,9 @@ class Bench:
             members=self.rack,
         )
 
-        def confirm(_plan: Plan, said: tuple[str, ...]) -> bool:
+        def confirm(_plan: Plan, said: tuple[str, ...], machine: Answering) -> bool:
             self.shown.append(said)
+            self.machines.append(machine)
             return True
 
         request = JoinRequest(self.rack.wish, name, run(), self.records, **more)

@@ -15,6 +15,7 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
+from appliance.model.answering import Answering
 from appliance.model.bmc import BmcReport
 from appliance.model.cluster import Cluster, Unreachable
 from appliance.model.left_behind import left_behind
@@ -59,6 +60,7 @@ class Bench:
     emptying: FakeEmptying = field(default_factory=FakeEmptying)
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
+    machines: list[Answering] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         wish = samples.desired(samples.site(self.masters))
@@ -111,7 +113,8 @@ class Bench:
         )
         return node_remove(request, ports)
 
-    def confirm(self, plan: RemovalPlan, forecast: tuple[str, ...]) -> bool:
+    def confirm(self, plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
+        self.machines.append(machine)
         assert plan.sentences()
         assert bool(forecast) == plan.drain
         return self.answer
@@ -331,8 +334,10 @@ def test_keys_of_the_site_on_an_emptied_machine_are_something_left(
 def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
     bench = Bench(answer=False)
     assert not bench.remove("w2", dry_run=True).done
+    assert bench.machines == []
     with pytest.raises(Refused, match="not confirmed"):
         bench.remove("w2")
+    assert [one.answer for one in bench.machines] == ["host name w2, serial SN-w2"]
     with pytest.raises(Refused, match="no such member"):
         bench.remove("w9")
     bench.rack.cluster = Unreachable("no route")

@@ -1,0 +1,360 @@
+"""Each question of a command that changes a site says which site, and which machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import paramiko
+import pytest
+
+from appliance.adapters import ansible, control_host, host_keys, jumpboxes
+from appliance.cli.app import Application
+from appliance.cli.confirm import MANY, about_machine, about_nodes
+from appliance.cli.connected import Connected
+from appliance.cli.exits import run
+from appliance.model.answering import Answering
+from appliance.model.cluster import Cluster
+from appliance.model.maintenance import ANNOTATION, Maintenance, archived
+from appliance.model.observation import Fault
+from appliance.model.runai_cli import Jumpbox
+from tests import samples
+from tests.cli import faked_site
+from tests.cli.test_which_site import CHANGING as ALL_CHANGING
+from tests.fakes import (
+    FakeArchive,
+    FakeBmcs,
+    FakeBundle,
+    FakeClock,
+    FakeEmptying,
+    FakeEtcd,
+    FakeRack,
+)
+from tests.unit.access.test_runai_cli import ADA, DONE
+from tests.unit.access.test_steps import Rack as Converged
+from tests.unit.life.rack import FakeDrain, FakePower
+
+Capture = pytest.CaptureFixture[str]
+ASKED = "and then it asks"
+
+
+class Rack(Converged):
+    """A converged site with Run:ai, whose nodes have no role yet."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.wish = replace(self.wish, site=replace(self.wish.site, directory=directory))
+        self.archive, self.etcd = FakeArchive(), FakeEtcd(self.wish.site)
+        self.clock = FakeClock()
+        self.drain = FakeDrain(self.clock)
+        self.jumpbox: Jumpbox = DONE
+        self.trusted: dict[Any, Any] = {}
+
+    def _take_effect(self, play: Any) -> None:
+        effect = Converged if play.playbook == "access" else FakeRack
+        effect._take_effect(self, play)
+
+    def trust(self, keys: Any) -> None:
+        self.trusted.update(keys)
+
+    def member(self, name: str, **changes: Any) -> None:
+        assert isinstance(self.cluster, Cluster)
+        nodes = {**self.cluster.nodes, name: replace(self.cluster.nodes[name], **changes)}
+        self.cluster = replace(self.cluster, nodes=nodes)
+
+    def wipe(self, name: str) -> None:
+        self.documents[name] = samples.bare(self.wish.site.node(name))
+        self.member(name, ready=False)
+
+    def die(self, name: str, **more: Any) -> None:
+        reason = f"{name}: port 22 did not answer within 10 s"
+        self.faults[name] = Fault(name, reason, "ping", **more)
+        self.member(name, ready=False)
+        self.drain.ready = False
+
+
+class Site(faked_site.FakedSite):
+    """A site whose adapters are fakes."""
+
+    @property
+    def fake(self) -> Any:
+        return self.nodes
+
+    @property
+    def archive(self) -> Any:
+        return self.fake.archive
+
+    @property
+    def etcd(self) -> Any:
+        return self.fake.etcd
+
+    @property
+    def clock(self) -> Any:
+        return self.fake.clock
+
+    def bmcs(self) -> Any:
+        return FakeBmcs()
+
+    def power(self) -> Any:
+        return FakePower(self.fake.clock)
+
+    def drain(self) -> Any:
+        return _Closable(self.fake.drain)
+
+    @contextmanager
+    def emptying(self, observer: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
+        yield FakeEmptying()
+
+    def preflight(self, *_: Any) -> Any:
+        return ()
+
+
+class _Closable:
+    def __init__(self, drain: FakeDrain) -> None:
+        self._drain = drain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drain, name)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _in_maintenance(rack: Rack) -> None:
+    document = {"document": rack.documents["w2"], "received_at": None}
+    kept = archived("w2", "r")
+    rack.archive.put(kept, json.dumps(document))
+    mark = Maintenance(
+        *("r", "ada", "laptop", "2026-01-01T00:00:00+00:00"),
+        mode="cordon",
+        phase="out of service",
+        cordoned=True,
+        tainted=False,
+        photograph=kept,
+    )
+    rack.drain.annotations[ANNOTATION] = mark.as_text()
+    rack.drain.unschedulable = True
+
+
+def _loose(rack: Rack) -> None:
+    rack.jumpbox = replace(DONE, completion_current=False, resolves=False)
+
+
+def _has_a_role(rack: Rack) -> None:
+    assert isinstance(rack.cluster, Cluster)
+    view = rack.cluster.roles
+    assert view is not None
+    labels = {**view.labels, "w2": {"node-role.kubernetes.io/runai-gpu-worker": ""}}
+    rack.cluster = replace(rack.cluster, roles=replace(view, labels=labels))
+
+
+def _as_it_is(_rack: Rack) -> None:
+    pass
+
+
+# Command -> its words, what brings it to its question, and whether it is about one machine.
+QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
+    ("install",): ((), _as_it_is, False),
+    ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
+    ("node", "maintain"): (("w2",), _as_it_is, True),
+    ("node", "passport"): (("w2", "--acknowledge"), _as_it_is, True),
+    ("node", "rejoin"): (("w2",), lambda rack: rack.wipe("w2"), True),
+    ("node", "remove"): (("w2",), _as_it_is, True),
+    ("node", "return"): (("w2",), _in_maintenance, True),
+    ("node", "role", "remove"): (("w2", "--role", "gpu"), _has_a_role, False),
+    ("node", "role", "set"): (("w2", "--role", "gpu"), _as_it_is, False),
+    ("runai", "access", "enable"): ((), _as_it_is, False),
+    ("runai", "cli", "install"): (("--user", "ada", "--nodes", "w2"), _loose, False),
+}
+NAMES_NODES = {("node", "role", "set"), ("node", "role", "remove"), ("runai", "cli", "install")}
+
+
+@pytest.fixture
+def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
+    found = Rack(tmp_path)
+    for name in ("APPLIANCE_SITE", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, *_: desired)
+
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+        assert directory == tmp_path
+        bundle: Any = FakeBundle(samples.manifest())
+        fakes: Any = found
+        return Site(found.wish.site, found.wish, fakes, fakes, bundle)
+
+    class Jumpboxes:
+        def __init__(self, *_: Any) -> None:
+            pass
+
+        def look(self, wish: Any) -> dict[str, Jumpbox]:
+            return {node.name: found.jumpbox for node in wish.nodes}
+
+    monkeypatch.setattr(Application, "connect", connect)
+    monkeypatch.setattr(Application, "asks_for_access", lambda *_: True)
+    monkeypatch.setattr(control_host, "present", frozenset)
+    monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)
+    monkeypatch.setattr(jumpboxes, "researchers", lambda *_: (ADA,))
+    monkeypatch.setattr(ansible, "AnsiblePlaybooks", lambda *_: found)
+    return found
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, rack: Rack, capsys: Capture) -> Callable[..., list[str]]:
+    """Run a command at a terminal where the answer is no: what was shown before the question."""
+
+    def ask(*words: str) -> list[str]:
+        def no(question: str, *, err: bool) -> bool:
+            click.echo(f"{ASKED}: {question}", err=err)
+            return False
+
+        monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr(click, "confirm", no)
+        capsys.readouterr()
+        assert run([*words, "--site", str(rack.wish.site.directory)]) == 3
+        shown = capsys.readouterr()
+        assert shown.out == "", "a question is no result"
+        before, found, _ = shown.err.partition(f"{ASKED}: ")
+        assert found, shown.err
+        return before.splitlines()
+
+    return ask
+
+
+def header(rack: Rack) -> list[str]:
+    return [
+        "site:      rack",
+        f"directory: {rack.wish.site.directory}",
+        "API:       api.rack.test:6443, 198.18.7.11",
+    ]
+
+
+W2 = ["node:      w2, 198.18.7.22", "machine:   host name w2, serial SN-w2"]
+
+
+def test_every_changing_command_has_its_question_here() -> None:
+    assert QUESTIONS.keys() == ALL_CHANGING.keys()
+
+
+@pytest.mark.parametrize("path", QUESTIONS, ids=" ".join)
+def test_a_question_begins_with_the_site_and_the_machine(
+    path: tuple[str, ...], rack: Rack, asked: Callable[..., list[str]]
+) -> None:
+    words, prepare, of_a_machine = QUESTIONS[path]
+    prepare(rack)
+    lines = asked(*path, *words)
+    assert lines[:3] == header(rack)
+    if of_a_machine:
+        assert lines[3:5] == W2
+    if path in NAMES_NODES:
+        assert lines[3] == "nodes:     w2, 198.18.7.22"
+    assert rack.plays == []
+    assert rack.deleted == []
+    assert rack.drain.log == []
+
+
+@pytest.mark.parametrize("path", QUESTIONS, ids=" ".join)
+def test_what_is_not_asked_is_told_all_the_same(
+    path: tuple[str, ...], rack: Rack, capsys: Capture
+) -> None:
+    words, prepare, of_a_machine = QUESTIONS[path]
+    prepare(rack)
+    site = ("--site", str(rack.wish.site.directory))
+    code = run([*path, *words, *site, "--yes", "-o", "json"])
+    shown = capsys.readouterr()
+    told = shown.err.splitlines()
+    expected = [*header(rack), *(W2 if of_a_machine else [])]
+    assert told[: len(expected)] == expected
+    # The fake jumpbox stays as it is, which the command finds out.
+    assert code == (1 if path == ("runai", "cli", "install") else 0), shown.err
+    if code == 0:
+        json.loads(shown.out)
+
+
+def test_a_site_that_only_a_variable_names_is_told_so(
+    rack: Rack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("APPLIANCE_SITE", str(rack.wish.site.directory))
+    assert run(["node", "remove", "w2", "--yes"]) == 0
+    assert header(rack)[1] + " (by APPLIANCE_SITE)" in capsys.readouterr().err.splitlines()
+
+
+def test_a_dead_machine_is_told_before_the_question(
+    rack: Rack, asked: Callable[..., list[str]], capsys: Capture
+) -> None:
+    rack.die("w2")
+    lines = asked("node", "remove", "w2", "--i-know-it-is-dead")
+    assert lines[3:5] == [
+        "node:      w2, 198.18.7.22",
+        "machine:   no answer: port 22 did not answer within 10 s",
+    ]
+    assert any(line.startswith("note: w2: the machine is dead: ") for line in lines)
+    assert any("clean by hand" in line for line in lines)
+    assert any("/etc/kubernetes" in line for line in lines)
+    site = str(rack.wish.site.directory)
+    assert run(["node", "remove", "w2", "--i-know-it-is-dead", "--yes", "--site", site]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.count("the machine is dead") == 1
+    assert shown.out.count("clean by hand") == 1
+
+
+def test_another_machine_at_the_address_is_told_before_the_question(
+    rack: Rack, asked: Callable[..., list[str]]
+) -> None:
+    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    rack.documents["w2"]["dmi"]["serial"] = "SN-other"
+    rack.documents["w2"]["host"]["hostname"] = "gpu9"
+    rack.member("w2", ready=False, serial="SN-w2")
+    lines = asked("node", "remove", "w2", "--i-know-it-is-dead")
+    assert lines[4] == "machine:   host name gpu9, serial SN-other"
+    assert any("another machine (serial SN-other) answers at its address" in one for one in lines)
+
+
+def test_what_answers_and_does_not_tell_what_it_is_is_not_called_silent(
+    rack: Rack, asked: Callable[..., list[str]]
+) -> None:
+    rack.die("w2", answers=True)
+    lines = asked("node", "maintain", "w2", "--lost")
+    assert lines[4].startswith("machine:   something that does not tell what it is: ")
+
+
+def test_what_a_role_moves_is_told_before_the_question_and_once(
+    rack: Rack, asked: Callable[..., list[str]], capsys: Capture
+) -> None:
+    words = ("node", "role", "set", "--all", "--role", "cpu")
+    note = "note: cp1: left out of --all: it is a control-plane node"
+    assert note in asked(*words)
+    assert run([*words, "--yes", "--site", str(rack.wish.site.directory)]) == 0
+    assert capsys.readouterr().err.splitlines().count(note) == 1
+
+
+def test_the_question_about_host_keys_names_the_whole_site(
+    rack: Rack, asked: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = paramiko.ECDSAKey.generate()
+    monkeypatch.setattr(host_keys, "host_keys", lambda _site, names: dict.fromkeys(names, key))
+    rack.wipe("w2")
+    for words in (("install",), ("node", "rejoin", "w2")):
+        lines = asked(*words, "--accept-host-keys")
+        assert lines[:3] == header(rack)
+        assert any(line.startswith("w2 (198.18.7.22): ") for line in lines)
+    assert len(lines) == 4, "of the others no key is shown"
+
+
+def test_what_a_machine_says_is_one_line_and_no_page(rack: Rack) -> None:
+    said = about_machine(rack.wish.site, Answering("w2", "198.18.7.22", f"x\nsite: {'y' * 9999}"))
+    assert len(said) == 5
+    assert all("\n" not in line and len(line) < MANY + 50 for line in said)
+
+
+def test_nodes_stand_one_below_the_other_also_those_that_the_inventory_has_not(rack: Rack) -> None:
+    assert about_nodes(rack.wish.site, ("w1", "old"))[3:] == [
+        "nodes:     w1, 198.18.7.21",
+        "           old, not in hosts.yml",
+    ]
+    assert about_nodes(rack.wish.site, ()) == header(rack)
