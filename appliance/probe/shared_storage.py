@@ -68,7 +68,9 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
     found.update(exists=place.is_dir(), owner=None, mode=None, empty=None)
     found.update(made_by_us=None, marked=None)
     mark = _mark_of(source, path)
-    if source.privileged:
+    # Without rights a mark that cannot be read may be of any folder.
+    told = source.privileged or mark != {}
+    if told:
         found["marked"] = mark is not None
     if found["exists"]:
         known = os.stat(str(place))  # noqa: PTH116  (Path.stat takes the same; one style here)
@@ -76,7 +78,7 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
         found.update(owner=known.st_uid, mode="%04o" % stat.S_IMODE(known.st_mode))
         found["empty"] = all(_counts_as_empty(name) for name in names)
         marker = source.others_document("%s/%s" % (path, MARKER))
-        if source.privileged:
+        if told:
             found["made_by_us"] = mark is not None and is_same(mark, marker, known, names)
     return found
 
