@@ -46,6 +46,8 @@ NOT_SEEN: Final[Photos] = MappingProxyType({})
 # Frames between nodes are the nodes' own, and never come from a pod or by way of a Service.
 _VXLAN_PORT = 8472
 _POD_INTERFACES = ("cni0", "flannel.1")
+# Each costs every member some rules, and it is the server itself that says them.
+_MOST_SEEN = 16
 # What a rule means is in these words whatever their order, and whichever modules they name.
 _NO_WORDS = {"-m", "tcp", "udp"}
 
@@ -99,7 +101,7 @@ def _addresses(server: Node, site: Site, photos: Photos) -> tuple[str, ...]:
     photo = photos.get(server.name)
     seen = sorted(str(IPv4Interface(each).ip) for each in photo.addresses) if photo else []
     others = {node.ip for node in site.nodes if node != server}
-    wanted = (server.ip, *(str(each) for each in moving if each is not None), *seen)
+    wanted = (server.ip, *(str(each) for each in moving if each is not None), *seen[:_MOST_SEEN])
     return tuple(dict.fromkeys(each for each in wanted if each not in others))
 
 

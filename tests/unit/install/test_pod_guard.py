@@ -144,6 +144,13 @@ def test_every_address_that_was_seen_of_the_server_is_kept_from_pods() -> None:
     assert len(rules) == len(set(rules))
 
 
+def test_a_server_that_tells_of_thousands_of_addresses_costs_the_members_a_few_rules() -> None:
+    of = three_masters()
+    told = [f"203.0.{n // 250}.{n % 250}/32" for n in range(5000)]
+    photos = {"cp1": Photograph({"schema": 1, "nics": [{"addresses": told}]})}
+    assert len(pod_guard.rules(node(of, "w1"), of, photos)) < 200
+
+
 def test_rules_from_before_the_virtual_address_was_named_are_not_enough() -> None:
     of = three_masters()
     rules = [rule for rule in whole(of, "w1") if "198.18.7.100" not in rule]
