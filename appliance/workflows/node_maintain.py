@@ -2,8 +2,7 @@
 
 What we are about to do is written on the Node object before it is done, so a run that was killed
 anywhere is finished by the same command, or undone by ``node return``, from any laptop. A run that
-fails restores what it changed. What must not be here: who may be evicted
-(:mod:`appliance.model.drain`).
+fails restores what it changed. Who may be evicted is told by :mod:`appliance.model.drain`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
-from appliance.model.answering import answering
+from appliance.model.answering import Answering, answering
 from appliance.model.drain import Forecast, forecast
 from appliance.model.maintenance import TAINT, Maintenance, Mode, Phase, archived, timestamp
 from appliance.workflows.eviction import BUDGET_SECONDS, Eviction, to_be_moved
@@ -33,7 +32,6 @@ from appliance.workflows.power_off import PowerWatch, Seen
 from appliance.workflows.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.answering import Answering
     from appliance.model.journal import Run
     from appliance.model.machine_identity import MachineIdentity
     from appliance.model.observation import DrainView, Look
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
 
 # How old the look before the question may be to serve as the photograph.
 FRESH_SECONDS = 10.0
+
 
 @dataclass(frozen=True)
 class MaintainRequest:
