@@ -17,7 +17,7 @@ from tests.this_run import FOLDER, TOKEN, WORKER
 ROOT = Path(__file__).parents[2]
 SLEEPER = """
 import os, pathlib, pytest, subprocess
-@pytest.mark.slow
+@getattr(pytest.mark, "slow")
 def test_a_child_that_sleeps_for_long():
     pathlib.Path({told!r}).write_text(os.environ["APPLIANCE_TEST_FOLDER"])
     subprocess.run(["sh", "-c", "echo $$ >{pid}; exec sleep 600"])
