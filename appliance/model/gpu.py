@@ -73,11 +73,11 @@ def refused_operators(cluster: ClusterState) -> tuple[GpuOperator, ...]:
 def refusal_of(operator: GpuOperator) -> tuple[str, str, str]:
     """What is seen of an operator that Run:ai does not take, what is expected, the next command."""
     name = operator.release or RELEASE
-    words = ["helm", "uninstall", name, "--namespace", operator.namespace, "--wait"]
     return (
         f"GPU Operator {operator.version} in namespace {operator.namespace}",
         f"none, or one that Run:ai takes: {REFUSED_BECAUSE}",
-        f"take it out: {shlex.join(words)}, and "
+        f"take it out: helm uninstall {shlex.quote(name)} --namespace "
+        f"{shlex.quote(operator.namespace)} --wait, and "
         "kubectl delete crd clusterpolicies.nvidia.com; then the same command again",
     )
 

@@ -27,18 +27,6 @@ OUR_SERVER: Final = Evidence(
     "the kubeconfig names this cluster's API and no other, after the evidence of a member",
     f"{_MODULES}/test_member_traces.py::test_what_is_a_members_goes_and_nothing_else",
 )
-PODS: Final = Evidence(
-    "the kubelet's name and its label, both, after the evidence of a member",
-    f"{_MODULES}/test_member_traces.py::test_containers_that_the_kubelet_made_go_and_no_others",
-)
-SERVED: Final = Evidence(
-    "fixed paths that roles of ours write, in folders that are no links, after that of a member",
-    f"{_MODULES}/test_member_traces.py::test_what_a_server_leaves_is_what_the_roles_put_there",
-)
-SNAPSHOTS: Final = Evidence(
-    "a name that only the tool's snapshots have, on no network storage, after that of a member",
-    f"{_MODULES}/test_member_traces.py::test_every_name_of_a_snapshot_is_known_and_none_beside_it",
-)
 LEFTOVERS: Final = Evidence(
     "not whole, can be made again, no etcd data on it, kubeconfigs name no other cluster",
     f"{_MODULES}/test_kubeadm_leftovers.py::"
@@ -370,17 +358,6 @@ PLACES: Final[Places] = {
     },
     "roles/nfs_volumes/library/volume_proof.py": {
         "remove: argv delete": PROOF,
-    },
-    "roles/node_reset/library/member_traces.py": {
-        "Traces._empty: argv rm": MEMBER,
-        "Traces.containers: argv rm": PODS,
-        "Traces.credentials: unlink": OUR_SERVER,
-        "Traces.links: argv delete": MEMBER,
-        "Traces.mounts: argv umount": MEMBER,
-        "Traces.served: unlink": (SERVED, 2),
-        "Traces.snapshots: unlink": SNAPSHOTS,
-        "Traces.mounts: shell umount": MEMBER,
-        "module: shell kubeadm reset": WORDS,
     },
     "roles/node_reset/module_utils/reset_evidence.py": {
         "Evidence.begin: replace": STATE,

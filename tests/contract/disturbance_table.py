@@ -12,6 +12,7 @@ from tests.contract.deletion_table import (
     LISTED,
     LOCK,
     MEMBER,
+    OUR_SERVER,
     POLICY,
     QUORUM,
     ROLE,
@@ -26,6 +27,18 @@ from tests.contract.deletion_table import (
 )
 
 _MODULES: Final = "tests/unit/modules"
+PODS: Final = Evidence(
+    "the kubelet's name and its label, both, after the evidence of a member",
+    f"{_MODULES}/test_member_traces.py::test_containers_that_the_kubelet_made_go_and_no_others",
+)
+SERVED: Final = Evidence(
+    "fixed paths that roles of ours write, in folders that are no links, after that of a member",
+    f"{_MODULES}/test_member_traces.py::test_what_a_server_leaves_is_what_the_roles_put_there",
+)
+SNAPSHOTS: Final = Evidence(
+    "a name that only the tool's snapshots have, on no network storage, after that of a member",
+    f"{_MODULES}/test_member_traces.py::test_every_name_of_a_snapshot_is_known_and_none_beside_it",
+)
 FIREWALL: Final = Evidence(
     "rules and chains of our names alone, deleted by name; what is not named is left alone",
     f"{_MODULES}/test_member_firewall.py::"
@@ -73,6 +86,7 @@ PLACES: Final[Places] = {
     },
     "appliance/adapters/bundle_writer.py": {
         "BundleWriter._write: write_bytes": (LISTED, 2),
+        "BundleWriter._write: write_text": LISTED,
     },
     "appliance/adapters/cache.py": {
         "Cache.add_bytes: write_bytes": CACHE,
@@ -85,7 +99,7 @@ PLACES: Final[Places] = {
         "_private: write_bytes": TEMPORARY,
     },
     "appliance/adapters/kubernetes_drain.py": {
-        "KubernetesDrain.clear: patch_node": OUR_MARK,
+        "KubernetesDrain.clear.read_and_write: patch_node": OUR_MARK,
         "KubernetesDrain.mark: patch_node": OUR_MARK,
         "KubernetesDrain.taint.read_and_write: patch_node": OUR_TAINT,
     },
@@ -167,6 +181,16 @@ PLACES: Final[Places] = {
         "alone: open w": LOCK_FILE,
     },
     "roles/node_reset/library/member_traces.py": {
+        "Traces._empty: argv rm": MEMBER,
+        "Traces.containers: argv rm": PODS,
+        "Traces.credentials: unlink": OUR_SERVER,
+        "Traces.links: argv delete": MEMBER,
+        "Traces.mounts: argv umount": MEMBER,
+        "Traces.served: unlink": (SERVED, 2),
+        "Traces.snapshots: unlink": SNAPSHOTS,
+        "Traces.mounts: shell umount": MEMBER,
+        "module: shell kubeadm reset": WORDS,
+        "Traces.containers: shell docker rm": PODS,
         "Traces.units: argv disable": MEMBER,
         "module: shell ip6tables-legacy-restore": FIREWALL,
         "module: shell ip6tables-nft-restore": FIREWALL,

@@ -60,7 +60,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_brought("docker-ce docker.io", "docker", "runs containers", "runtime"),
     *_brought("containerd.io containerd", "containerd", "runs containers for Docker", "runtime"),
     *_brought("", "kubeadm kubectl kubelet", "makes and is a member", "registry"),
-    *_brought("nfs-kernel-server", "exportfs", "exports the shared storage", "storage"),
+    *_brought("nfs-kernel-server", "exportfs rpc.nfsd", "exports the shared storage", "storage"),
     # Told where they are there.
     # The connection's own setting names another.
     *_asked("python3", "python3", "runs the probe and Ansible's modules", LOOK),
