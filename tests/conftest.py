@@ -7,9 +7,7 @@ share a lab. Two at a time are the most that two cores carry.
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -25,14 +23,12 @@ STORY = (
 )
 # Whole labs of their own; a lab that waits costs a third of a core, so few are up at a time.
 LAST = ("runai/", "gpu/")
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin a run, whose processes end by a signal even where their parent ignored it."""
     config.stash[BEGAN] = this_run.begin()
-    for number in SIGNALS:
-        signal.signal(number, interrupt)
+    this_run.end_by_signals()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -78,13 +74,6 @@ def _place(nodeid: str) -> str:
         return ""
     name = inside[0]
     return f"{name}/" if len(inside) > 1 else name.removeprefix("test_").removesuffix(".py")
-
-
-def interrupt(number: int, _frame: FrameType | None) -> None:
-    """A signal ends a run like Ctrl-C, even where the parent ignored it."""
-    for each in SIGNALS:  # once: what is being cleared away is not interrupted again
-        signal.signal(each, signal.SIG_IGN)
-    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 BEGAN = pytest.StashKey[bool]()

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 from appliance.adapters.content import list_releases
 from appliance.adapters.podman import Podman
@@ -32,6 +33,7 @@ STORY = "e2e"
 WORKER = "PYTEST_XDIST_WORKER"
 # How often podman is asked what is left, and a lab taken down.
 TRIES = 2
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PODMANS_OWN = {"conmon", "aardvark-dns"}
 RELEASE, OS = list_releases()[-1], "debian-12"
 
@@ -43,6 +45,18 @@ def begin() -> bool:
     os.environ[TOKEN] = secrets.token_hex(2)
     os.environ[FOLDER] = tempfile.mkdtemp(prefix=f"appliance-test-{token()}-")
     return True
+
+
+def end_by_signals() -> None:
+    """Let a signal end this process like Ctrl-C, even where its parent ignored the signal."""
+    for number in SIGNALS:
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    for each in SIGNALS:  # once: what is being cleared away is not interrupted again
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def token() -> str:

@@ -17,22 +17,6 @@ from appliance.cli.which_site import is_site, require_one_site, say_which_nodes,
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _site_to_look_at(
-    context: click.Context, _parameter: click.Parameter, value: Path | None
-) -> Path:
-    if value is not None:
-        say_which_site(context, value)
-    return _site(value)
-
-
-def _site_to_change(
-    context: click.Context, _parameter: click.Parameter, value: Path | None
-) -> Path:
-    if value is not None:
-        require_one_site(context, value)
-    return _site(value)
-
-
 def _site(value: Path | None) -> Path:
     if value is not None:
         return value
@@ -43,6 +27,17 @@ def _site(value: Path | None) -> Path:
         "no site: give --site DIR or set APPLIANCE_SITE (the current directory is not a site; "
         "'appliance site init DIR' makes one)"
     )
+
+
+def _site_after(check: Callable[[click.Context, Path], None]) -> Callable[..., Path]:
+    """The site of the command line or the environment, once it was checked, or this folder."""
+
+    def callback(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
+        if value is not None:
+            check(context, value)
+        return _site(value)
+
+    return callback
 
 
 def _nodes(
@@ -71,7 +66,7 @@ def site_option(command: Command) -> Command:
 
     Where ``APPLIANCE_SITE`` names another site than the one of the current directory, that is said.
     """
-    return _site_by(_site_to_look_at)(command)
+    return _site_by(_site_after(say_which_site))(command)
 
 
 def changed_site_option(command: Command) -> Command:
@@ -80,7 +75,7 @@ def changed_site_option(command: Command) -> Command:
     The same, but where ``APPLIANCE_SITE`` names another site than the one of the current directory
     it is refused: the site has to be typed.
     """
-    return _site_by(_site_to_change)(command)
+    return _site_by(_site_after(require_one_site))(command)
 
 
 def nodes_option(command: Command) -> Command:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +16,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tests import this_run
-from tests.conftest import SIGNALS, interrupt
 from tests.release.rows import ROWS, Row
 from tests.release.table import (
     PASSED,
@@ -61,8 +59,7 @@ def run(rows: Sequence[Row]) -> int:
         return 2
     this_run.begin()
     os.environ[this_run.OF_RELEASE] = "1"
-    for number in SIGNALS:
-        signal.signal(number, interrupt)
+    this_run.end_by_signals()
     try:
         failed = [row.name for row in rows if not play(row)]
     except KeyboardInterrupt:
