@@ -221,6 +221,13 @@ def _sentence(host: str, data: Mapping[str, Any]) -> str:
     source = _result(data)
     if missing := missing_program(host, source):
         return missing.sentence
-    message = str(source.get("msg", "failed without a message")).strip()[:_MOST_TOLD]
+    message = _shortened(str(source.get("msg", "failed without a message")).strip())
     detail = last_line(str(source.get("stderr") or source.get("module_stderr") or ""))
     return f"{message} ({detail})" if detail not in message else message
+
+
+def _shortened(message: str) -> str:
+    """Its beginning, and its end, where ``ssh`` says why it gave up."""
+    if len(message) <= _MOST_TOLD:
+        return message
+    return f"{message[: _MOST_TOLD // 2]} [...] {message[-_MOST_TOLD // 2 :]}"

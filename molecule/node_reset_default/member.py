@@ -30,7 +30,7 @@ FILES = (
     "/etc/nginx/conf.d/their.conf",
     "/var/lib/appliance/etcd-snapshots/20260101T000000Z-member.db",
     "/var/lib/appliance/etcd-snapshots/their.db",
-    "/data/people/operator/.kube/config",
+    "/data/people/alice/.kube/config",
     "/srv/kept",
     "/var/lib/appliance/archive/kept",
 )
@@ -49,7 +49,7 @@ def call(*command):
     subprocess.run(command, check=True)  # noqa: S603 - arguments of the test's own
 
 
-call("useradd", "--home-dir", "/data/people/operator", "operator")
+call("useradd", "--home-dir", "/data/people/alice", "alice")
 for unit in UNITS:
     Path(f"/etc/systemd/system/{unit}.service").write_text(UNIT)
 for name in FILES:

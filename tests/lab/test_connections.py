@@ -39,9 +39,8 @@ def site(lab: LabSite, tmp_path: Path) -> Path:
 def ping(directory: Path, name: str, tmp_path: Path) -> None:
     """A play on one node, the way every play goes."""
     folder = tmp_path / "playbooks"
-    folder.mkdir(exist_ok=True)
+    shutil.copytree(find_content_root() / "playbooks", folder, dirs_exist_ok=True)
     (folder / "ping.yml").write_text(yaml.safe_dump(PING))
-    shutil.copy(find_content_root() / "playbooks" / "ansible.cfg", folder)
     found = load_site(directory)
     hosts = {name: {"ansible_host": found.node(name).ip}}
     inventory = {"all": {"vars": connection_vars(found), "hosts": hosts}}

@@ -16,7 +16,7 @@ def test_its_mounts_links_and_credentials_are_gone(host):
     assert not host.interface("cni0").exists
     assert not host.interface("flannel.1").exists
     assert not host.file("/root/.kube/config").exists
-    assert not host.file("/data/people/operator/.kube/config").exists
+    assert not host.file("/data/people/alice/.kube/config").exists
 
 
 def test_the_snapshots_of_etcd_are_gone_and_nothing_beside_them(host):
