@@ -19,12 +19,11 @@ from tests.this_run import folder
 
 ROOT = Path(__file__).parents[2]
 SCENARIOS = sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
-# In every run: what opens, deletes or keeps; the others' roles are in each lab's install, too. Who
-# may write to the registry is tried on a lab in every run (tests/lab/test_storage.py).
+# In every run: what is on every machine, and what deletes; the others' roles are in each lab's
+# install, too. Whom the export, the registry and the pod guard refuse is tried on a lab in every
+# run (tests/lab/test_storage.py).
 OFTEN = {
     "host_base_default",
-    "kubernetes_node_default",
-    "nfs_server_default",
     "node_reset_default",
 }
 

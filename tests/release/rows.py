@@ -59,7 +59,7 @@ ROWS = (
     ),
     _lab(
         "gpu",
-        "GPUs are opted out, sliced and shared; a killed maintenance leaves nothing by mistake",
+        "GPUs are opted out, sliced, shared, lost and healed; so is a maintenance that is killed",
         "tests/lab/gpu",
     ),
     _lab(

@@ -106,6 +106,7 @@ def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> N
     kubectl(gpu_lab, "delete pod one other none many --wait=false")
 
 
+@pytest.mark.slow
 def test_a_stack_that_is_gone_is_seen_and_brought_back(gpu_lab: LabSite) -> None:
     kubectl(gpu_lab, f"-n {NAMESPACE} delete deployment gpu-operator --cascade=foreground")
     kubectl(gpu_lab, f"-n {NAMESPACE} delete daemonset nvidia-device-plugin-daemonset")
@@ -120,6 +121,7 @@ def test_a_stack_that_is_gone_is_seen_and_brought_back(gpu_lab: LabSite) -> None
     gpu_lab.settled()
 
 
+@pytest.mark.slow
 def test_a_helm_that_died_in_the_middle_is_healed(gpu_lab: LabSite) -> None:
     revision = "sh.helm.release.v1.gpu-operator.v"
     names = kubectl(gpu_lab, f"-n {NAMESPACE} get secrets -o name -l owner=helm").split()

@@ -316,6 +316,7 @@ def test_after_a_kill_the_next_run_leaves_nothing_by_mistake(
     kubectl(lab, "delete pod stubborn --ignore-not-found --grace-period=0 --force")
 
 
+@pytest.mark.slow
 def test_a_lost_node_is_named_in_one_run_and_marked_without_its_help(loaded: LabSite) -> None:
     lab = loaded
     assert order(lab, "maintain", "--lost").returncode == 3
