@@ -46,6 +46,8 @@ _COMMON_OPTIONS = (
     "--ulimit=nproc=4096:4096",
     "--no-hosts",
 )
+# Read by systemd in the place of the kernel's command line.
+_WITHOUT_CGROUP2 = "--env=SYSTEMD_PROC_CMDLINE=systemd.legacy_systemd_cgroup_controller=1"
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,14 @@ def node_options(layout: CgroupLayout) -> tuple[str, ...]:
     hierarchy into every node, so that all nodes share one ``kubepods.slice``; there the private
     namespace alone is right, and the file systems systemd wants are given by hand. On v2 the
     private namespace covers the one hierarchy, and podman's own systemd mode mounts it writable.
+
+    On v1 podman gives no node a place in cgroup2, so its root there is the host's; a systemd that
+    mounts it shares every unit's group with all others, which then kill each other's.
     """
     if layout == "v2":
         return ("--systemd=always", *_COMMON_OPTIONS)
-    return ("--systemd=false", "--tmpfs=/run:mode=755", "--tmpfs=/tmp", *_COMMON_OPTIONS)
+    found = ("--systemd=false", "--tmpfs=/run:mode=755", "--tmpfs=/tmp", *_COMMON_OPTIONS)
+    return (*found, _WITHOUT_CGROUP2) if layout == "v1" else found
 
 
 def options_for_markers(present: Collection[str]) -> list[str]:

@@ -37,6 +37,14 @@ def test_on_v1_and_hybrid_hosts_podman_keeps_its_hands_off_systemd(
     assert "--tmpfs=/run:mode=755" in options
 
 
+@pytest.mark.parametrize(("layout", "alone"), [("v1", True), ("hybrid", False), ("v2", False)])
+def test_where_cgroup2_is_one_for_all_nodes_their_systemd_leaves_it_alone(
+    layout: lab.CgroupLayout, alone: bool
+) -> None:
+    legacy = "--env=SYSTEMD_PROC_CMDLINE=systemd.legacy_systemd_cgroup_controller=1"
+    assert (legacy in lab.node_options(layout)) is alone
+
+
 def test_on_v2_hosts_podman_mounts_the_one_hierarchy() -> None:
     options = lab.node_options("v2")
     assert "--systemd=always" in options
