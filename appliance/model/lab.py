@@ -46,7 +46,7 @@ _COMMON_OPTIONS = (
     "--ulimit=nproc=4096:4096",
     "--no-hosts",
 )
-# Read by systemd in the place of the kernel's command line.
+# systemd reads this variable instead of the kernel's command line (its page ENVIRONMENT).
 _WITHOUT_CGROUP2 = "--env=SYSTEMD_PROC_CMDLINE=systemd.legacy_systemd_cgroup_controller=1"
 
 
@@ -81,8 +81,8 @@ def node_options(layout: CgroupLayout) -> tuple[str, ...]:
     namespace alone is right, and the file systems systemd wants are given by hand. On v2 the
     private namespace covers the one hierarchy, and podman's own systemd mode mounts it writable.
 
-    On v1 podman gives no node a place in cgroup2, so its root there is the host's; a systemd that
-    mounts it shares every unit's group with all others, which then kill each other's.
+    On v1 podman gives nodes no cgroup2 of their own. A systemd that mounts it sees the host's root,
+    as on every other node, and the nodes end each other's units. So it is told not to mount it.
     """
     if layout == "v2":
         return ("--systemd=always", *_COMMON_OPTIONS)

@@ -42,7 +42,7 @@ def test_the_first_command_brings_what_it_starts_and_boots_a_node(
     assert {"rsync", "go", "ssh", "podman"} <= machine.lacks(on_control_host())
     output = tmp_path / "output"
     with machine.typed(command_of("Try it"), output) as typed:
-        deadline = time.monotonic() + 1800  # everything is built here; a busy machine takes long
+        deadline = time.monotonic() + 900
         while not _is_booted(machine):
             said = output.read_text("utf-8", "replace")
             assert typed.poll() is None, said

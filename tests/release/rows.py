@@ -59,7 +59,7 @@ ROWS = (
     ),
     _lab(
         "gpu",
-        "GPUs are opted out, sliced, shared, lost and healed; so is a maintenance that is killed",
+        "GPUs are opted out, sliced, shared and brought back; a node is lost, a maintenance killed",
         "tests/lab/gpu",
     ),
     _lab(
