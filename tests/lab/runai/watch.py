@@ -67,6 +67,7 @@ class ProcessWatch(threading.Thread):
 
     def __enter__(self) -> ProcessWatch:
         os.environ[MARK] = self._mark
+        threading.Thread(target=self._find_nodes, daemon=True).start()
         self.start()
         return self
 
@@ -85,10 +86,17 @@ class ProcessWatch(threading.Thread):
             everybody = now >= again
             if everybody:
                 again = now + AGAIN_SECONDS
-                self._nodes = nodes_of(self._lab)
             self._look(now, everybody=everybody)
             self._read_joins()
             self.looks += 1
+
+    def _find_nodes(self) -> None:
+        """Beside the looks: on a busy machine podman takes longer than a process lives."""
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                self._nodes = nodes_of(self._lab)
+            if self._end.wait(AGAIN_SECONDS):
+                return
 
     def _look(self, now: float, *, everybody: bool) -> None:
         pids = {int(name) for name in os.listdir(PROC) if name.isdigit()}  # noqa: PTH208 - quick
