@@ -11,6 +11,7 @@ from pathlib import Path
 
 from appliance.adapters.artifacts.apt_repository import write_flat_repository
 from appliance.adapters.artifacts.apt_sources import AptTarget
+from tests.prerequisites import require
 
 ARCHITECTURE = "amd64"
 
@@ -80,6 +81,7 @@ class Archive:
 @contextlib.contextmanager
 def signing_key() -> Iterator[Path]:
     """A key ring with one signing key; in a short path, because an agent's socket needs one."""
+    require("gpg", "gpg-agent", "gpgconf")
     with tempfile.TemporaryDirectory(prefix="gpg-") as name:
         home = Path(name)
         subprocess.run(

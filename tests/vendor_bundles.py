@@ -22,6 +22,13 @@ NAMES = (
 GB = 1_000_000_000
 
 
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a bundle of our own; Python before 3.11.4 has no filters, and warns of nothing."""
+    with tarfile.open(archive) as opened:
+        opened.extraction_filter = getattr(tarfile, "data_filter", None)
+        opened.extractall(folder)  # noqa: S202 - written by the test itself
+
+
 def judged(version: str, **changes: Any) -> VendorBundle:
     """A bundle as if it had been read, with two charts and nothing wrong; no file behind it."""
     charts = changes.pop("charts", ("runai-backend", "runai-cluster"))

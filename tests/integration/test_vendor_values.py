@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from appliance.model.runai_origin import TLS
 from tests import samples
 from tests.commands import succeed
 from tests.unit.modules.loading import load
-from tests.vendor_bundles import tiny_images
+from tests.vendor_bundles import tiny_images, unpack
 
 pytestmark = pytest.mark.bundle
 
@@ -103,8 +102,7 @@ def prepared(request: pytest.FixtureRequest, bundle_directory: Path, tmp_path: P
     seen = Observed(samples.photographs(documents), samples.cluster(wish))
     unpacked, work = tmp_path / "unpacked", tmp_path / "work"
     work.mkdir()
-    with tarfile.open(path) as archive:
-        archive.extractall(unpacked, filter="data")
+    unpack(path, unpacked)
     return Prepared(told, runai_vars(wish, seen), unpacked, work)
 
 

@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from appliance.adapters.lab_vendor_bundle import FOLDER
 from tests.unit.modules.loading import from_file
 from tests.unit.modules.test_registry_push import self_signed
-from tests.vendor_bundles import tiny_bundle
+from tests.vendor_bundles import tiny_bundle, unpack
 
 tokens = from_file("standin_tokens", FOLDER / "images/tokens.py")
 USER, PASSWORD = "test@run.ai", "Abcd!234"
@@ -251,12 +251,10 @@ class AdminCli:
 
 
 def admin_cli(version: str, folder: Path) -> AdminCli:
-    with tarfile.open(tiny_bundle(version, folder)) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(tiny_bundle(version, folder), folder)
     deploy = folder / "deploy"
     for packed in deploy.glob("runai-admin-cli-*.tar.gz"):
-        with tarfile.open(packed) as archive:
-            archive.extractall(deploy, filter="data")
+        unpack(packed, deploy)
     (deploy / "tls.crt").write_text("CERTIFICATE")
     (deploy / "tls.key").write_text("KEY")
     return AdminCli(deploy)
