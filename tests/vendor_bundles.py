@@ -23,7 +23,7 @@ GB = 1_000_000_000
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a bundle of our own; Python before 3.11.4 has no filters, and warns of nothing."""
+    """Unpack a bundle that a test made, with tarfile's filter where Python has it (3.11.4 on)."""
     with tarfile.open(archive) as opened:
         opened.extraction_filter = getattr(tarfile, "data_filter", None)
         opened.extractall(folder)  # noqa: S202 - written by the test itself

@@ -92,13 +92,13 @@ def pristine_machine(name: str) -> Iterator[PristineMachine]:
     # Programs that are built there run from there, and a root file system is made there.
     options = [option for option in options if option != "--tmpfs=/tmp"]
     command = ["podman", "--runtime=runc", "run", "--detach", f"--name={name}"]
-    # A machine has no limit of 2048 threads: two labs with GPUs or Run:ai have more.
+    # A lab with Run:ai has some 1,200 threads, and two labs may run; podman would allow 2,048.
     command += ["--pids-limit=-1"]
     command += [f"--hostname={name}", *options]
     # Containers of a container need a file system that is no overlay.
     command += ["--volume=/var/lib/containers", "--volume=/var/tmp", *_mounts()]
     command += [f"--env={key}={value}" for key, value in _environment().items()]
-    # As any init it collects children whose parents are gone.
+    # Its first process has to collect children whose parents ended: bash does, sleep does not.
     init = ["bash", "-c", "sleep infinity & wait"]
     subprocess.run([*command, _image(), *init], check=True, capture_output=True)
     machine = PristineMachine(name)
