@@ -115,6 +115,7 @@ def behind(lab: LabSite, site: Path) -> Path:
     return site
 
 
+@pytest.mark.slow
 def test_through_a_jump_host_the_keys_are_shown_kept_and_strict(
     lab: LabSite, behind: Path, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from tests.lab import faults
 from tests.lab.conftest import lab_up
 from tests.this_run import lab_name
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 NAME = lab_name("faults")
 CP, W = f"{NAME}-cp1", f"{NAME}-w1"

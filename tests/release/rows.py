@@ -67,12 +67,22 @@ ROWS = (
         "a worker that lies stops nothing, is told no secret, and can be removed",
         "tests/lab/test_hostile_worker.py",
     ),
+    _lab(
+        "faults-in-force",
+        "each fault of the matrix is in force while it lasts, and leaves nothing behind",
+        "tests/lab/test_faults_in_force.py",
+    ),
     _lab("faults", "the same command heals each fault of the matrix", "tests/lab/test_faults.py"),
     _lab(
         "life",
         "a BMC proves a loss, and the commands of each runbook do what the page says",
         "tests/lab/test_bmc.py",
         "tests/lab/test_runbooks.py",
+    ),
+    _lab(
+        "jump-host",
+        "through a jump host the keys of nodes are shown, kept and strict",
+        "tests/lab/test_connections.py",
     ),
     _lab(
         "applications",
