@@ -131,6 +131,7 @@ def test_defaults_lie_in_the_checkout_and_in_the_cache(monkeypatch: pytest.Monke
 
 def test_a_dry_run_says_what_would_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: False)
+    monkeypatch.setattr("appliance.workflows.lab_up.missing_programs", lambda *_: ())
     words = ["lab", "up", "--release", "r", "--bare", "--workers", "1", "--dry-run"]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import ipaddress
 import json
 import os
 import re
@@ -87,7 +88,7 @@ class PristineMachine:
 @contextmanager
 def pristine_machine(name: str) -> Iterator[PristineMachine]:
     """A machine with this tree on it, and nothing else of ours."""
-    require("podman", "runc", "mmdebstrap", "gpg")
+    require("podman", "runc", "iptables", "mmdebstrap", "gpg")
     options = options_for_markers([path for path in CGROUPS if Path(path).exists()])
     # Programs that are built there run from there, and a root file system is made there.
     options = [option for option in options if option != "--tmpfs=/tmp"]
@@ -157,17 +158,31 @@ def _environment() -> dict[str, str]:
 
 def _lay_out(machine: PristineMachine) -> None:
     """Put this machine's settings of apt there, and the tree as a clone would have it."""
-    settings = subprocess.run(
-        ["apt-config", "dump", "Acquire"], check=True, capture_output=True, text=True
-    ).stdout
+    texts = {
+        "etc/apt/apt.conf.d/90-of-the-host": _said_by("apt-config", "dump", "Acquire"),
+        "etc/containers/containers.conf.d/90-inside.conf": _other_addresses(),
+    }
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
-        member = tarfile.TarInfo("etc/apt/apt.conf.d/90-of-the-host")
-        member.size = len(settings.encode())
-        archive.addfile(member, io.BytesIO(settings.encode()))
+        for name, text in texts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
         for path in files():
             archive.add(ROOT / path, arcname=f"{TREE.lstrip('/')}/{path}")
     unpack = ["podman", "exec", "--interactive", machine.name, "tar", "-C", "/", "-x"]
     subprocess.run([*unpack, "--no-same-owner"], input=content.getvalue(), check=True)
     clone = "git init -q && git add -A && git -c user.name=a -c user.email=a@b commit -qm tree"
     machine.run("sh", "-c", clone)
+
+
+def _other_addresses() -> str:
+    """Podman's network in the machine must not be the one that the machine itself is in."""
+    (network,) = json.loads(_said_by("podman", "network", "inspect", "podman"))
+    here = ipaddress.ip_network(network["subnets"][0]["subnet"])
+    inside = here.network_address + here.num_addresses
+    return f'[network]\ndefault_subnet = "{inside}/{here.prefixlen}"\n'
+
+
+def _said_by(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
