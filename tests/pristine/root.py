@@ -88,6 +88,7 @@ class PristineMachine:
 @contextmanager
 def pristine_machine(name: str) -> Iterator[PristineMachine]:
     """A machine with this tree on it, and nothing else of ours."""
+    # Podman's own network calls iptables.
     require("podman", "runc", "iptables", "mmdebstrap", "gpg")
     options = options_for_markers([path for path in CGROUPS if Path(path).exists()])
     # Programs that are built there run from there, and a root file system is made there.
@@ -157,7 +158,7 @@ def _environment() -> dict[str, str]:
 
 
 def _lay_out(machine: PristineMachine) -> None:
-    """Put this machine's settings of apt there, and the tree as a clone would have it."""
+    """Put there: this machine's settings of apt, addresses for podman, the tree as in a clone."""
     texts = {
         "etc/apt/apt.conf.d/90-of-the-host": _said_by("apt-config", "dump", "Acquire"),
         "etc/containers/containers.conf.d/90-inside.conf": _other_addresses(),
@@ -177,7 +178,7 @@ def _lay_out(machine: PristineMachine) -> None:
 
 
 def _other_addresses() -> str:
-    """Podman's network in the machine must not be the one that the machine itself is in."""
+    """Settings of podman for the machine: the next subnet, as it is in the default one itself."""
     (network,) = json.loads(_said_by("podman", "network", "inspect", "podman"))
     here = ipaddress.ip_network(network["subnets"][0]["subnet"])
     inside = here.network_address + here.num_addresses

@@ -27,8 +27,8 @@ class Row:
     figures: bool = False
 
 
-def _lab(name: str, promise: str, *tests: str) -> Row:
-    return Row(name, promise, tests, (*LAB, *tests))
+def _lab(name: str, promise: str, *tests: str, covers: tuple[str, ...] = ()) -> Row:
+    return Row(name, promise, tests, (*LAB, *tests, *covers))
 
 
 def _pristine(what: str, promise: str) -> Row:
@@ -71,8 +71,14 @@ ROWS = (
         "faults-in-force",
         "each fault of the matrix is in force while it lasts, and leaves nothing behind",
         "tests/lab/test_faults_in_force.py",
+        covers=("tests/lab/faults.py",),
     ),
-    _lab("faults", "the same command heals each fault of the matrix", "tests/lab/test_faults.py"),
+    _lab(
+        "faults",
+        "the same command heals each fault of the matrix",
+        "tests/lab/test_faults.py",
+        covers=("tests/lab/faults.py", "tests/lab/faults_cluster.py", "tests/lab/matrix.py"),
+    ),
     _lab(
         "life",
         "a BMC proves a loss, and the commands of each runbook do what the page says",
