@@ -1,11 +1,13 @@
 """Ansible's own ``ssh``, with a cap on what a host says in answer to one command or transfer.
 
 Ansible gathers all of it in memory, and several copies follow: in the result, its log, and the
-events of ansible-runner. What must not be here: any other change of how ``ssh`` is started.
+events of ansible-runner. An ssh that refuses what it is sent is waited for, since only its last
+words say why. What must not be here: any other change of how ``ssh`` is started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 
@@ -28,6 +30,10 @@ options: {}
 # The largest answer that is meant is some hundred kilobytes: the output of a package manager.
 MOST_BYTES = 8 * 1024 * 1024
 _CHUNK = 65536
+
+# An ssh that no longer takes what it is sent has lost its host, and ends at once; Ansible itself
+# waits for one millisecond, and on a busy laptop tells nothing of what ssh says.
+_LAST_WORDS_SECONDS = 5
 
 
 class _Said:
@@ -93,3 +99,12 @@ class Connection(ssh.Connection):
             return super()._bare_run(*arguments, **options)
         finally:
             ssh.subprocess = whole
+
+    def _send_initial_data(self, fh, in_data, ssh_process):
+        try:
+            super()._send_initial_data(fh, in_data, ssh_process)
+        except AnsibleConnectionFailure:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                ssh_process.wait(_LAST_WORDS_SECONDS)
+            if ssh_process.returncode is None:
+                raise

@@ -131,6 +131,8 @@ def test_a_transfer_is_capped_too(tmp_path: Path) -> None:
     [
         ("#!/bin/sh\necho 'Permission denied (publickey).' >&2\nexit 255\n", "Permission denied"),
         ("#!/bin/sh\ncat > /dev/null\necho broken >&2\nexit 3\n", "broken"),
+        # It refuses what is sent to it a while before it says why: Ansible waits for 1 ms.
+        ("#!/bin/sh\nexec 0<&-\nsleep 1\necho late >&2\nexit 255\n", "late"),
     ],
 )
 def test_what_ssh_says_of_a_failure_is_still_told(program: str, words: str, tmp_path: Path) -> None:
