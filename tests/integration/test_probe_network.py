@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,10 +13,9 @@ from typing import Any
 import pytest
 
 from appliance.adapters.probe_archive import probe_archive
+from tests.prerequisites import require
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("ip") is None, reason="needs root and iproute2"
-)
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 MACHINES = {"one": "192.0.2.11", "two": "192.0.2.12", "stranger": "192.0.2.11"}
 
 
@@ -28,6 +26,7 @@ def _ip(*arguments: str) -> None:
 @pytest.fixture
 def wire() -> Iterator[dict[str, str]]:
     """Machine -> namespace, all on one bridge; the stranger has the address of machine one."""
+    require("ip")
     tag = f"p{os.getpid() % 10000}"
     names = {machine: f"{tag}-{machine}" for machine in (*MACHINES, "switch")}
     try:
