@@ -107,4 +107,5 @@ class Connection(ssh.Connection):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 ssh_process.wait(_LAST_WORDS_SECONDS)
             if ssh_process.returncode is None:
+                ssh_process.kill()
                 raise

@@ -141,6 +141,13 @@ def test_what_ssh_says_of_a_failure_is_still_told(program: str, words: str, tmp_
     assert words in done.stdout + done.stderr
 
 
+def test_a_host_that_takes_nothing_and_stays_is_not_left_running(tmp_path: Path) -> None:
+    done, _ = _play(tmp_path, {"w1": "#!/bin/sh\nexec 0<&-\nexec sleep 300\n"})
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "Data could not be sent" in done.stdout + done.stderr
+    assert _left_running(tmp_path) == []
+
+
 def test_every_option_of_ansibles_own_ssh_is_kept(tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("ansible-doc")
     own = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
