@@ -2,7 +2,8 @@
 
 Ansible gathers all of it in memory, and several copies follow: in the result, its log, and the
 events of ansible-runner. An ssh that refuses what it is sent is waited for, since only its last
-words say why. What must not be here: any other change of how ``ssh`` is started.
+words say why; if it then keeps running, it is ended. What must not be here: any other change of
+how ``ssh`` is started.
 """
 
 from __future__ import annotations

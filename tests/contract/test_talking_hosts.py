@@ -141,7 +141,7 @@ def test_what_ssh_says_of_a_failure_is_still_told(program: str, words: str, tmp_
     assert words in done.stdout + done.stderr
 
 
-def test_a_host_that_takes_nothing_and_stays_is_not_left_running(tmp_path: Path) -> None:
+def test_ssh_that_takes_no_input_and_keeps_running_is_ended(tmp_path: Path) -> None:
     done, _ = _play(tmp_path, {"w1": "#!/bin/sh\nexec 0<&-\nexec sleep 300\n"})
     assert done.returncode == 4, done.stdout + done.stderr
     assert "Data could not be sent" in done.stdout + done.stderr
