@@ -1,13 +1,13 @@
-"""The one error tree.
+"""The error classes.
 
-Every error that a person can meet is an :class:`ApplianceError`. Adapters translate foreign errors
-at the border and chain them; nobody returns a "result: false". What must not be here: printing,
-exiting, or anything that imports another module of the package.
+Every error that reaches a person is an :class:`ApplianceError`. Adapters translate foreign errors
+and chain them; no function returns an error as a value. What must not be here: printing, exiting,
+or imports of other modules of the package.
 
 Exit codes are a contract with operators and CI (design: commands):
-0 done or nothing to do, 1 started and failed (hosts may have changed), 2 typed wrong (Click's own),
-3 refused (nothing was changed), 4 unreachable before anything was changed, 5 looked and it is not
-healthy, differs or is corrupt, 130 interrupted.
+0 done or nothing to do, 1 started and failed (hosts may have changed), 2 usage error (Click's own),
+3 refused (nothing was changed), 4 unreachable before anything was changed, 5 checked and not
+healthy, different or corrupt, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ class ApplianceError(Exception):
         hint: the next command to run, or None.
         task: "role | task (file:line)" when a playbook failed, or None.
         details: further lines (one fault each), shown below the sentence.
-        log_path: where the whole story is, or None.
+        log_path: the full log, or None.
+        warnings: what could not be read before the error, one sentence each.
     """
 
     exit_code: ClassVar[int] = 1
@@ -45,34 +46,35 @@ class ApplianceError(Exception):
         self.task = task
         self.details = tuple(details)
         self.log_path = log_path
+        self.warnings: tuple[str, ...] = ()
 
 
 class PlaybookFailed(ApplianceError):
-    """A play was started and a host failed: hosts may have changed."""
+    """A playbook was started and failed on a host: hosts may have changed."""
 
 
 class ClusterError(ApplianceError):
-    """The Kubernetes API answered with an error after we had begun to change something."""
+    """The Kubernetes API answered with an error after the first change."""
 
 
 class StepNotProven(ApplianceError):
-    """A step ran without error, and its post-condition is still not observed."""
+    """A step ran without error, but its post-condition was not observed."""
 
 
 class CommandFailed(ApplianceError):
-    """A program we started on this machine is missing, failed, or ran past its time limit."""
+    """A program on this machine is missing, failed, or ran past its time limit."""
 
 
 class BuildFailed(ApplianceError):
-    """A bundle build could not take an artifact from any of its sources."""
+    """A bundle build could not fetch an artifact from any of its sources."""
 
 
 class SourceUnavailable(ApplianceError):
-    """A source of an artifact is out of reach, lacks it, or gave something else; try the next."""
+    """A source is unreachable, lacks the artifact, or delivered another file; try the next one."""
 
 
 class LabError(ApplianceError):
-    """The lab could not be made, reached or taken down."""
+    """The lab could not be created, reached or taken down."""
 
 
 class Refused(ApplianceError):
@@ -86,7 +88,7 @@ class ConfigError(Refused):
 
 
 class PreflightFailed(Refused):
-    """Nodes were looked at and are not fit for what was asked; nothing was changed."""
+    """Nodes failed the checks for the request; nothing was changed."""
 
 
 class BundleRefused(Refused):
@@ -94,20 +96,20 @@ class BundleRefused(Refused):
 
 
 class LeftOut(ApplianceError):
-    """All was done but for nodes that did not answer, and that nothing else depends on."""
+    """All work is done except on nodes that did not answer and that nothing depends on."""
 
 
 class LeaseLost(ApplianceError):
-    """The site is no longer this command's: another may change it, so we go no further."""
+    """This command lost the site lock: another command may hold it, and this one stops."""
 
 
 class NodeUnreachable(ApplianceError):
     """A node or BMC could not be reached before anything was changed.
 
     Attributes:
-        answers: something is alive at its address, although nothing can be done there.
-        logged_in: it let us in, and gave no whole answer.
-        deceives: what it said is no answer that any honest machine gives.
+        answers: a machine answers at its address, but refuses the work.
+        logged_in: the login worked, but the answer was incomplete.
+        deceives: no honest machine would give this answer.
     """
 
     exit_code = 4
@@ -128,12 +130,12 @@ class NodeUnreachable(ApplianceError):
 
 
 class NotHealthy(ApplianceError):
-    """We looked, and it is not healthy, differs from what was asked, or is corrupt."""
+    """A check found something unhealthy, different from the request, or corrupt."""
 
     exit_code = 5
 
 
 class Interrupted(ApplianceError):
-    """The operator pressed Ctrl-C; what was started goes on to a safe point on the nodes."""
+    """The operator pressed Ctrl-C; work on the nodes continues to a safe point."""
 
     exit_code = 130

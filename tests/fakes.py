@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from appliance.errors import ApplianceError, NodeUnreachable
-from appliance.model.bmc import BmcReport
-from appliance.model.bundle import BundleManifest
-from appliance.model.bundle_faults import BundleFault
-from appliance.model.cluster import Cluster, ClusterNode, ClusterState, ClusterStorage, NoCluster
-from appliance.model.desired import Desired
-from appliance.model.journal import Record, Run
-from appliance.model.membership import Belongings, new_role_taints
-from appliance.model.node_roles import NodeAffinity, RolesPlan, RolesView
-from appliance.model.observation import Fault, GpuProof, Look, Play
-from appliance.model.photograph import Photograph
-from appliance.model.plan import Plan
-from appliance.model.quorum import EtcdMember
-from appliance.model.site import Node, Site
+from appliance.model.bundle.faults import BundleFault
+from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.components.node_metadata.node_roles import RolesPlan
+from appliance.model.control.lock import Verdict
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.etcd_quorum import EtcdMember
+from appliance.model.plan.play import Play
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.cluster import (
+    Cluster,
+    ClusterNode,
+    ClusterState,
+    ClusterStorage,
+    NoCluster,
+)
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.journal import Record, Run
+from appliance.model.state.node_metadata import Belongings, new_role_taints
+from appliance.model.state.observed import Fault, GpuProof, Look, PodView
+from appliance.model.state.plan import Plan
+from appliance.model.state.roles import NodeAffinity, RolesView
 from tests import samples
 
 # Ids of runs, in the order of their times.
@@ -81,6 +89,9 @@ class FakeRack:
         self.proofs.append(tuple(nodes))
         self._mark(nodes, None if self.proof_faults else "2026-01-01T00:00:00+00:00")
         return self.proof_faults
+
+    def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
+        raise NotImplementedError
 
     def prove_gpus(
         self, nodes: Sequence[str], image: str, meanwhile: Callable[[], None]
@@ -187,15 +198,27 @@ class FakeRack:
 
 
 class FakeJournal:
-    """Keeps records in memory."""
+    """Keeps records in memory, and is the site's lock as well: asked only within a ``with``."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.begun = 0
+        self.entered = 0
         self.notes: tuple[str, ...] = ()
         self.refuse: ApplianceError | None = None
 
-    def begin(self) -> tuple[str, ...]:
+    def __enter__(self) -> object:
+        self.entered += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.entered -= 1
+
+    def look(self) -> Verdict:
+        raise NotImplementedError
+
+    def require(self) -> tuple[str, ...]:
+        assert self.entered, "the lock is asked for outside of its with"
         self.begun += 1
         if self.refuse:
             raise self.refuse
@@ -215,7 +238,7 @@ def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:
 
     archive = FakeArchive()
     monkeypatch.setattr(Connected, "archive", archive)
-    monkeypatch.setattr(Connected, "changing", lambda *_: nullcontext())
+    monkeypatch.setattr(Connected, "lock", lambda *_: FakeJournal())
     return archive
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.processes import find_program
+from appliance.adapters.local.processes import find_program
 from appliance.model.programs import Use, program_named, used_by
 
 # What only tests start on this machine.

@@ -7,26 +7,28 @@ from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any
 
-from appliance.adapters.content import load_release
-from appliance.model import pod_guard
-from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import (
+from appliance.adapters.local.content import load_release
+from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.components.base import PlannedRun
+from appliance.model.components.registry import pod_guard
+from appliance.model.components.runai.origin import origins
+from appliance.model.components.runai.unmet import site_values
+from appliance.model.site.settings import Node, Site, SiteSettings
+from appliance.model.site.shared_storage import export_of
+from appliance.model.state.certificates import values_digest
+from appliance.model.state.cluster import (
     Cluster,
     ClusterNode,
     ClusterStorage,
     HelmRelease,
-    SystemPod,
     Volume,
 )
-from appliance.model.desired import Desired
-from appliance.model.gpu import values_digest
-from appliance.model.inventory_roles import inventory_roles
-from appliance.model.node_roles import LABELS, RolesView
-from appliance.model.photograph import Photograph
-from appliance.model.postconditions_runai import site_values
-from appliance.model.runai_origin import origins
-from appliance.model.shared_storage import export_of
-from appliance.model.site import Node, Site, SiteSettings
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Choice
+from appliance.model.state.pods import Pod
+from appliance.model.state.roles import LABELS, RolesView, inventory_roles
 from tests import samples_gpu
 
 VERSION = "v1.23.5"
@@ -285,9 +287,9 @@ def _vendor(wish: Desired) -> dict[str, Any]:
             for space, name in names.items()
         ),
         "vendor_pods": (
-            SystemPod("runai-backend", "runai-backend-backend-1", "w1", ready=True),
-            SystemPod("runai", "runai-agent-1", "w1", ready=True),
-            SystemPod("runai", "migration-1", "w1", ready=False, phase="Succeeded"),
+            Pod("runai-backend", "runai-backend-backend-1", "w1", ready=True),
+            Pod("runai", "runai-agent-1", "w1", ready=True),
+            Pod("runai", "migration-1", "w1", ready=False, phase="Succeeded"),
         ),
     }
 
@@ -306,14 +308,13 @@ def roles(wish: Desired) -> RolesView:
 def cluster(wish: Desired) -> Cluster:
     """A healthy cluster of every member of the site."""
     members = wish.site.cluster_members
-    pods = [SystemPod("kube-system", "coredns-1", "cp1", ready=True, app="kube-dns")]
+    pods = [Pod("kube-system", "coredns-1", "cp1", ready=True, app="kube-dns")]
     for node in members:
         apps = ["flannel", "kube-proxy"]
         if "control_plane" in node.groups:
             apps += ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
         pods += [
-            SystemPod("kube-system", f"{app}-{node.name}", node.name, ready=True, app=app)
-            for app in apps
+            Pod("kube-system", f"{app}-{node.name}", node.name, ready=True, app=app) for app in apps
         ]
     found = Cluster(
         nodes={
@@ -336,3 +337,10 @@ def cluster(wish: Desired) -> Cluster:
         roles=roles(wish) if wish.site.settings.runai else None,
     )
     return samples_gpu.cluster_with_gpus(found, wish) if wish.site.settings.gpu else found
+
+
+def planned_run(wish: Desired, observed: Observed | None = None) -> PlannedRun:
+    """What role variables are computed from: nothing chosen, the bundle on site."""
+    assert wish.manifest is not None
+    seen = observed or Observed({}, cluster(wish))
+    return PlannedRun(wish, seen, Choice(leader=""), wish.manifest)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from appliance.model.bundle import BundledArtifact, BundleManifest, SourceUsed
-from appliance.model.cluster import Cluster, GpuStack, HelmRelease, SystemPod
-from appliance.model.desired import Desired
-from appliance.model.gpu import (
+from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
+from appliance.model.components.gpu.operator import (
     DRIVER_IMAGES,
     IMAGES,
     OPERANDS_LABEL,
     gpu_nodes,
     operator_values,
-    values_digest,
 )
-from appliance.model.site import Node
+from appliance.model.site.settings import Node
+from appliance.model.state.certificates import values_digest
+from appliance.model.state.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.desired import Desired
+from appliance.model.state.pods import Pod
 
 GPUS = 2
 CHART_SHA256 = "c4" * 32
@@ -65,7 +66,7 @@ def cluster_with_gpus(cluster: Cluster, wish: Desired) -> Cluster:
         else:
             nodes[node.name] = replace(nodes[node.name], labels={OPERANDS_LABEL: "false"})
     pods = tuple(
-        SystemPod("gpu-operator", f"{app}-{node.name}", node.name, ready=True, app=app)
+        Pod("gpu-operator", f"{app}-{node.name}", node.name, ready=True, app=app)
         for node in serving
         for app in OPERANDS
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from appliance.adapters.hardware_files import hardware_names
-from appliance.model.site_draft import KnownContent
+from appliance.adapters.local.hardware_models import hardware_names
+from appliance.model.site.files.draft import KnownContent
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "inventories" / "example"

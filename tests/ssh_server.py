@@ -15,9 +15,9 @@ from ipaddress import IPv4Interface
 from pathlib import Path
 
 import paramiko
-from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
+from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_CONNECT_FAILED, OPEN_SUCCEEDED
 
-from appliance.model.site import Node, Site
+from appliance.model.site.settings import Node, Site
 
 Behaviour = Callable[[paramiko.Channel, str], None]
 KEY = paramiko.ECDSAKey.generate()
@@ -84,6 +84,16 @@ class _Server(paramiko.ServerInterface):
         return "publickey"
 
     def check_channel_request(self, _kind: str, _chanid: int) -> int:
+        return OPEN_SUCCEEDED
+
+    def check_channel_direct_tcpip_request(
+        self, _chanid: int, _origin: tuple[str, int], destination: tuple[str, int]
+    ) -> int:
+        """Connect as sshd does, and answer once that has been decided; nothing is copied."""
+        try:
+            socket.create_connection(destination, timeout=10).close()
+        except OSError:
+            return OPEN_FAILED_CONNECT_FAILED
         return OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:

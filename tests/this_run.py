@@ -19,10 +19,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from appliance.adapters.content import list_releases
-from appliance.adapters.podman import Podman
-from appliance.adapters.processes import find_program
+from appliance.adapters.local.content import list_releases
+from appliance.adapters.local.processes import find_program
 from appliance.errors import CommandFailed
+from appliance.lab.podman import Podman
 from appliance.model.programs import Use
 from tests.commands import appliance, succeed
 from tests.prerequisites import require_for

@@ -1,4 +1,4 @@
-"""The command tree, and how a command gets at a site; adapters are built here."""
+"""The command tree, and how a command gets at a site."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ import click
 
 from appliance import __version__
 from appliance.errors import ApplianceError
-from appliance.model.pages import OPERATIONS, SECURITY
+from appliance.model.documents.pages import OPERATIONS, SECURITY
 
 if TYPE_CHECKING:
-    from appliance.adapters.journal import FileJournal
+    from appliance.adapters.control_plane.journal import FileJournal
     from appliance.cli.connected import Connected
-    from appliance.model.site import Site
-    from appliance.model.vendor_bundle import VendorBundle
+    from appliance.model.site.settings import Site
 
 # Name -> module of each command; loaded only when it is named, or listed by --help.
 COMMANDS: Mapping[str, str] = {
-    "bundle": "appliance.cli.bundle",
+    "bundle": "appliance.cli.bundle.group",
     "hardware": "appliance.cli.hardware",
-    "health": "appliance.cli.health",
-    "history": "appliance.cli.history",
-    "install": "appliance.cli.install",
-    "lab": "appliance.cli.lab",
-    "node": "appliance.cli.node",
-    "plan": "appliance.cli.plan",
-    "runai": "appliance.cli.runai",
-    "site": "appliance.cli.site",
-    "status": "appliance.cli.status",
+    "health": "appliance.cli.health.command",
+    "history": "appliance.cli.status.history",
+    "install": "appliance.cli.install.command",
+    "lab": "appliance.cli.lab.group",
+    "node": "appliance.cli.node.group",
+    "plan": "appliance.cli.install.plan",
+    "runai": "appliance.cli.runai.group",
+    "site": "appliance.cli.site.group",
+    "status": "appliance.cli.status.command",
 }
 
 
@@ -65,8 +64,8 @@ class Application:
 
     def asks_for_access(self, directory: Path) -> bool:
         """Whether the site's own files ask for researchers' access."""
-        from appliance.adapters.site_files import load_site
-        from appliance.model.access import is_enabled
+        from appliance.adapters.site.files import load_site
+        from appliance.model.components.access.oidc import is_enabled
 
         return is_enabled(load_site(directory))
 
@@ -77,8 +76,8 @@ class Application:
             ConfigError: there is neither a site nor a journal.
             Refused: another user keeps it from us.
         """
-        from appliance.adapters.journal import journal_of
-        from appliance.adapters.site_state import require_some_site
+        from appliance.adapters.control_plane.journal import journal_of
+        from appliance.adapters.site.state import require_some_site
 
         journal = journal_of(directory)
         require_some_site(directory)
@@ -107,65 +106,15 @@ class Application:
             ConfigError: the site or the release is wrong; every fault at once.
             BundleRefused: ``bundle`` is no bundle.
         """
-        from appliance.adapters.bundle_directory import BundleDirectory
-        from appliance.adapters.content import load_release
-        from appliance.adapters.journal import founded
-        from appliance.adapters.kubernetes import KubernetesApi, load_library
-        from appliance.adapters.runai_files import (
-            backend_certificate,
-            cluster_values_sha256,
-            issuer_ca,
-        )
-        from appliance.adapters.site_files import load_site
-        from appliance.adapters.ssh import SshNodes
-        from appliance.adapters.vendor_bundle_file import known_vendor_bundle, vendor_bundle_path
         from appliance.cli.connected import Connected
-        from appliance.model.desired import Desired
-        from appliance.model.preflight import probe_arguments
 
-        site = changed(load_site(directory))
-        found = BundleDirectory(bundle) if bundle else None
-        signers = site.settings.bundle_signers
-        known = known_vendor_bundle(site)
-        desired = Desired(
-            site=site,
-            release=load_release(site.settings.appliance_release),
-            manifest=found.manifest if found else None,
-            bundle_digest=found.digest if found else None,
-            signature=found.signature(Path(signers)) if found and signers else None,
-            vendor_bundle=_vendor_bundle(site) if reads_vendor_bundle else known,
-            vendor_bundle_unread=not reads_vendor_bundle and known is None and _is_there(site),
-            vendor_bundle_file=str(vendor_bundle_path(site) or ""),
-            backend_certificate=backend_certificate(site),
-            cluster_values_sha256=cluster_values_sha256(site),
-            issuer_ca=issuer_ca(site),
-            founded="" if new_cluster else founded(site.directory),
+        return Connected.load(
+            directory,
+            bundle,
+            changed,
+            reads_vendor_bundle=reads_vendor_bundle,
+            new_cluster=new_cluster,
         )
-        nodes = SshNodes(site, probe_arguments(desired), meanwhile=load_library)
-        return Connected(site, desired, nodes, KubernetesApi(site, nodes), found)
-
-
-def _vendor_bundle(site: Site) -> VendorBundle | None:
-    """The site's vendor bundle; a large one takes minutes the first time, so that is said."""
-    from appliance.adapters.vendor_bundle_file import (
-        find_vendor_bundle,
-        is_remembered,
-        vendor_bundle_path,
-    )
-
-    path = vendor_bundle_path(site)
-    if path is not None and path.is_file() and not is_remembered(path):
-        size = path.stat().st_size / 1e9
-        if size > 1:
-            click.echo(f"reading {path} once ({size:.1f} GB)", err=True)
-    return find_vendor_bundle(site)
-
-
-def _is_there(site: Site) -> bool:
-    from appliance.adapters.vendor_bundle_file import vendor_bundle_path
-
-    path = vendor_bundle_path(site)
-    return path is not None and path.is_file()
 
 
 @click.command(

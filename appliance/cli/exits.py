@@ -1,8 +1,9 @@
-"""The edge: every error becomes a few lines and an exit code. Only here the process ends."""
+"""Turns every error into a few lines and an exit code. Only this module ends the process."""
 
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import shlex
@@ -16,30 +17,32 @@ from pathlib import Path
 
 import click
 
-from appliance.cli.interrupts import Told, end_like_ctrl_c
-from appliance.cli.terminal import shown, shown_streams
+from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
+from appliance.cli.screen.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
 
 _OF_A_SITE = re.compile(
     r"\bappliance (plan|install|status|health|history|node|runai (csr|access|cli)"
     r"|site (check|show|adopt))\b"
 )
-_FULL = "make room on the disk that holds it (df -h)"
-_CLOSED = "see who may (ls -l), and be that user or make it yours (chown)"
+_FULL = "free space on that disk (df -h)"
+_CLOSED = "check owner and permissions (ls -l); run as that user or change the owner (chown)"
 _LOCAL = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
     errno.EACCES: _CLOSED,
     errno.EPERM: _CLOSED,
-    errno.EROFS: "it is mounted read-only: name another place, or mount it writable",
-    errno.EIO: "the disk or medium fails: see dmesg, and use another one",
-    errno.EMFILE: "too many open files: ulimit -n 4096",
+    errno.EROFS: "the file system is mounted read-only: use another path, or mount it writable",
+    errno.EIO: "the disk or medium is failing: see dmesg, and use another one",
+    errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
 }
 
 
 def main() -> None:
     """Run the command line; the process ends with the documented exit code."""
     end_like_ctrl_c()
+    # Python looks for cycles after each 700 new objects: a tenth of a command's processor time.
+    gc.set_threshold(50_000, 20, 50)
     sys.exit(run(sys.argv[1:]))
 
 
@@ -50,7 +53,7 @@ def run(arguments: list[str]) -> int:
         out.flush()
         if out.failed is None:
             return code
-        # Half a result is none: a file on a full disk. Who closed the pipe wanted no more of it.
+        # An incomplete result is a failure (full disk); a reader that closed the pipe is not.
         return _local_fault(out.failed) if code == 0 else code
 
 
@@ -66,73 +69,85 @@ def _run(arguments: list[str]) -> int:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        told = next((one for one in (error, error.__cause__) if isinstance(one, Told)), None)
-        click.echo(f"error: interrupted by {told}" if told else "error: interrupted", err=True)
-        _say_what_is_waited_for()
+        causes = (error, error.__cause__)
+        signal = next((cause for cause in causes if isinstance(cause, Terminated)), None)
+        _show_warnings(error)
+        click.echo(f"error: interrupted by {signal}" if signal else "error: interrupted", err=True)
+        _name_open_connections()
         return Interrupted.exit_code
     except OSError as error:
+        _show_warnings(error)
         return _local_fault(error)
-    except Exception as error:  # the edge: whatever else happens is a fault of ours
-        return _own_fault(error)
+    except Exception as error:  # the outermost handler: anything else is a bug of this tool
+        _show_warnings(error)
+        return _internal_error(error)
     return code if isinstance(code, int) else 0
 
 
-def _say_what_is_waited_for(patience_seconds: float = 0.5) -> None:
-    """Python ends with its last thread: those that are connecting to a node end by their limit."""
+def _name_open_connections(patience_seconds: float = 0.5) -> None:
+    """Python exits after its last thread; a thread that is connecting ends at its time limit."""
     until = time.monotonic() + patience_seconds
-    others = [one for one in threading.enumerate() if one is not threading.current_thread()]
-    for thread in others:
-        if not thread.daemon:
-            thread.join(max(0.0, until - time.monotonic()))
-    left = sum(not one.daemon and one.is_alive() for one in others)
-    if left:
-        what = "a connection that is" if left == 1 else f"{left} connections that are"
-        click.echo(f"waiting for {what} being opened, some seconds at most", err=True)
+    threads = [thread for thread in threading.enumerate() if not thread.daemon]
+    threads = [thread for thread in threads if thread is not threading.current_thread()]
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    alive = sum(thread.is_alive() for thread in threads)
+    if alive:
+        what = "a connection" if alive == 1 else f"{alive} connections"
+        click.echo(f"waiting for {what} to finish opening, some seconds at most", err=True)
 
 
 def show(error: ApplianceError, *, site: str | None = None) -> None:
-    """Print an error: the sentence, further faults, the task, what to do, the log.
+    """Print an error: warnings first, the sentence, further faults, the task, the hint, the log.
 
-    ``site`` is what was typed as ``--site``: a hint's commands need it as well.
+    ``site`` is the value typed as ``--site``: the commands of a hint need it as well.
     """
-    _tell("error: ", error.message)
+    _show_warnings(error)
+    _print_field("error: ", error.message)
     for detail in error.details:
-        _tell("  - ", detail)
+        _print_field("  - ", detail)
     if error.task:
-        _tell("task: ", error.task)
+        _print_field("task: ", error.task)
     if error.hint:
         needs = site and site not in error.hint and _OF_A_SITE.search(error.hint)
         more = f"  (with --site {shlex.quote(site)})" if site and needs else ""
-        _tell("hint: ", f"{error.hint}{more}")
+        _print_field("hint: ", f"{error.hint}{more}")
     if error.log_path:
-        _tell("log: ", str(error.log_path))
+        _print_field("log: ", str(error.log_path))
 
 
-def _tell(what: str, text: str) -> None:
-    """One field; what a node says on further lines is set in, so that it is no field of its own."""
-    click.echo(what + text.replace("\n", "\n    "), err=True)
+def _show_warnings(error: BaseException) -> None:
+    """Print what a look had warned of before it ended with an error."""
+    for cause in (error, error.__cause__):
+        for warning in getattr(cause, "warnings", ()):
+            _print_field("warning: ", warning)
 
 
-def _own_fault(error: Exception) -> int:
-    _tell("error: ", f"a fault in this tool: {error.__class__.__name__}: {error}")
-    click.echo("hint: send the log to the makers; nothing hides behind it", err=True)
-    click.echo(f"log: {_keep_traceback()}", err=True)
+def _print_field(label: str, text: str) -> None:
+    """Print one field; further lines are indented: a node's text must not look like a field."""
+    click.echo(label + text.replace("\n", "\n    "), err=True)
+
+
+def _internal_error(error: Exception) -> int:
+    _print_field("error: ", f"internal error: {error.__class__.__name__}: {error}")
+    click.echo("hint: this is a bug: please report it with the log below", err=True)
+    click.echo(f"log: {_write_traceback()}", err=True)
     return 1
 
 
 def _local_fault(error: OSError) -> int:
-    """What this machine refused: its disk, a right, a file; whatever else is a fault of ours."""
+    """An error of this machine: its disk, a permission, a file; any other is an internal error."""
     hint = _LOCAL.get(error.errno or 0)
     if hint is None:
-        return _own_fault(error)
+        return _internal_error(error)
     what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    _tell("error: ", f"this machine: {what}")
-    _tell("hint: ", f"{hint}; then the same command goes on")
+    _print_field("error: ", f"this machine: {what}")
+    _print_field("hint: ", f"{hint}; then run the same command again")
     return 1
 
 
 def _typed_site(arguments: list[str]) -> str | None:
-    """The value of ``--site`` or ``-s`` among the words, if it is there."""
+    """The value of ``--site`` or ``-s`` in the arguments, if there is one."""
     for word, value in pairwise([*arguments, ""]):
         if word in ("--site", "-s"):
             return value or None
@@ -141,7 +156,7 @@ def _typed_site(arguments: list[str]) -> str | None:
     return None
 
 
-def _keep_traceback() -> Path:
+def _write_traceback() -> Path:
     handle, name = tempfile.mkstemp(prefix="appliance-fault-", suffix=".log")
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(shown(traceback.format_exc()))

@@ -1,4 +1,4 @@
-"""``appliance hardware``: the machines that an appliance is made of."""
+"""``appliance hardware``: the supported server models."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.options import output_option
-from appliance.cli.render import print_json, print_table
+from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import ConfigError
 
 if TYPE_CHECKING:
-    from appliance.model.hardware import HardwareModel
+    from appliance.model.state.facts.hardware_models import HardwareModel
 
 
 @click.group()
 def hardware() -> None:
-    """Show the hardware models that this installation knows."""
+    """Show the hardware models that this version knows."""
 
 
 @hardware.command("list")
 @output_option
 def list_models(output: str) -> None:
-    """List the models and what each is for. Changes nothing.
+    """List the models and the purpose of each. Changes nothing.
 
     Example: appliance hardware list
     """
-    from appliance.adapters.hardware_files import load_hardware
+    from appliance.adapters.local.hardware_models import load_hardware
 
     models = load_hardware()
     if output == "json":
@@ -51,27 +51,27 @@ def list_models(output: str) -> None:
 @click.argument("model")
 @output_option
 def show(model: str, output: str) -> None:
-    """Show one MODEL (vendor/model): its facts, and where each was read. Changes nothing.
+    """Show the facts of one MODEL (vendor/model) and the source of each. Changes nothing.
 
     Example: appliance hardware show quanta/d43n-3u
     """
-    from appliance.adapters.hardware_files import load_hardware
-    from appliance.model.site_faults import did_you_mean
+    from appliance.adapters.local.hardware_models import load_hardware
+    from appliance.model.site.files.diagnostics import did_you_mean
 
     models = load_hardware()
     if model not in models:
         raise ConfigError(
             f"the hardware model {model!r} is unknown; {did_you_mean(model, models)}",
-            hint="see them all: appliance hardware list",
+            hint="list all models: appliance hardware list",
         )
-    found = models[model]
+    hardware_model = models[model]
     if output == "json":
-        print_json({"name": model, **found.model_dump(mode="json")})
+        print_json({"name": model, **hardware_model.model_dump(mode="json")})
         return
-    sources = {source.fact: source.where for source in found.sources}
+    sources = {source.fact: source.where for source in hardware_model.sources}
     print_table(
         ["fact", "value", "source"],
-        [[fact, value, sources.get(fact, "")] for fact, value in _facts(found)],
+        [[fact, value, sources.get(fact, "")] for fact, value in _facts(hardware_model)],
     )
 
 

@@ -1,7 +1,7 @@
-"""Options that many commands share, so that each has one name and one meaning everywhere.
+"""Options that many commands share: each has one name and one meaning everywhere.
 
-A variable of the environment may say where (``APPLIANCE_SITE``), never that it is allowed: those of
-an option are named at the option, and Click makes up none.
+An environment variable may name a place (``APPLIANCE_SITE``), but never give permission. Each
+variable is named at its option; Click derives none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from appliance.cli.which_site import is_site, require_one_site, say_which_nodes, say_which_site
+from appliance.cli.site.which import is_site, require_one_site, say_which_nodes, say_which_site
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,12 +25,12 @@ def _site(value: Path | None) -> Path:
         return here
     raise click.UsageError(
         "no site: give --site DIR or set APPLIANCE_SITE (the current directory is not a site; "
-        "'appliance site init DIR' makes one)"
+        "'appliance site init DIR' creates one)"
     )
 
 
 def _site_after(check: Callable[[click.Context, Path], None]) -> Callable[..., Path]:
-    """The site of the command line or the environment, once it was checked, or this folder."""
+    """The site of the command line or the environment after its check, or this folder."""
 
     def callback(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
         if value is not None:
@@ -44,9 +44,9 @@ def _nodes(
     context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     names = [name.strip() for value in values for name in value.split(",")]
-    found = tuple(dict.fromkeys(name for name in names if name))
-    say_which_nodes(context, found)
-    return found
+    selected = tuple(dict.fromkeys(name for name in names if name))
+    say_which_nodes(context, selected)
+    return selected
 
 
 def _site_by(callback: Callable[..., Path]) -> Callable[[Command], Command]:
@@ -62,9 +62,9 @@ def _site_by(callback: Callable[..., Path]) -> Callable[[Command], Command]:
 
 
 def site_option(command: Command) -> Command:
-    """Add ``--site DIR`` to a command that looks: the current directory when that is a site.
+    """Add ``--site DIR`` to a read-only command; the default is the current directory.
 
-    Where ``APPLIANCE_SITE`` names another site than the one of the current directory, that is said.
+    If ``APPLIANCE_SITE`` and the current directory are different sites, a note says which is used.
     """
     return _site_by(_site_after(say_which_site))(command)
 
@@ -72,14 +72,14 @@ def site_option(command: Command) -> Command:
 def changed_site_option(command: Command) -> Command:
     """Add ``--site DIR`` to a command that changes a site.
 
-    The same, but where ``APPLIANCE_SITE`` names another site than the one of the current directory
-    it is refused: the site has to be typed.
+    If ``APPLIANCE_SITE`` and the current directory are different sites, the command is refused:
+    the site has to be typed.
     """
     return _site_by(_site_after(require_one_site))(command)
 
 
 def nodes_option(command: Command) -> Command:
-    """Add ``--nodes NAME[,NAME]``: a tuple, empty when all nodes are meant."""
+    """Add ``--nodes NAME[,NAME]``: a tuple; an empty tuple means all nodes."""
     return click.option(
         "-n",
         "--nodes",
@@ -92,7 +92,7 @@ def nodes_option(command: Command) -> Command:
 
 
 def yes_option(command: Command) -> Command:
-    """Add ``--yes``: only what is typed answers a question, no variable of the environment."""
+    """Add ``--yes``: it must be typed; no environment variable answers a question."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask before acting.")(command)
 
 
@@ -115,7 +115,7 @@ def allowed_signers_option(command: Command) -> Command:
         "--allowed-signers",
         type=click.Path(path_type=Path, dir_okay=False, exists=True),
         envvar="APPLIANCE_ALLOWED_SIGNERS",
-        help="An ssh allowed_signers file: who may have signed the bundle.",
+        help="An ssh allowed_signers file: accept only signatures by these keys.",
     )(command)
 
 
@@ -125,5 +125,5 @@ def dry_run_option(command: Command) -> Command:
         "--dry-run",
         is_flag=True,
         envvar="APPLIANCE_DRY_RUN",
-        help="Say what would be done, and do nothing.",
+        help="Print the plan and change nothing.",
     )(command)

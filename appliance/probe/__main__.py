@@ -1,53 +1,65 @@
-"""Print one photograph of this node: ``python3 probe.pyz --root /``."""
+"""Print the facts of this node: ``python3 probe.pyz --root /``."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from pathlib import Path
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 from .collect import collect
 from .source import Machine, Request, Source
+
+OPTIONS = {
+    "--root": "root folder to read",
+    "--outputs": "recorded command outputs, a file each",
+    "--facts": "fact files laid over sections of their name",
+    "--peers": "addresses of the nodes",
+    "--virtual": "address that the control-plane nodes share",
+    "--resolve": "names that should resolve",
+    "--registry": "NAME:PORT of the image registry",
+    "--artifacts": "NAME:PORT of the artifact server",
+    "--nfs": "SERVER:PATH of the shared storage",
+    "--nfs-folders": "folders in it",
+    "--issuer": "address of the OIDC issuer, for control-plane nodes",
+    "--issuer-ca": "PEM of the CA that vouches for it; the site's if not",
+    "--programs": "programs to look for",
+}
 
 
 def _names(text: str) -> List[str]:
     return [name for name in text.split(",") if name]
 
 
+def _options(words: List[str]) -> Dict[str, str]:
+    """``--name VALUE`` pairs; argparse takes longer to import than these take to read."""
+    pairs = list(zip(words[::2], words[1::2]))  # noqa: B905  (3.8)
+    if len(words) % 2 or any(name not in OPTIONS for name, _ in pairs):
+        known = "\n".join("  %-14s %s" % pair for pair in OPTIONS.items())
+        raise SystemExit("Look at this node; change nothing. Options, each with a value:\n" + known)
+    return dict(pairs)
+
+
 def main(arguments: Optional[List[str]] = None) -> None:
     """Read the options, look, print, and leave without waiting for what still hangs."""
-    parser = argparse.ArgumentParser(prog="probe", description="Look at this node; change nothing.")
-    parser.add_argument("--root", type=Path, default=Path("/"), help="root folder to read")
-    parser.add_argument("--outputs", type=Path, help="recorded command outputs, a file each")
-    parser.add_argument("--facts", type=Path, help="fact files laid over sections of their name")
-    parser.add_argument("--peers", type=_names, default=[], help="addresses of the nodes")
-    parser.add_argument("--virtual", help="address that the control-plane nodes share")
-    parser.add_argument("--resolve", type=_names, default=[], help="names that should resolve")
-    parser.add_argument("--registry", help="NAME:PORT of the image registry")
-    parser.add_argument("--artifacts", help="NAME:PORT of the artifact server")
-    parser.add_argument("--nfs", help="SERVER:PATH of the shared storage")
-    parser.add_argument("--nfs-folders", type=_names, default=[], help="folders in it")
-    parser.add_argument("--issuer", help="address of the OIDC issuer, for control-plane nodes")
-    parser.add_argument("--issuer-ca", help="PEM of the CA that vouches for it; the site's if not")
-    parser.add_argument("--programs", type=_names, default=[], help="programs to look for")
-    options = parser.parse_args(arguments)
+    given = _options(sys.argv[1:] if arguments is None else arguments)
+    outputs, facts = given.get("--outputs"), given.get("--facts")
     request = Request(
-        peers=options.peers,
-        virtual=options.virtual,
-        resolve=options.resolve,
-        registry=options.registry,
-        artifacts=options.artifacts,
-        nfs=options.nfs,
-        nfs_folders=options.nfs_folders,
-        issuer=options.issuer,
-        issuer_ca=options.issuer_ca,
-        programs=options.programs,
+        peers=_names(given.get("--peers", "")),
+        virtual=given.get("--virtual"),
+        resolve=_names(given.get("--resolve", "")),
+        registry=given.get("--registry"),
+        artifacts=given.get("--artifacts"),
+        nfs=given.get("--nfs"),
+        nfs_folders=_names(given.get("--nfs-folders", "")),
+        issuer=given.get("--issuer"),
+        issuer_ca=given.get("--issuer-ca"),
+        programs=_names(given.get("--programs", "")),
     )
-    source = Source(Machine(options.root, options.outputs, request), "probe")
-    document = collect(source, facts=options.facts)
+    root = Path(given.get("--root", "/"))
+    source = Source(Machine(root, Path(outputs) if outputs else None, request), "probe")
+    document = collect(source, facts=Path(facts) if facts else None)
     json.dump(document, sys.stdout, separators=(",", ":"), sort_keys=True)
     sys.stdout.write("\n")
     sys.stdout.flush()

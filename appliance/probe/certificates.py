@@ -1,4 +1,4 @@
-"""X.509 through the openssl command, and who is trusted: certificates, trust."""
+"""X.509 as OpenSSL reads it, and who is trusted: certificates, trust."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from functools import partial
 from typing import Any, Dict, List, Optional
 
+from . import x509
 from .source import Source
 
 TLS_FOLDER = "/etc/appliance/tls"
@@ -18,22 +19,37 @@ PEM_BODY = re.compile(r"-----BEGIN CERTIFICATE-----\s*(.*?)\s*-----END CERTIFICA
 
 
 def describe(source: Source, path: str, key_path: Optional[str] = None) -> Dict[str, Any]:
-    """A certificate file's public facts, and whether the key beside it belongs to it."""
+    """Return a certificate file's public facts, and whether the key beside it matches."""
     pem = source.text(path)
     found: Dict[str, Any] = {"path": path}
     if pem is None:
-        found["error"] = "absent or not readable"
+        found["error"] = "missing or not readable"
     else:
         found.update(describe_pem(source, path, pem))
-    public_key = found.pop("public_key", None)
     if key_path is not None:
-        found["key_matches"] = _key_matches(source, key_path, public_key)
+        there = "error" not in found and pem is not None and source.exists(key_path)
+        found["key_matches"] = _key_matches(source, path, pem or "", key_path) if there else None
     return found
 
 
 def describe_pem(source: Source, label: str, pem: str) -> Dict[str, Any]:
     """The public facts of a certificate's text."""
-    key = "openssl-x509-" + label.strip("/").replace("/", "-")
+    key = _label(label)
+    fields = None if source.recorded(key) is not None else x509.read(pem)
+    if fields is None:
+        fields = _by_command(source, key, pem)
+        fields.pop("public_key", None)
+    else:
+        fields.update({key: _iso(fields[key]) for key in ("not_before", "not_after")})
+    return fields
+
+
+def _label(name: str) -> str:
+    return "openssl-x509-" + name.strip("/").replace("/", "-")
+
+
+def _by_command(source: Source, key: str, pem: str) -> Dict[str, Any]:
+    """The same, its public key too, from the openssl command, which reads every certificate."""
     text = source.command(
         key,
         ["openssl", "x509", "-noout", "-subject", "-issuer", "-dates", "-fingerprint", "-sha256",
@@ -60,7 +76,7 @@ def describe_pem(source: Source, label: str, pem: str) -> Dict[str, Any]:
 
 
 def _names(text: str) -> List[str]:
-    """Alternative names without their kind: "api.example", "10.96.0.1"."""
+    """Return alternative names without their type: "api.example", "10.96.0.1"."""
     names = re.findall(r"(?:DNS|IP Address):([^,\s]+)", text)
     return sorted(set(names))
 
@@ -74,18 +90,21 @@ def _iso(text: str) -> str:
     return "%s-%02d-%02dT%sZ" % (words[3], month, int(words[1]), words[2])
 
 
-def _key_matches(source: Source, key_path: str, public_key: Optional[str]) -> Optional[bool]:
-    """Whether the private key's public half is the certificate's; None without the key.
+def _key_matches(source: Source, path: str, pem: str, key_path: str) -> Optional[bool]:
+    """Whether the private key's public half is the certificate's; None without an answer.
 
-    openssl reads the key file itself: its content never enters this process.
+    OpenSSL reads the key file itself: its content never becomes a value of this program.
     """
-    if public_key is None or not source.exists(key_path):
-        return None
     label = "openssl-pkey-" + key_path.strip("/").replace("/", "-")
     file = str(source.path(key_path))
+    if source.recorded(label) is None and x509.belongs(str(source.path(path)), file):
+        return True
+    public_key = _by_command(source, _label(path), pem).get("public_key")
+    if public_key is None:
+        return None
     own = source.command(
         label,
-        # With a passphrase given, a key that has one is refused, and nobody is asked for it.
+        # With a passphrase option, openssl refuses an encrypted key and does not prompt.
         ["openssl", "pkey", "-in", file, "-pubout", "-passin", "pass:"],
         quiet=True,
     )
@@ -96,7 +115,7 @@ def _key_matches(source: Source, key_path: str, public_key: Optional[str]) -> Op
             source.note(key_path + ": permission denied")
             return None
         return False
-    return own.strip() == public_key.strip()
+    return bool(own.strip() == public_key.strip())
 
 
 def digest_of_file(source: Source, path: str) -> Optional[str]:
@@ -111,7 +130,7 @@ def digest_of_file(source: Source, path: str) -> Optional[str]:
 
 
 def certificates(source: Source) -> List[Dict[str, Any]]:
-    """The appliance's own service certificates; a key without a certificate is listed too."""
+    """Return the appliance's own service certificates, and keys without a certificate."""
     names = source.names(TLS_FOLDER)
     stems = sorted({name.rsplit(".", 1)[0] for name in names if name.endswith((".crt", ".key"))})
     found = source.together(
@@ -126,7 +145,7 @@ def certificates(source: Source) -> List[Dict[str, Any]]:
 
 
 def trust(source: Source) -> Dict[str, Any]:
-    """Whether the site's CA is known here: as a file, to the system, to Docker."""
+    """Return where the site's CA is installed: as a file, in the system, for Docker."""
     site_ca = digest_of_file(source, SITE_CA)
     docker = {}
     for registry in source.names(DOCKER_CERTS):
@@ -142,7 +161,7 @@ def trust(source: Source) -> Dict[str, Any]:
 
 
 def _in_system(source: Source, site_ca: Optional[str]) -> bool:
-    """Whether the CA is one of the local ones and update-ca-certificates took it up."""
+    """Whether the CA is a local one that update-ca-certificates has installed."""
     if site_ca is None:
         return False
     bundle = source.text("/etc/ssl/certs/ca-certificates.crt") or ""

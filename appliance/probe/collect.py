@@ -1,4 +1,4 @@
-"""Runs every section at the same time and puts the document together."""
+"""Run all sections in parallel and build the document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .source import Source
 SCHEMA = 1
 
 Section = Callable[[Source], Any]
-# Sections that need nothing but the machine.
+# Sections without input from other sections.
 INDEPENDENT: Dict[str, Section] = {
     "host": system.host,
     "os": system.operating_system,
@@ -62,7 +62,7 @@ INDEPENDENT: Dict[str, Section] = {
 
 
 class Shared:
-    """What several sections need and only one should ask: units, apt's settings, interfaces."""
+    """Values that several sections share: units, apt's settings, interfaces."""
 
     def __init__(self, source: Source) -> None:
         shown = system.show_units(source.of("services"))
@@ -71,7 +71,7 @@ class Shared:
         self.services = system.services(self.units)
 
     def unit(self, name: str, key: str) -> str:
-        """One property of one unit, or an empty string."""
+        """Return one property of one unit, or an empty string."""
         return next((u.get(key, "") for u in self.units if u["Id"] == name), "")
 
     def active(self, name: str) -> bool:
@@ -113,7 +113,7 @@ GROUPS: Dict[str, Callable[[Source], Dict[str, Section]]] = {
 
 
 class Collection:
-    """The sections as they come in, from threads that may outlive our patience."""
+    """The sections as they arrive, from threads that may run past the deadline."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -121,22 +121,22 @@ class Collection:
         self.threads: List[threading.Thread] = []
 
     def start(self, target: Callable[..., None], *arguments: Any) -> None:
-        """Run in a thread that does not keep the process alive."""
+        """Run in a daemon thread, which does not keep the process alive."""
         thread = threading.Thread(target=target, args=arguments, daemon=True)
         self.threads.append(thread)
         thread.start()
 
     def section(self, name: str, section: Section) -> None:
-        """Read one section; a broken one is null and says why."""
+        """Read one section; one that fails is null, with a reason."""
         view = self.source.of(name)
         try:
             self.values[name] = section(view)
-        except Exception as error:  # one broken section must not take the others with it
+        except Exception as error:  # one failing section must not stop the others
             view.unseen("%s: %s" % (type(error).__name__, error), name)
             self.values[name] = None
 
     def group(self, name: str, prepare: Callable[[Source], Dict[str, Section]]) -> None:
-        """Read what several sections share, then the sections."""
+        """Read the shared values, then the sections."""
         try:
             sections = prepare(self.source)
         except Exception as error:  # as above, for the whole group
@@ -149,7 +149,7 @@ class Collection:
             self.start(self.section, member, section)
 
     def wait(self) -> None:
-        """Until every thread ended, or the deadline."""
+        """Wait until every thread has ended, or until the deadline."""
         index = 0
         while index < len(self.threads):
             left = self.source.machine.deadline - time.monotonic()
@@ -160,7 +160,7 @@ class Collection:
 
 
 def collect(source: Source, *, facts: Optional[Path] = None) -> Dict[str, Any]:
-    """The whole document."""
+    """Return the whole document."""
     began = time.monotonic()
     network.call_peers(source.of("neighbours"))
     collection = Collection(source)
@@ -197,7 +197,7 @@ def collect(source: Source, *, facts: Optional[Path] = None) -> Dict[str, Any]:
 
 
 def merge_facts(document: Dict[str, Any], folder: Path, source: Source) -> None:
-    """Lay fact files over the sections of their name, and say so."""
+    """Replace sections by fact files of their name, and record it."""
     if not folder.is_dir():
         return
     for file in sorted(folder.glob("*.json")):

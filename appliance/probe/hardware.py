@@ -1,4 +1,4 @@
-"""What the machine is made of: dmi, cpu, memory, disks, gpus."""
+"""The machine's hardware: dmi, cpu, memory, disks, gpus."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ DMI_FIELDS = {
     "board_serial": "board_serial",
     "chassis_serial": "chassis_serial",
 }
-# Values that firmware leaves when nobody filled the field in.
+# Placeholder values in firmware fields without content.
 DMI_PLACEHOLDERS = {"", "none", "default string", "to be filled by o.e.m.", "not specified", "0"}
 SMI_FIELDS = ("pci.bus_id", "uuid", "ecc.errors.uncorrected.volatile.total")
 UNITS = {"kB": 1024, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
-# Display controllers that are a management controller's or a hypervisor's, not a GPU.
+# Display controllers of a BMC or a hypervisor, which are not GPUs.
 NOT_GPU_VENDORS = {"0x1a03", "0x102b", "0x1234", "0x1013", "0x15ad", "0x1af4", "0x1b36", "0x1414"}
 
 
 def dmi(source: Source) -> Dict[str, Any]:
-    """Identity as the firmware tells it; nothing in a container, where it is the host's."""
+    """Return the identity from firmware; nothing in a container, where it is the host's."""
     if container(source):
         source.note("in a container the DMI is the host's")
         return dict.fromkeys(DMI_FIELDS)
@@ -66,7 +66,7 @@ def cpu(source: Source) -> Dict[str, Any]:
 
 
 def memory(source: Source) -> Dict[str, Any]:
-    """Memory that the kernel has, and the modules that the firmware lists."""
+    """Return the kernel's memory size, and the modules listed by firmware."""
     found: Dict[str, Any] = {"total_bytes": None, "available_bytes": None}
     for line in source.lines("/proc/meminfo"):
         key, _, value = line.partition(":")
@@ -162,9 +162,9 @@ def gpus(source: Source) -> List[Dict[str, Any]]:
 
 
 def _driver_says(source: Source) -> Dict[str, Dict[str, Any]]:
-    """PCI address -> what only NVIDIA's driver knows; empty while it is not loaded.
+    """Return PCI address -> facts from NVIDIA's driver; empty while it is not loaded.
 
-    The driver lies on the host, or in the GPU Operator's container (/run/nvidia/driver).
+    The driver is on the host, or in the GPU Operator's container (/run/nvidia/driver).
     """
     if source.word("/sys/module/nvidia/version") is None:
         return {}

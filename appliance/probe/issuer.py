@@ -1,4 +1,4 @@
-"""Who would sign researchers' logins, as the API server of this node would see it: issuer."""
+"""The OIDC issuer as the API server of this node would see it: issuer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WELL_KNOWN = "/.well-known/openid-configuration"
 
 
 def issuer(source: Source) -> Dict[str, Any]:
-    """What the issuer says of itself, and whether its keys can be had, where an API server asks."""
+    """Return the issuer's own name and whether its keys are available, on API server nodes."""
     url = source.request.issuer if source.exists(APISERVER) else None
     found: Dict[str, Any] = {"url": url, "ok": False, "issuer": None, "keys": 0, "error": None}
     if url is None:
@@ -28,7 +28,7 @@ def issuer(source: Source) -> Dict[str, Any]:
         return found
     found["issuer"] = document.get("issuer")
     if found["issuer"] != url:
-        found["error"] = "calls itself %s" % found["issuer"]
+        found["error"] = "its name is %s" % found["issuer"]
         return found
     keys, error = https_document(source, "issuer-keys", str(document.get("jwks_uri")), ca)
     if keys is None:

@@ -1,8 +1,7 @@
-"""What the kernel is told: sysctl, sysctl_persisted, modules, swap."""
+"""Kernel settings: sysctl, sysctl_persisted, modules, swap."""
 
 from __future__ import annotations
 
-import gzip
 from typing import Any, Dict, List, Optional, Set
 
 from .source import Source
@@ -23,7 +22,7 @@ MODULE_FOLDERS = (
 ASKED_MODULES = (
     "br_netfilter", "overlay", "vxlan", "nf_conntrack", "ip_vs", "nouveau", "nvidia", "nfs",
 )  # fmt: skip
-# What exists in /proc or /sys only when the module is there, built in or loaded.
+# Paths in /proc or /sys that exist only when the module is built in or loaded.
 MODULE_SIGNS = {
     "br_netfilter": ("/proc/sys/net/bridge/bridge-nf-call-iptables",),
     "nf_conntrack": ("/proc/sys/net/netfilter/nf_conntrack_max",),
@@ -43,7 +42,7 @@ CONFIG_NAMES = {
 
 
 def sysctl(source: Source) -> Dict[str, str]:
-    """Values in force, of the keys we care about and of every key that /etc/sysctl.d sets."""
+    """Return the current values of the keys we need and of all keys in /etc/sysctl.d."""
     keys = set(KEYS)
     for line in _file_lines(source, "/etc/sysctl.d"):
         assignment = _assignment(line)
@@ -58,7 +57,7 @@ def sysctl(source: Source) -> Dict[str, str]:
 
 
 def sysctl_persisted(source: Source) -> Dict[str, str]:
-    """What systemd-sysctl would apply at the next boot, later file names winning."""
+    """Return the values that systemd-sysctl applies at boot; later file names win."""
     merged: Dict[str, str] = {}
     for name in _effective_files(source, SYSCTL_FOLDERS):
         for line in source.lines(name):
@@ -106,7 +105,7 @@ def _key_path(key: str) -> str:
 
 
 def modules(source: Source) -> Dict[str, Any]:
-    """Modules that are loaded (a module built into the kernel counts), and what boot loads."""
+    """Return the loaded and built-in modules, and those that boot loads."""
     listed = {line.split()[0] for line in source.lines("/proc/modules")}
     builtin = _builtin(source)
     config: Optional[Set[str]] = None
@@ -161,6 +160,8 @@ def _config(source: Source) -> Set[str]:
     packed = source.data("/proc/config.gz")
     text = source.text("/boot/config-" + _release(source)) if packed is None else None
     if packed is not None:
+        import gzip
+
         text = gzip.decompress(packed).decode("ascii", "replace")
     lines = (text or "").splitlines()
     return {line[:-2] for line in lines if line.endswith("=y")}
@@ -176,7 +177,7 @@ def _blacklisted(source: Source) -> List[str]:
 
 
 def swap(source: Source, units: List[str]) -> Dict[str, Any]:
-    """Swap in use now, and what would bring it back at the next boot."""
+    """Return the active swap, and the swap that the next boot enables."""
     active = [line.split()[0] for line in source.lines("/proc/swaps")[1:]]
     fstab = []
     for line in source.lines("/etc/fstab"):

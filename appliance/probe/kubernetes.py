@@ -1,4 +1,4 @@
-"""What of a cluster is on this node, finished or half done: kubernetes, cni."""
+"""The parts of a cluster on this node, complete or not: kubernetes, cni."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ETCD_DATA = "/var/lib/etcd"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBECONFIGS = ("admin", "kubelet", "controller-manager", "scheduler", "bootstrap-kubelet")
 HEALTH_URL = "https://127.0.0.1:6443/healthz"
-# The role api_oidc keeps these: the CA of the issuer, and a mark while flags are being changed.
+# Written by role api_oidc: the issuer's CA, and a mark while flags are being changed.
 OIDC_CA = PKI + "/appliance-oidc-ca.crt"
 CHANGE_MARK = "/etc/kubernetes/appliance/api-server/change.json"
-# The role node_reset keeps this from its first step to its last.
+# Written by role node_reset; exists from its first step to its last.
 RESET_MARK = "/var/lib/appliance/node-reset.json"
 SUBNET_FILE = "/run/flannel/subnet.env"
 KUBELET_KEYS = (
@@ -32,7 +32,7 @@ KUBELET_KEYS = (
 
 
 def kubernetes(source: Source, kubelet_active: bool) -> Dict[str, Any]:
-    """Versions, static pods, certificates, kubeconfigs, etcd's data, the kubelet's settings."""
+    """Return versions, static pods, certificates, kubeconfigs, etcd data, kubelet settings."""
     versions = (
         ("kubeadm_version", ["kubeadm", "version", "-o", "short"]),
         ("kubelet_version", ["kubelet", "--version"]),
@@ -46,7 +46,7 @@ def kubernetes(source: Source, kubelet_active: bool) -> Dict[str, Any]:
     ]
     answers = source.together(calls)
     if answers[3] is None or answers[4] is None:
-        # "None are there" would make a bare node of a member.
+        # An empty list would make a member look like a bare node.
         raise TimeoutError("no answer before the deadline")
     found: Dict[str, Any] = {key: answers[i] for i, (key, _) in enumerate(versions)}
     found.update(
@@ -70,7 +70,7 @@ def kubernetes(source: Source, kubelet_active: bool) -> Dict[str, Any]:
 
 
 def _reset_begun(source: Source) -> Optional[Dict[str, Any]]:
-    """As whose member this machine was being emptied, where that did not come to its end."""
+    """Return the cluster membership recorded by an unfinished reset of this machine."""
     text = source.text(RESET_MARK) if source.exists(RESET_MARK) else None
     if text is None:
         return None
@@ -157,7 +157,7 @@ def _etcd_data(source: Source) -> Dict[str, Any]:
 
 
 def _kubelet_config(source: Source) -> Optional[Dict[str, Any]]:
-    """The settings we care about from the kubelet's file, as kubeadm writes it."""
+    """Return the settings we need from the kubelet's file, as kubeadm writes it."""
     text = source.text(KUBELET_CONFIG)
     if text is None:
         return None
@@ -191,7 +191,7 @@ def _flag(source: Source, name: Optional[str]) -> Optional[str]:
 
 
 def _apiserver(source: Source) -> Optional[Dict[str, Any]]:
-    """What the API server's static pod advertises."""
+    """Return the settings of the API server's static pod."""
     text = source.text(MANIFESTS + "/kube-apiserver.yaml")
     if text is None:
         return None
@@ -220,7 +220,7 @@ def _health(source: Source) -> Optional[Dict[str, Any]]:
 
 
 def cni(source: Source, interfaces: Dict[str, Any]) -> Dict[str, Any]:
-    """The pod network's files and interfaces, and what an earlier cluster left."""
+    """Return the pod network's files and interfaces, and leftovers of an earlier cluster."""
     subnet = None
     for line in source.lines(SUBNET_FILE):
         if line.startswith("FLANNEL_SUBNET="):

@@ -1,4 +1,4 @@
-"""Names, time and ways out: resolver, clock, proxy, firewall."""
+"""Name resolution, time, proxies and firewall: resolver, clock, proxy, firewall."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUR_RULE = re.compile(
 
 
 def resolver(source: Source) -> Dict[str, Any]:
-    """Name servers, search domains, static hosts, and whether the asked names resolve."""
+    """Return name servers, search domains, static hosts, and the requested names' addresses."""
     nameservers, search, options = _resolv_conf(source, "/etc/resolv.conf")
     stub = nameservers == ["127.0.0.53"]
     upstream = nameservers
@@ -62,7 +62,7 @@ def _resolv_conf(source: Source, name: str) -> Any:
 
 def _resolves(source: Source) -> Dict[str, List[str]]:
     names = list(source.request.resolve)
-    # A name server is another machine: that it says nothing is what was seen of it.
+    # A name server is another machine: its silence is an observation about it.
     asked = [partial(_addresses, source, name) for name in names]
     answers = source.together(asked, DNS_SECONDS, feeds=())
     if None in answers:
@@ -81,7 +81,7 @@ def _addresses(source: Source, name: str) -> List[str]:
 
 
 def _wildcard(source: Source, search: List[str]) -> List[str]:
-    """Search domains in which a name that cannot exist resolves."""
+    """Return the search domains in which a nonexistent name resolves."""
     domains = [domain.strip(".") for domain in search if domain.strip(".")]
     names = ["no-such-host-%d.%s" % (int(_now(source)), domain) for domain in domains]
     if not source.live:
@@ -94,7 +94,7 @@ def _wildcard(source: Source, search: List[str]) -> List[str]:
 
 
 def clock(source: Source, services: Dict[str, Any]) -> Dict[str, Any]:
-    """This node's time, and who keeps it right."""
+    """Return this node's time and its time service."""
     service = "none"
     for unit, name in (
         ("chrony", "chrony"),
@@ -151,7 +151,7 @@ def _chrony(source: Source) -> Dict[str, Any]:
 
 
 def mask(url: str) -> str:
-    """An address without its password."""
+    """Return an address without its password."""
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
@@ -175,7 +175,7 @@ def proxy(source: Source, docker_environment: str, apt: Dict[str, List[str]]) ->
 
 
 def firewall(source: Source, services: Dict[str, Any]) -> Dict[str, Any]:
-    """Firewalls that somebody else manages."""
+    """Return firewalls and rules that the appliance does not manage."""
     enabled = any(line.lower() == "enabled=yes" for line in source.lines("/etc/ufw/ufw.conf"))
     loaded = services.get("ufw", {}).get("active") == "active"
     text = source.root_command("iptables-save", ["iptables-save"])
@@ -192,7 +192,7 @@ def firewall(source: Source, services: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _pod_guard(text: str) -> List[str]:
-    """The rules that keep pods from the shared storage and the registry, as they are printed."""
+    """Return the printed rules that keep pods from the shared storage and the registry."""
     found, table = [], ""
     for line in text.splitlines():
         if line.startswith("*"):

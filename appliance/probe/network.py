@@ -1,4 +1,4 @@
-"""How the machine is connected: nics, routes, neighbours, listening."""
+"""The machine's network: nics, routes, neighbours, listening."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .source import Source
 
 # A pod's end of a cable; they come and go with pods.
 POD_INTERFACES = ("veth", "cali", "lxc")
-# Made by a container runtime or a pod network; they are listed in the section cni.
+# Interfaces of a container runtime or a pod network, which section cni lists.
 VIRTUAL_INTERFACES = (
     "docker0", "cni0", "flannel.1", "kube-ipvs0", "kube-bridge", "weave", "tunl0",
     "vxlan.calico", "cilium_host", "podman0",
@@ -27,7 +27,7 @@ STATES = {"0A": "tcp", "07": "udp"}
 def split(
     links: Optional[List[Dict[str, Any]]],
 ) -> Tuple[Optional[List[Dict[str, Any]]], Dict[str, Any]]:
-    """The machine's own interfaces, and those that containers brought, by name."""
+    """Return the names of the machine's own interfaces and of the containers' interfaces."""
     if links is None:
         return None, {}
     own = [link for link in links if not _is_virtual(link["name"])]
@@ -46,7 +46,7 @@ def _is_virtual(name: str) -> bool:
 
 
 def interfaces(source: Source) -> Optional[List[Dict[str, Any]]]:
-    """Network interfaces with addresses, without loopback and without the pods' own."""
+    """Return network interfaces with addresses, without loopback and pod interfaces."""
     document = source.json_command("ip-address", ["ip", "-j", "-d", "address"])
     if document is None:
         return None
@@ -79,9 +79,9 @@ def interfaces(source: Source) -> Optional[List[Dict[str, Any]]]:
 
 
 def _permanent(source: Source, link: Dict[str, Any], base: str) -> Optional[str]:
-    """The address that a card has from its factory; None for what is no card of the machine.
+    """Return a card's permanent address; None for anything that is not a card of the machine.
 
-    A bond gives its members one address. A USB device is a BMC's, or somebody's adapter.
+    A bond gives its members one address. A USB device belongs to a BMC or is a loose adapter.
     """
     if source.link(base + "device/driver") is None or link.get("link_type") != "ether":
         return None
@@ -91,7 +91,7 @@ def _permanent(source: Source, link: Dict[str, Any], base: str) -> Optional[str]
     kept = link.get("permaddr") or source.word(base + "bonding_slave/perm_hwaddr")
     if kept:
         return str(kept).lower()
-    # 0: neither made up by the kernel nor set by somebody.
+    # 0: a permanent address, neither random nor set by hand.
     own = source.word(base + "addr_assign_type") == "0"
     return str(link["address"]).lower() if own and link.get("address") else None
 
@@ -116,7 +116,7 @@ def routes(source: Source) -> Optional[Dict[str, Any]]:
 
 
 def call_peers(source: Source) -> None:
-    """One empty datagram to each peer, so that the kernel asks who has its address."""
+    """Send one empty datagram to each peer, so that the kernel resolves its MAC."""
     if not source.live or not source.request.peers:
         return
     sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -131,9 +131,9 @@ def call_peers(source: Source) -> None:
 
 
 def neighbours(source: Source) -> Optional[Dict[str, Any]]:
-    """Which hardware answers for which address, and who else answers for ours.
+    """Return the MAC of each neighbour's address, and other MACs that answer for ours.
 
-    An entry that the kernel has not confirmed lately may be of a machine that was replaced.
+    An entry that the kernel has not confirmed recently may belong to a replaced machine.
     """
     conflicts = _conflicts(source)
     document = source.json_command("ip-neighbour", ["ip", "-j", "-4", "neighbour"])
@@ -146,10 +146,10 @@ def neighbours(source: Source) -> Optional[Dict[str, Any]]:
 
 
 def _conflicts(source: Source) -> Optional[List[Dict[str, str]]]:
-    """Other machines that answer an ARP probe (RFC 5227) for an address of this node.
+    """Return other machines that answer an ARP probe (RFC 5227) for an address of this node.
 
-    The balancer's virtual address is asked for, too, wherever it is. The probe's sender address is
-    0.0.0.0, so nobody's table changes.
+    The balancer's virtual address is probed too, wherever it is. The sender address is 0.0.0.0, so
+    no other machine's ARP table changes.
     """
     if not source.live:
         recorded = source.recorded("arp-conflicts")
@@ -211,7 +211,7 @@ def _answers_for(interface: str, address: str, seconds: float) -> Set[str]:
 
 
 def listening(source: Source) -> List[Dict[str, Any]]:
-    """Sockets that wait for others: TCP listeners and bound UDP, with their process."""
+    """Return listening TCP sockets and bound UDP sockets, with their process."""
     found: Dict[Tuple[int, str, str], str] = {}
     for protocol, family in (("tcp", ""), ("tcp", "6"), ("udp", ""), ("udp", "6")):
         for line in source.lines("/proc/net/" + protocol + family)[1:]:
@@ -229,7 +229,7 @@ def listening(source: Source) -> List[Dict[str, Any]]:
 
 
 def _address(text: str) -> str:
-    """An address as the kernel prints it: 32-bit words in the machine's byte order."""
+    """Decode an address as printed by the kernel: 32-bit words in the machine's byte order."""
     raw = b"".join(
         struct.pack("=I", int(text[index : index + 8], 16)) for index in range(0, len(text), 8)
     )
@@ -238,7 +238,7 @@ def _address(text: str) -> str:
 
 
 def _owners(source: Source, inodes: Set[str]) -> Dict[str, str]:
-    """The process name that holds each socket; others' sockets need root."""
+    """Return the process name of each socket; sockets of other users need root."""
     owners: Dict[str, str] = {}
     if not source.privileged:
         source.note("processes of listening sockets: needs root")
@@ -256,12 +256,12 @@ def _owners(source: Source, inodes: Set[str]) -> Dict[str, str]:
                         owners[target[8:-1]] = source.word("/proc/%s/comm" % pid) or "?"
                         wanted.discard(target)
         except OSError:
-            continue  # the process ended while we looked
+            continue  # the process ended meanwhile
     return owners
 
 
 def _target(path: str) -> str:
-    """Where a file descriptor points; nowhere when it was closed while we looked."""
+    """Return where a file descriptor points; empty if it was closed meanwhile."""
     try:
         return os.readlink(path)  # noqa: PTH115  (thousands of them: be quick)
     except OSError:

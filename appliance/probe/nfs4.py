@@ -1,8 +1,8 @@
-"""Asks an NFS server about one export, in NFS version 4 and user space, and changes nothing there.
+"""Query an NFS server about one export, in NFS version 4 and user space, read-only.
 
-No mount and no package is needed, so that a bare node can tell whether it will reach its storage.
-One COMPOUND per user: PUTROOTFH, LOOKUP of each folder, GETATTR, ACCESS (RFC 7530). Minor version 0
-needs no session for these, and every server of minor version 1 and 2 that we know speaks it too.
+It needs no mount and no package, so that a bare node can check its storage. One COMPOUND per user:
+PUTROOTFH, LOOKUP of each folder, GETATTR, ACCESS (RFC 7530). Minor version 0 needs no session for
+these, and all servers of minor version 1 and 2 that we know support it too.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ FULL = READ | SEARCH | MODIFY | EXTEND
 MODE, OWNER, GROUP, AVAILABLE, TOTAL = 33, 36, 37, 42, 44
 ATTRIBUTES = (MODE, OWNER, GROUP, AVAILABLE, TOTAL)
 STATUS = {
-    1: "the server lets only privileged ports ask (NFS4ERR_PERM)",
-    2: "there is no such export for this host (NFS4ERR_NOENT)",
-    13: "this host or user may not (NFS4ERR_ACCESS)",
-    20: "it is no folder (NFS4ERR_NOTDIR)",
+    1: "the server accepts only privileged ports (NFS4ERR_PERM)",
+    2: "the server has no such export for this host (NFS4ERR_NOENT)",
+    13: "access denied to this host or user (NFS4ERR_ACCESS)",
+    20: "it is not a folder (NFS4ERR_NOTDIR)",
     10008: "the server asks to wait (NFS4ERR_DELAY)",
     10013: "the server is in its grace period (NFS4ERR_GRACE)",
-    10016: "the export wants Kerberos (NFS4ERR_WRONGSEC)",
-    10021: "the server speaks no minor version 0 (NFS4ERR_MINOR_VERS_MISMATCH)",
+    10016: "the export requires Kerberos (NFS4ERR_WRONGSEC)",
+    10021: "the server does not support minor version 0 (NFS4ERR_MINOR_VERS_MISMATCH)",
 }
 
 
 class NfsError(Exception):
-    """The server answered, and not with what was asked for."""
+    """The server answered with an error or an unexpected reply."""
 
 
 class Reader:
-    """Takes XDR values off a buffer."""
+    """Decodes XDR values from a buffer."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -52,7 +52,7 @@ class Reader:
     def _take(self, form: str) -> int:
         size = struct.calcsize(form)
         if self._at + size > len(self._data):
-            raise NfsError("an answer that ends too early")
+            raise NfsError("a truncated answer")
         (value,) = struct.unpack_from(form, self._data, self._at)
         self._at += size
         return int(value)
@@ -110,11 +110,11 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 def _accepted(reader: Reader) -> None:
-    """Read the reply's head; raise unless the server took the call."""
+    """Read the reply's header; raise unless the server accepted the call."""
     reader.number()
     reader.number()
     if reader.number():
-        raise NfsError("the server rejects the credentials of this host")
+        raise NfsError("the server rejects this host's credentials")
     reader.number()
     reader.text()
     state = reader.number()
@@ -143,7 +143,7 @@ def _attributes(reader: Reader) -> Dict[str, Any]:
 
 
 def read_answer(data: bytes) -> Tuple[Dict[str, Any], bool]:
-    """The folder's attributes, and whether the asking user may do everything in it."""
+    """Return the folder's attributes, and whether the user has full access to it."""
     reader = Reader(data)
     _accepted(reader)
     status = reader.number()
@@ -165,7 +165,7 @@ def read_answer(data: bytes) -> Tuple[Dict[str, Any], bool]:
 
 
 def _connect(server: str, port: int, seconds: float) -> socket.socket:
-    """Connect from a privileged port where we may: servers ask for one unless told otherwise."""
+    """Connect from a privileged port if allowed: most servers require one by default."""
     address = socket.getaddrinfo(server, port, socket.AF_INET, socket.SOCK_STREAM)[0][4]
     for own in range(1023, 999, -1):
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -198,7 +198,7 @@ def ask(  # noqa: PLR0913, PLR0917  (what to ask whom, and how patiently)
     port: int = PORT,
     folders: Sequence[str] = (),
 ) -> Dict[str, Any]:
-    """What the server says of the export: its attributes, its writers, which folders are there."""
+    """Return the export's attributes, the users that may write, and the existing folders."""
     found: Dict[str, Any] = {"server": server, "path": path, "reachable": False, "visible": False}
     found.update(error=None, writers=[], folders=[])
     try:

@@ -1,4 +1,4 @@
-"""What is installed and who is installing: packages."""
+"""Installed packages and package manager locks: packages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOCKS = (
     "/var/lib/apt/lists/lock",
     "/var/cache/apt/archives/lock",
 )
-# How often a lock is asked again whose holder ended while we looked at it, and after how long.
+# Retries and delay for a lock whose holder ended during the check.
 TRIES = 5
 PAUSE_SECONDS = 0.05
 STATUS = "/var/lib/dpkg/status"
@@ -33,14 +33,14 @@ BLACKLIST = "Unattended-Upgrade::Package-Blacklist"
 
 
 class Holder(NamedTuple):
-    """Who holds a lock ("pid command"), and the systemd unit it runs in."""
+    """The holder of a lock ("pid command"), and its systemd unit."""
 
     text: Optional[str] = None
     unit: Optional[str] = None
 
 
 def apt_config(source: Source) -> Dict[str, List[str]]:
-    """Every apt setting with its values, as apt itself merges them."""
+    """Return every apt setting with its values, merged by apt."""
     text = source.command("apt-config-dump", ["apt-config", "dump"], quiet=True)
     values: Dict[str, List[str]] = {}
     for line in (text or "").splitlines():
@@ -53,7 +53,7 @@ def apt_config(source: Source) -> Dict[str, List[str]]:
 
 
 def packages(source: Source, apt: Dict[str, List[str]]) -> Optional[Dict[str, Any]]:
-    """Package manager state: locks, interrupted work, versions, holds, sources."""
+    """Return the package manager's state: locks, interrupted work, versions, holds, sources."""
     text = source.text(STATUS)
     if text is None:
         source.note("no dpkg status: not a Debian system, or not readable")
@@ -85,7 +85,7 @@ def packages(source: Source, apt: Dict[str, List[str]]) -> Optional[Dict[str, An
 
 
 def programs(source: Source) -> Dict[str, Optional[bool]]:
-    """Whether each program that was asked for is on the path; None where that was not seen."""
+    """Return whether each requested program is on the path; None where that is unknown."""
     return {name: _is_there(source, name) for name in source.request.programs}
 
 
@@ -106,7 +106,7 @@ def _is_there(source: Source, name: str) -> Optional[bool]:
 
 
 def _stanzas(text: str) -> Any:
-    """(name, status, version) of every stanza; only those three fields are looked at."""
+    """Yield (name, status, version) of every stanza; other fields are ignored."""
     for stanza in text.split("\n\n"):
         name = status = version = ""
         for line in stanza.split("\n"):
@@ -121,7 +121,7 @@ def _stanzas(text: str) -> Any:
 
 
 def _lock_holder(source: Source) -> Holder:
-    """Who holds one of the package manager's locks."""
+    """Return the holder of one of the package manager's locks."""
     if not source.live:
         recorded = json.loads(source.recorded("package-locks") or "{}")
         text = next((str(recorded[name]) for name in LOCKS if name in recorded), None)
@@ -134,7 +134,7 @@ def _lock_holder(source: Source) -> Holder:
 
 
 def _holder_of(source: Source, name: str) -> Holder:
-    """Who holds one lock; asked again while who held it ends before it could be looked at."""
+    """Return the holder of one lock; retry if it ends before it can be read."""
     pid = 0
     for attempt in range(TRIES):
         if attempt:
@@ -145,25 +145,25 @@ def _holder_of(source: Source, name: str) -> Holder:
         unit = _unit(source, str(pid))
         line = source.text("/proc/%d/cmdline" % pid) or ""
         words = line.replace("\0", " ").strip()
-        # Last, because a process that still has a command line had its unit just before.
+        # Last: a process that still has a command line had its unit just before.
         if words:
             return Holder(("%d %s" % (pid, words))[:200], unit)
     return Holder("%d (without a command line)" % pid, _unit(source, str(pid)))
 
 
 def _unit(source: Source, pid: str) -> Optional[str]:
-    """The systemd unit that a process runs in; None where it runs in none, or has ended."""
+    """Return a process's systemd unit; None where it has none, or has ended."""
     paths = {}
     for line in (source.text("/proc/%s/cgroup" % pid) or "").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         paths[controllers] = path
-    # Version 1 has a hierarchy of systemd's own, version 2 has but one, without a name.
+    # Version 1 has a separate hierarchy for systemd; version 2 has only one, without a name.
     parts = (paths.get("name=systemd") or paths.get("") or "").split("/")
     return next((p for p in reversed(parts) if p.endswith((".service", ".scope"))), None)
 
 
 def _lock_pid(source: Source, name: str) -> int:
-    """Who would stop us from locking this file; asking (F_GETLK) takes no lock."""
+    """Return the process that locks this file; the query (F_GETLK) takes no lock."""
     try:
         with source.path(name).open("rb") as file:
             question = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)

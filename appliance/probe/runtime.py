@@ -1,4 +1,4 @@
-"""What runs containers: runtime."""
+"""The container runtime: runtime."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Set
 from .source import Source
 
 DOCKER_SOCKET = "/run/docker.sock"
-# A folder for each namespace that has running containers: moby is Docker's.
+# Contains a folder for each namespace with running containers: moby is Docker's.
 CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
 # A folder for each container of Docker's that runs: of the system's containerd, or its own.
 OUTLIVING = (
@@ -24,7 +24,7 @@ HIDDEN_KEYS = ("log-opts", "proxies")
 
 
 def runtime(source: Source) -> Dict[str, Any]:
-    """Docker and containerd as they answer, and Docker's configuration file."""
+    """Return the answers of Docker and containerd, and Docker's configuration file."""
     docker = _daemon_json(source)
     data_root = docker["data_root"] or "/var/lib/docker"
     inside = source.names(data_root)
@@ -34,7 +34,7 @@ def runtime(source: Source) -> Dict[str, Any]:
     if _running(source):
         docker.update(_answers(source))
     elif any(source.names(folder) for folder in OUTLIVING):
-        reason = "Docker does not run, and containers of its do"
+        reason = "Docker does not run, but its containers do"
         source.unseen(reason, "runtime.docker.containers_of_pods")
     version = None
     if source.exists("/run/containerd/containerd.sock"):
@@ -46,7 +46,7 @@ def runtime(source: Source) -> Dict[str, Any]:
 
 
 def _running(source: Source) -> bool:
-    """Whether dockerd lives; asking its socket would start it where systemd holds the socket."""
+    """Whether dockerd runs; a query would start it where systemd owns the socket."""
     if not source.live:
         return source.recorded("docker-info") is not None
     pid = source.word("/run/docker.pid")
@@ -114,7 +114,7 @@ def _answers(source: Source) -> Dict[str, Any]:
 
 
 def _foreign(containers: Optional[List[Dict[str, Any]]]) -> List[str]:
-    """Names of containers that the kubelet did not make."""
+    """Return the names of containers that the kubelet did not create."""
     names = []
     for container in containers or []:
         name = (container.get("Names") or ["?"])[0].lstrip("/")
@@ -124,7 +124,7 @@ def _foreign(containers: Optional[List[Dict[str, Any]]]) -> List[str]:
 
 
 def _pods(containers: Optional[List[Dict[str, Any]]]) -> Optional[int]:
-    """How many containers that the kubelet made are running, or may be; None when not told."""
+    """Return how many containers of the kubelet may be running; None when unknown."""
     if containers is None:
         return None
     moving = [one for one in containers if one.get("State") not in AT_REST]

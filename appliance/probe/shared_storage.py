@@ -1,4 +1,4 @@
-"""The shared storage as this node sees it: the export, the server's own folder, the proof."""
+"""The shared storage as seen by this node: the export, the server's folder, the test result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import nfs4
 from .source import Source
 from .storage import space_of
 
-# Where the role nfs_server writes down which folder it exports, and its id once more in the folder.
+# Role nfs_server records the exported folder and its id here, and the id also in the folder.
 FOLDER_MARK = "/var/lib/appliance/nfs-export.json"
 MARKER = "appliance-export.json"
 UNFINISHED = ".appliance-export."
@@ -22,12 +22,12 @@ PROOF = "/var/lib/appliance/storage-proof.json"
 KERNEL_EXPORTS = "/etc/exports.d/appliance.exports"
 GANESHA = "/etc/ganesha/ganesha.conf"
 ANSWER_SECONDS = 3.0
-# Run:ai's databases run as 1001; 0 says whether the server squashes root.
+# Run:ai's databases run as 1001; 0 shows whether the server squashes root.
 USERS = [1001, 0]
 
 
 def storage(source: Source) -> Optional[Dict[str, Any]]:
-    """What can be said of the site's NFS; null when the site has none."""
+    """Return the facts about the site's NFS; null when the site has none."""
     if not source.request.nfs:
         return None
     server, _, path = source.request.nfs.partition(":")
@@ -41,7 +41,7 @@ def storage(source: Source) -> Optional[Dict[str, Any]]:
 
 
 def _client(source: Source) -> Optional[str]:
-    """What mounts NFS here: the kernel, built in, loaded or loadable."""
+    """Return the kernel's NFS client: built in, loaded or loadable."""
     if "\tnfs4" in (source.text("/proc/filesystems") or ""):
         return "kernel"
     release = source.word("/proc/sys/kernel/osrelease") or ""
@@ -60,7 +60,7 @@ def _export(source: Source, server: str, path: str) -> Dict[str, Any]:
 
 
 def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
-    """The folder on this node's own disk, and the file system it is, or would be, on."""
+    """Return the folder on this node's own disk, and its (future) file system."""
     found = space_of(source, path)
     if found is None:
         return None
@@ -68,7 +68,7 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
     found.update(exists=place.is_dir(), owner=None, mode=None, empty=None)
     found.update(made_by_us=None, marked=None)
     mark = _mark_of(source, path)
-    # Without rights a mark that cannot be read may be of any folder.
+    # Without root, an unreadable mark may belong to any folder.
     told = source.privileged or mark != {}
     if told:
         found["marked"] = mark is not None
@@ -84,7 +84,7 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
 
 
 def _mark_of(source: Source, path: str) -> Optional[Dict[str, Any]]:
-    """What the role wrote down of this path; {} if it cannot be read, None if there is nothing."""
+    """Return the role's record of this path; {} if it is unreadable, None if there is none."""
     mark = source.others_document(FOLDER_MARK)
     if not mark or not mark.get("path"):
         return mark
@@ -95,12 +95,12 @@ def _mark_of(source: Source, path: str) -> Optional[Dict[str, Any]]:
 
 
 def _counts_as_empty(name: str) -> bool:
-    # mkfs makes lost+found: a file system with that alone is empty.
+    # mkfs creates lost+found: a file system with only that is empty.
     return name in ("lost+found", MARKER) or name.startswith(UNFINISHED)
 
 
 def id_of(document: Optional[Dict[str, Any]]) -> Optional[str]:
-    """The id in a mark or marker, if it is one of ours."""
+    """Return the id in a mark or marker, if it is one of ours."""
     found = (document or {}).get("id")
     return found if isinstance(found, str) and ID.match(found) else None
 
@@ -111,7 +111,7 @@ def is_same(
     state: os.stat_result,
     names: Sequence[str],
 ) -> bool:
-    """Whether a folder is the one that a mark tells of, as the role judges (module nfs_folder)."""
+    """Whether a folder is the one in a mark, by the same rule as module nfs_folder."""
     inside, outside = id_of(marker), id_of(mark)
     if inside and outside:
         return inside == outside
@@ -121,7 +121,7 @@ def is_same(
 
 
 def _served(source: Source, path: str) -> Optional[str]:
-    """Which server of ours is set up to serve it from here, after a reboot too."""
+    """Return which of our servers is configured to export it, also after a reboot."""
     if any(line.split()[0] == path for line in source.lines(KERNEL_EXPORTS)):
         return "kernel"
     if ("Path = %s;" % path) in (source.text(GANESHA) or ""):

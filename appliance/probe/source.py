@@ -1,14 +1,13 @@
-"""Where facts are read from: the node itself, or a recorded root folder and recorded outputs.
+"""The source of facts: the node itself, or a recorded root folder and recorded outputs.
 
-Nothing else in the probe opens files or starts processes, so that every section can be tested on
-a recorded machine, and so that each thing that could not be read is listed with its reason.
+No other module of the probe opens files or starts processes. So every section can be tested on a
+recorded machine, and everything that could not be read is listed with its reason.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import stat
 import subprocess
@@ -22,14 +21,16 @@ from .unseen import fed_by
 T = TypeVar("T")
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# These depend on their input alone, so they may run for a recorded machine, too.
+# These depend only on their input, so they also run for a recorded machine.
 PURE_COMMANDS = ("openssl",)
+# GOGC: a Go program that only prints its version need not collect its garbage.
+ENVIRONMENT = {"PATH": SEARCH_PATH, "LC_ALL": "C", "HOME": "/nonexistent", "GOGC": "off"}
 COMMAND_SECONDS = 5.0
 DEADLINE_SECONDS = 20.0
 
 
 class Request(NamedTuple):
-    """What the tool asks the probe to look at, beside what every node has."""
+    """The probe's options: what to check beyond the facts of every node."""
 
     peers: Sequence[str] = ()
     virtual: Optional[str] = None
@@ -44,7 +45,7 @@ class Request(NamedTuple):
 
 
 class Machine:
-    """What all sections of one run look at."""
+    """The input that all sections of one run share."""
 
     def __init__(self, root: Path, outputs: Optional[Path], request: Request) -> None:
         self.root = root
@@ -68,43 +69,43 @@ class Source:
         self.live = machine.live
 
     def of(self, section: str) -> Source:
-        """The same machine, seen for another section."""
+        """Return the same machine for another section."""
         return Source(self.machine, section)
 
     @property
     def privileged(self) -> bool:
-        """Whether we may expect to read everything (recorded machines were read as root)."""
+        """Whether everything can be read (recorded machines were read as root)."""
         return not self.live or os.geteuid() == 0
 
     def note(self, reason: str) -> None:
-        """List something that could not be read."""
+        """Record something that could not be read."""
         entry = {"section": self.section, "reason": reason}
         if entry not in self.machine.unreadable:
             self.machine.unreadable.append(entry)
 
     def unseen(self, reason: str, *paths: str) -> None:
-        """List facts that are unknown, because who would have told them gave no answer."""
+        """Record facts as unknown, because their source did not answer."""
         self.note(reason)
         for path in paths:
             self.machine.unseen.setdefault(path, reason)
 
     def unanswered(self, key: str, reason: str) -> None:
-        """The same for all that one answer feeds."""
+        """The same for all facts that come from one answer."""
         self.machine.silent.add(key)
         self.unseen(reason, *fed_by(key, self.section))
 
     def is_silent(self, key: str) -> bool:
-        """Whether an answer did not come, so that nothing is known to be absent."""
+        """Whether an answer is missing, so that no fact counts as absent."""
         return key in self.machine.silent
 
     def seconds_left(self, wanted: float) -> float:
-        """How long something may take without passing the deadline of the whole probe."""
+        """Return how long something may take within the deadline of the whole probe."""
         return max(0.05, min(wanted, self.machine.deadline - time.monotonic()))
 
     # -- files -------------------------------------------------------------------------------
 
     def path(self, name: str) -> Path:
-        """The path of a node's file under the root; absolute links stay inside the root."""
+        """Return the path of a node's file under the root; absolute links stay inside."""
         path = self.root / name.lstrip("/")
         if str(self.root) == "/":
             return path
@@ -116,12 +117,12 @@ class Source:
         return path
 
     def text(self, name: str) -> Optional[str]:
-        """A file's text, or None when it is absent or may not be read (then noted)."""
+        """Return a file's text, or None when it is absent or not readable (then noted)."""
         data = self.data(name)
         return None if data is None else data.decode("utf-8", "replace")
 
     def data(self, name: str) -> Optional[bytes]:
-        """A file's bytes, or None when it is absent or may not be read (then noted)."""
+        """Return a file's bytes, or None when it is absent or not readable (then noted)."""
         try:
             return self.path(name).read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -135,12 +136,12 @@ class Source:
         return None
 
     def word(self, name: str) -> Optional[str]:
-        """A one-value file, stripped; None when absent or empty."""
+        """Return a one-value file, stripped; None when absent or empty."""
         text = self.text(name)
         return (text.strip() or None) if text is not None else None
 
     def lines(self, name: str) -> List[str]:
-        """The lines of a file that are neither empty nor a comment."""
+        """Return the lines of a file that are neither empty nor a comment."""
         kept = []
         for line in (self.text(name) or "").splitlines():
             stripped = line.strip()
@@ -149,7 +150,7 @@ class Source:
         return kept
 
     def document(self, name: str) -> Any:
-        """A JSON file's value; None when absent or broken (then noted)."""
+        """Return a JSON file's value; None when absent or invalid (then noted)."""
         text = self.text(name)
         if text is None:
             return None
@@ -160,9 +161,9 @@ class Source:
             return None
 
     def others_document(self, name: str, limit: int = 4096) -> Optional[Dict[str, Any]]:
-        """The JSON object in a small file that others may have put there; {} if it is none.
+        """Return the JSON object in a small, untrusted file; {} if it has none, None if absent.
 
-        No link is followed, no pipe waited for and no large file read; None when it is absent.
+        It follows no link, waits for no pipe and reads no large file.
         """
         try:
             place = str(self.path(os.path.dirname(name)) / os.path.basename(name))  # noqa: PTH119, PTH120
@@ -182,7 +183,7 @@ class Source:
         return found if isinstance(found, dict) else {}
 
     def exists(self, name: str) -> bool:
-        """Whether a path exists (a folder we may not enter counts as absent and is noted)."""
+        """Whether a path exists (below an inaccessible folder it counts as absent and is noted)."""
         try:
             return self.path(name).exists()
         except PermissionError:
@@ -190,17 +191,21 @@ class Source:
             return False
 
     def names(self, name: str) -> List[str]:
-        """The sorted names in a folder; empty when it is absent or may not be read (noted)."""
+        """Return the sorted names in a folder; empty when it is absent or not readable (noted)."""
+        return self.listed(name) or []
+
+    def listed(self, name: str) -> Optional[List[str]]:
+        """Return the same, but None for a folder that this user may not read (noted)."""
         try:
             return sorted(os.listdir(str(self.path(name))))  # noqa: PTH208  (names, no paths)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except PermissionError:
             self.note(name + ": permission denied")
-            return []
+            return None
 
     def link(self, name: str) -> Optional[str]:
-        """The last component of where a link points, or None."""
+        """Return the last component of a link's target, or None."""
         try:
             target = os.readlink(str(self.root / name.lstrip("/")))  # noqa: PTH115  (3.9)
         except OSError:
@@ -227,12 +232,12 @@ class Source:
         seconds: float = COMMAND_SECONDS,
         quiet: bool = False,
     ) -> Optional[str]:
-        """What a command prints, or None when it is missing, fails or takes too long (noted)."""
+        """Return a command's output, or None when it is missing, fails or times out (noted)."""
         if not self.live:
             known = self.recorded(key)
             if known is not None or argv[0] not in PURE_COMMANDS:
                 return self._noted(known, argv, quiet)
-        program = shutil.which(argv[0], path=SEARCH_PATH)
+        program = _found(argv[0])
         if program is None:
             return self._noted(None, argv, quiet)
         try:
@@ -258,14 +263,14 @@ class Source:
         return text
 
     def root_command(self, key: str, argv: Sequence[str]) -> Optional[str]:
-        """What a command prints that only root may run; a command that is absent is no fault."""
+        """Return the output of a command that needs root; a missing command is no fault."""
         if not self.privileged:
             self.note("%s: needs root" % argv[0])
             return None
         return self.command(key, argv, quiet=True)
 
     def json_command(self, key: str, argv: Sequence[str], **options: Any) -> Any:
-        """The JSON that a command prints, or None."""
+        """Return the JSON that a command prints, or None."""
         text = self.command(key, argv, **options)
         if text is None:
             return None
@@ -298,9 +303,9 @@ class Source:
         seconds: float = DEADLINE_SECONDS,
         feeds: Optional[Sequence[str]] = None,
     ) -> List[Optional[T]]:
-        """Run calls at the same time; None where one raised (noted) or was not done in time.
+        """Run calls in parallel; None where one raised (noted) or timed out.
 
-        What was not done in time makes ``feeds`` unknown, or else the whole section.
+        A timeout makes ``feeds`` unknown, or else the whole section.
         """
         results: List[Optional[T]] = [None] * len(calls)
         unknown = (self.section,) if feeds is None else tuple(feeds)
@@ -308,7 +313,7 @@ class Source:
         def one(index: int) -> None:
             try:
                 results[index] = calls[index]()
-            except Exception as error:  # a broken part must not take the document with it
+            except Exception as error:  # a failing part must not lose the document
                 self.unseen("%s: %s" % (type(error).__name__, error), *unknown)
 
         threads = [threading.Thread(target=one, args=(i,), daemon=True) for i in range(len(calls))]
@@ -322,15 +327,21 @@ class Source:
         return results
 
     def all_together(self, calls: Sequence[Callable[[], T]]) -> List[T]:
-        """Run calls at the same time, of which each has an answer.
+        """Run calls in parallel and return all of their answers.
 
         Raises:
-            TimeoutError: not every one was done in time, so nothing is known to be absent.
+            TimeoutError: a call timed out, so that no fact counts as absent.
         """
         results = [item for item in self.together(calls) if item is not None]
         if len(results) < len(calls):
             raise TimeoutError("no answer before the deadline")
         return results
+
+
+def _found(name: str) -> Optional[str]:
+    """The path of a program, as shutil.which finds it; that module takes long to import."""
+    paths = (folder + "/" + name for folder in SEARCH_PATH.split(":"))
+    return next((p for p in paths if os.access(p, os.X_OK) and not os.path.isdir(p)), None)  # noqa: PTH112
 
 
 def _run(
@@ -342,7 +353,7 @@ def _run(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         timeout=seconds,
-        env={"PATH": SEARCH_PATH, "LC_ALL": "C", "HOME": "/nonexistent"},
+        env=ENVIRONMENT,
         check=False,
     )
 

@@ -1,4 +1,4 @@
-"""Where data goes: filesystems (free space of the folders we fill) and mounts."""
+"""Storage: filesystems (free space of the folders we write to) and mounts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _mount_table(source: Source) -> List[Dict[str, str]]:
 
 
 def mounts(source: Source) -> List[Dict[str, Any]]:
-    """Lasting mounts; pseudo file systems and what pods mount are left out."""
+    """Return permanent mounts, without pseudo file systems and mounts of pods."""
     seen = []
     for entry in _mount_table(source):
         if entry["fstype"] in PSEUDO or entry["mount"].startswith(TRANSIENT):
@@ -50,9 +50,9 @@ def mounts(source: Source) -> List[Dict[str, Any]]:
 
 
 def filesystems(source: Source) -> List[Dict[str, Any]]:
-    """The file system that holds each folder the appliance fills, with its free space.
+    """Return the file system of each folder that the appliance writes to, with its free space.
 
-    A folder that does not exist yet counts for the file system where it would be made.
+    A folder that does not exist yet belongs to the file system where it would be created.
     """
     table = _mount_table(source)
     found: Dict[str, Dict[str, Any]] = {}
@@ -78,7 +78,7 @@ def filesystems(source: Source) -> List[Dict[str, Any]]:
 
 
 def space_of(source: Source, folder: str) -> Optional[Dict[str, Any]]:
-    """The file system that holds one folder, or would, with its space."""
+    """Return the (future) file system of one folder, with its space."""
     holder = _holder(_mount_table(source), folder)
     space = _space(source, holder["mount"]) if holder else None
     if holder is None or space is None:

@@ -1,4 +1,4 @@
-"""What this node serves to the others: artifacts (the bundle) and the image registry."""
+"""What this node serves to other nodes: artifacts (the bundle) and the image registry."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ STORAGE = "/var/lib/docker-registry"
 CONFIGURATION = "/etc/docker/registry/config.yml"
 VENDOR = "/var/lib/appliance/runai"
 BACKEND_CERTIFICATE = "/etc/appliance/runai/backend.crt"
-# Where this node takes packages from, and the digest of the index that it takes.
+# This node's package source, and the digest of its index.
 PACKAGES = "/etc/appliance/packages.list"
-# What a program without a login is given for one; the registry's first page wants any.
+# The token of a client without a login; the registry's first page requires any token.
 WITHOUT_LOGIN = "GET\nAuthorization: Bearer anonymous"
-# Nothing can be written at this address; a registry that takes anything from anyone says 200.
+# Nothing is written at this address; a registry that accepts all writes answers 200.
 WRITE = "PUT\nContent-Length: 0"
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 
 
 def artifacts(source: Source) -> Dict[str, Any]:
-    """The bundle on this node, whether it was proven whole, and whether it can be fetched."""
+    """Return the bundle on this node, whether it was verified, and whether it can be fetched."""
     manifest = source.data(BUNDLE + "/manifest.json")
     digest = hashlib.sha256(manifest).hexdigest() if manifest is not None else None
     signature = source.data(BUNDLE + "/manifest.json.sig")
@@ -52,7 +52,7 @@ def artifacts(source: Source) -> Dict[str, Any]:
 
 
 def registry(source: Source) -> Dict[str, Any]:
-    """The registry's images read from its storage, so that a stopped one can be judged too."""
+    """Return the registry's images from its storage, so that a stopped one works too."""
     configured = source.exists(CONFIGURATION)
     storage = _storage(source)
     missing: Set[str] = set()
@@ -76,7 +76,7 @@ def registry(source: Source) -> Dict[str, Any]:
 
 
 def vendor_bundle(source: Source) -> Dict[str, Any]:
-    """The vendor's bundle that is unpacked here, for which registry; the backend's certificate."""
+    """Return the unpacked vendor bundle, its registry, and the backend's certificate."""
     bundle: Optional[Dict[str, Any]] = None
     text = source.text(VENDOR + "/bundle.json")
     if text is not None:
@@ -97,7 +97,7 @@ def vendor_bundle(source: Source) -> Dict[str, Any]:
 
 
 def _held(source: Source) -> int:
-    """Bytes of bundles that were received or unpacked in part."""
+    """Return the bytes of partly received or unpacked bundles."""
     folders = [VENDOR + "/incoming"]
     folders += [VENDOR + "/" + name for name in source.names(VENDOR) if name.endswith(".new")]
     held = 0
@@ -139,7 +139,7 @@ def _repositories(source: Source, base: str, name: str) -> List[str]:
 
 
 def _check(source: Source, base: str, repository: str, digest: str, missing: Set[str]) -> None:
-    """Add to ``missing`` what the manifest names and the registry would not serve."""
+    """Add to ``missing`` what the manifest lists but the registry cannot serve."""
     content = _blob(source, base, digest)
     if content is None:
         missing.add(digest)

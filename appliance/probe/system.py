@@ -1,4 +1,4 @@
-"""Who the machine is and what systemd runs: host, os, hypervisor, services, systemd, jobs."""
+"""Identity, system and systemd's units: host, os, hypervisor, services, systemd, jobs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ UNITS = (
     "apt-daily.timer", "apt-daily-upgrade.timer", "apt-daily.service",
     "apt-daily-upgrade.service", "unattended-upgrades.service", "nvidia-fabricmanager.service",
 )  # fmt: skip
+# Where systemd looks for unit files, and the groups of what runs (version 2 and 1).
+UNIT_FOLDERS = (
+    "/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient",
+    "/run/systemd/generator.early", "/etc/systemd/system", "/etc/systemd/system.attached",
+    "/run/systemd/system", "/run/systemd/system.attached", "/run/systemd/generator",
+    "/usr/local/lib/systemd/system", "/lib/systemd/system", "/usr/lib/systemd/system",
+    "/run/systemd/generator.late", "/sys/fs/cgroup/system.slice",
+    "/sys/fs/cgroup/systemd/system.slice",
+)  # fmt: skip
 PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "Transient",
     "ExecStart", "ExecMainStartTimestamp", "ExecMainStatus", "Environment", "Description",
@@ -29,12 +38,12 @@ SECRET_ARGUMENT = re.compile(
 
 
 def container(source: Source) -> Optional[str]:
-    """The container manager this machine runs under, or None on a machine of its own."""
+    """Return the machine's container manager, or None outside a container."""
     return source.word("/run/systemd/container")
 
 
 def host(source: Source) -> Dict[str, Any]:
-    """Names and identifiers of this machine."""
+    """Return names and identifiers of this machine."""
     hostname = source.word("/proc/sys/kernel/hostname")
     uptime = (source.word("/proc/uptime") or "").split()
     product_uuid = None
@@ -100,7 +109,7 @@ def _python(source: Source) -> str:
 
 
 def hypervisor(source: Source) -> Optional[str]:
-    """What systemd says this machine runs on: none, kvm, podman, ..."""
+    """Return the virtualisation detected by systemd: none, kvm, podman, ..."""
     inside = container(source)
     if inside:
         return inside
@@ -112,9 +121,15 @@ def hypervisor(source: Source) -> Optional[str]:
 
 
 def show_units(source: Source) -> Optional[List[Dict[str, str]]]:
-    """The properties of every unit of interest, from one systemctl call."""
+    """The properties of every unit of interest, from one systemctl call.
+
+    One without a file is left out, where every folder of files can be listed: systemd would search
+    for it, and say so.
+    """
     argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(PROPERTIES)]
-    text = source.command("systemctl-show", argv + list(UNITS) + ["appliance-*", "*.swap"])
+    folders = [source.listed(folder) for folder in UNIT_FOLDERS] if source.live else [None]
+    argv += [name for name in UNITS if any(f is None or name in f for f in folders)]
+    text = source.command("systemctl-show", [*argv, "appliance-*", "*.swap"])
     if text is None:
         return None
     units = []
@@ -149,7 +164,7 @@ def services(units: List[Dict[str, str]]) -> Dict[str, Any]:
 
 
 def swap_units(units: List[Dict[str, str]]) -> List[str]:
-    """Swap units that systemd knows and that nobody masked."""
+    """Return systemd's swap units that are not masked."""
     return sorted(
         unit["Id"]
         for unit in units
@@ -181,7 +196,7 @@ def systemd(source: Source) -> Dict[str, Any]:
 
 
 def jobs(source: Source, units: List[Dict[str, str]]) -> List[Dict[str, Any]]:
-    """Long node commands of the tool: transient units, and results whose unit is gone."""
+    """Return the tool's long jobs on this node: transient units, and results without a unit."""
     found: Dict[str, Dict[str, Any]] = {}
     for unit in units:
         name = unit["Id"]

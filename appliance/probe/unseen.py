@@ -1,7 +1,7 @@
-"""Which facts come from which answer, so that an answer that did not come names what is unknown.
+"""Map each answer to its facts, so that a missing answer makes exactly those facts unknown.
 
-A program that says no was seen; one that gave no answer was not, and what it would have told is
-neither there nor absent. ``*`` stands for each entry of a list.
+A negative answer is an observation. Without an answer, a fact is neither present nor absent.
+``*`` stands for each entry of a list.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DOCKER = ("version", "cgroup_driver", "cgroup_version", "storage_driver", "defa
 
 _RULES = ("iptables_rules_foreign", "foreign_rules", "policies", "pod_guard")
 
-# The key of an answer, as recordings name it, or how it begins -> paths in the document.
+# The key of an answer as in recordings, or its prefix -> paths in the document.
 FEEDS: Dict[str, Sequence[str]] = {
     "apt-config-dump": ("packages.unattended_upgrades", "proxy.apt"),
     "chronyc-tracking": _CLOCK,
@@ -55,6 +55,6 @@ FEEDS: Dict[str, Sequence[str]] = {
 
 
 def fed_by(key: str, section: str) -> Tuple[str, ...]:
-    """The facts that an answer feeds; of one that is not in the table, its whole section."""
+    """Return the facts that come from an answer; its whole section if it is not in the table."""
     known = [name for name in FEEDS if key.startswith(name)]
     return tuple(FEEDS[max(known, key=len)]) if known else (section,)

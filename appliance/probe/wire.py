@@ -1,11 +1,10 @@
-"""Asks a TLS service for its status, verified with the site's or the cluster's own CA."""
+"""Query a TLS service's status, verified with the site's or the cluster's CA."""
 
 from __future__ import annotations
 
 import json
 import socket
 from typing import Any, Dict, NamedTuple, Optional, Tuple
-from urllib.parse import urlsplit
 
 from .source import Source
 
@@ -16,12 +15,12 @@ LATE = (socket.timeout, TimeoutError)
 
 
 class Question(NamedTuple):
-    """What a TLS service is asked.
+    """A request to a TLS service.
 
     Attributes:
-        ca: the file of the CA that must vouch for it.
-        name: what the certificate must be for when it is not the host of the address.
-        asking: the method, and lines of the head after it.
+        ca: the file of the CA that must have signed its certificate.
+        name: the expected name in the certificate, if it is not the host of the address.
+        asking: the method, and additional header lines.
     """
 
     url: str
@@ -33,22 +32,22 @@ class Question(NamedTuple):
 def https_status(
     source: Source, key: str, url: str, *, ca: str, name: Optional[str] = None
 ) -> Dict[str, Any]:
-    """GET an address; ``ok`` is a 2xx answer over a connection that the CA vouches for.
+    """GET an address; ``ok`` is a 2xx answer over a connection verified with the CA.
 
-    ``name`` is what the certificate must be for when it is not the host of the address.
+    ``name`` is the expected name in the certificate, if it is not the host of the address.
     """
     return https_answer(source, key, Question(url, ca, name))
 
 
 def https_answer(source: Source, key: str, question: Question) -> Dict[str, Any]:
-    """Ask a TLS service; ``ok`` is a 2xx answer over a connection that the CA vouches for."""
+    """Query a TLS service; ``ok`` is a 2xx answer over a connection verified with the CA."""
     if not source.live:
         recorded = source.recorded(key)
         if recorded is None:
             return _answer(question.url, error="connection refused")
         return dict(json.loads(recorded), url=question.url)
-    # In a thread, because looking up the name knows no time limit of its own.
-    # A service that says nothing in time is what was seen of it.
+    # In a thread, because name resolution has no time limit of its own.
+    # A service that does not answer in time is an observation.
     asked = [lambda: _ask(source, question)]
     answers = source.together(asked, seconds=ANSWER_SECONDS, feeds=())
     if answers[0] is None:
@@ -60,7 +59,7 @@ def https_answer(source: Source, key: str, question: Question) -> Dict[str, Any]
 def https_document(
     source: Source, key: str, url: str, ca: str
 ) -> Tuple[Optional[Dict[str, Any]], Optional[str]]:
-    """GET a JSON object over a connection that the CA (PEM) vouches for; it, or why not."""
+    """GET a JSON object over a connection verified with the CA (PEM); return it, or an error."""
     if not source.live:
         recorded = source.recorded(key)
         return (json.loads(recorded), None) if recorded else (None, "connection refused")
@@ -71,7 +70,7 @@ def https_document(
 
 
 def _note_late(source: Source, url: str) -> None:
-    """Tell an answer that may come at another moment from one that says no."""
+    """Note a timeout, so that it differs from a negative answer."""
     source.note("%s: no answer in time" % url)
 
 
@@ -82,7 +81,7 @@ def _fetch(source: Source, url: str, ca: str) -> Tuple[Optional[Dict[str, Any]],
     from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
     if not url.startswith("https://"):
-        return None, "%s is no https address" % url
+        return None, "%s is not an https address" % url
     try:
         context = ssl.create_default_context(cadata=ca)
         opener = build_opener(HTTPSHandler(context=context), ProxyHandler({}))
@@ -97,7 +96,7 @@ def _fetch(source: Source, url: str, ca: str) -> Tuple[Optional[Dict[str, Any]],
             _note_late(source, url)
         return None, str(getattr(reason, "verify_message", None) or reason or error)
     if not isinstance(document, dict):
-        return None, "its answer is no JSON object"
+        return None, "its answer is not a JSON object"
     return document, None
 
 
@@ -122,6 +121,7 @@ def _ask(source: Source, question: Question) -> Dict[str, Any]:
 
 def _status(question: Question, ca: str, seconds: float) -> int:
     import ssl
+    from urllib.parse import urlsplit
 
     parts = urlsplit(question.url)
     host = parts.hostname or ""

@@ -10,53 +10,36 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import (
-    BundleRefused,
-    ClusterError,
-    Refused,
-    StepNotProven,
-)
-from appliance.model.bundle_faults import cure
-from appliance.model.cluster import Cluster
-from appliance.model.inventory_roles import inventory_roles
-from appliance.model.judging import judge
-from appliance.model.membership import to_keep
-from appliance.model.node_roles import plan_inventory
-from appliance.model.observation import Play
-from appliance.model.photograph import photograph_digest
-from appliance.model.planner import Scope, choose
-from appliance.model.postconditions import custody
-from appliance.model.preflight.shared_storage import measured
-from appliance.model.proof_image import BUSYBOX, proof_image
-from appliance.model.role_vars import run_inventory
-from appliance.model.steps import BY_NAME
-from appliance.workflows.gpu_proof import prove_gpus
-from appliance.workflows.passports import accept_members, settle, spread
-from appliance.workflows.patience import Patience
-from appliance.workflows.recording import Recorder
-from appliance.workflows.survey import Preflight, Survey, refuse, survey
+from appliance.errors import BundleRefused, ClusterError, StepNotProven
+from appliance.model.bundle.faults import cure
+from appliance.model.components.artifacts.unmet import custody
+from appliance.model.components.node_metadata.node_roles import plan_inventory
+from appliance.model.node.membership import to_keep
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.plan.judging import judge
+from appliance.model.plan.planner import Scope, choose
+from appliance.model.plan.play import Play
+from appliance.model.plan.steps import BY_NAME
+from appliance.model.plan.test_image import BUSYBOX, proof_image
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.facts.facts import photograph_digest
+from appliance.model.state.roles import inventory_roles
+from appliance.workflows.node.baselines import Acceptances, settle, spread
+from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.gpu_test import prove_gpus
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.recording import Recorder
+from appliance.workflows.session.survey import Survey, refuse, survey
 
 if TYPE_CHECKING:
-    from appliance.model.desired import Desired
-    from appliance.model.journal import Run
-    from appliance.model.node_roles import RolesPlan
-    from appliance.model.plan import Plan, PlannedStep
-    from appliance.model.postconditions import Observed
-    from appliance.workflows.ports import (
-        Archive,
-        Bundle,
-        Clock,
-        ClusterApi,
-        JournalPort,
-        Members,
-        Nodes,
-        Observer,
-        Playbooks,
-    )
+    from appliance.model.components.base import Step
+    from appliance.model.components.node_metadata.node_roles import RolesPlan
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.journal import Run
+    from appliance.model.state.observed import Observed
+    from appliance.model.state.plan import Plan, PlannedStep
+    from appliance.workflows.session.session import Session
 
-PROVED_BY_PODS = frozenset({"network", "workers"})
-# Their nodes get something that only the leader can give.
-NEEDS_LEADER = frozenset({"workers", "storage"})
 POLL_SECONDS = 0.5
 # A photograph costs a second of each node, the API next to nothing: it is asked in between.
 LOOK_SECONDS = 5.0
@@ -78,29 +61,7 @@ class InstallRequest:
 
 
 @dataclass(frozen=True)
-class InstallPorts:
-    """Everything outside that an install needs.
-
-    Attributes:
-        handed_over: keeps the digest of the bundle at hand, once it is the one in custody.
-    """
-
-    nodes: Nodes
-    cluster: ClusterApi
-    playbooks: Playbooks
-    journal: JournalPort
-    clock: Clock
-    observer: Observer
-    preflight: Preflight
-    bundle: Bundle | None
-    confirm: Callable[[Plan], bool]
-    archive: Archive
-    members: Members
-    handed_over: Callable[[str], None] = lambda _digest: None
-
-
-@dataclass(frozen=True)
-class Installed:
+class InstallResult:
     """How an install ended.
 
     Attributes:
@@ -114,7 +75,9 @@ class Installed:
     steps: tuple[str, ...] = ()
 
 
-def install(request: InstallRequest, ports: InstallPorts) -> Installed:
+def install(
+    request: InstallRequest, ports: Session, confirm: Callable[[Plan], bool]
+) -> InstallResult:
     """Run what the plan says, and prove each step before the next.
 
     Raises:
@@ -129,34 +92,34 @@ def install(request: InstallRequest, ports: InstallPorts) -> Installed:
     """
     found = survey(request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope)
     if request.dry_run:
-        return Installed(found.plan, found.observed)
+        return InstallResult(found.plan, found.observed)
     if not found.plan.steps:
         _vouch(request.desired, found.observed, ports)
-        settle(request.desired, found.observed, ports)
-        return Installed(found.plan, found.observed)
+        settle(request.desired, found.observed, ports.archive)
+        return InstallResult(found.plan, found.observed)
     refuse(found.plan.refusals)
     _require_bundle(found, request, ports)
-    if not ports.confirm(found.plan):
-        raise Refused("not confirmed: nothing was changed", hint="answer yes, or pass --yes")
+    require_confirmed(confirm(found.plan))
     for fault in found.plan.left_out:
         ports.observer.note(f"left out, the rest goes on without it: {fault.reason}")
     ports.observer.planned(found.plan, ports.journal.durations())
-    return _Run(request, ports, found).carry_out()
+    with ports.lock:
+        return _Run(request, ports, found).carry_out()
 
 
-def _require_bundle(found: Survey, request: InstallRequest, ports: InstallPorts) -> None:
+def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> None:
     """Check the bundle when the services node must be given it, or when there is no other.
 
     Raises:
-        BundleRefused: none at hand, another release or OS, or not whole.
+        BundleRefused: none at hand, another release or OS, or damaged.
     """
     services = request.desired.site.services_node.name
-    hand_over = found.plan.step("artifacts")
-    # A bundle that is in custody, complete, has not to be handed over, whatever else the step does.
-    needed = (
-        hand_over is not None
-        and services in hand_over.nodes
+    # A bundle that is on site, complete, has not to be handed over, whatever else the step does.
+    needed = any(
+        services in planned.nodes
         and any(custody(found.observed.photographs[services], request.desired))
+        for planned in found.plan.steps
+        if BY_NAME[planned.name].gives_bundle
     )
     release, site = request.desired.release.name, request.desired.site.settings
     build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
@@ -180,13 +143,13 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: InstallPorts)
     faults = ports.bundle.faults()
     if faults:
         raise BundleRefused(
-            f"{services}: the bundle {ports.bundle.directory} for it is not whole: {faults[0]}",
+            f"{services}: the bundle {ports.bundle.directory} is damaged: {faults[0]}",
             hint=cure(ports.bundle.directory, manifest, faults),
             details=[str(fault) for fault in faults[1:]],
         )
 
 
-def _vouch(desired: Desired, observed: Observed, ports: InstallPorts) -> None:
+def _vouch(desired: Desired, observed: Observed, ports: Session) -> None:
     """Write down what was handed over: the bundle at hand, where it is the one in custody."""
     services = observed.photographs.get(desired.site.services_node.name)
     if ports.bundle is None or desired.bundle_digest is None or services is None:
@@ -198,15 +161,15 @@ def _vouch(desired: Desired, observed: Observed, ports: InstallPorts) -> None:
 class _Run:
     """One run: its sequence number, its latest observation."""
 
-    def __init__(self, request: InstallRequest, ports: InstallPorts, found: Survey) -> None:
+    def __init__(self, request: InstallRequest, ports: Session, found: Survey) -> None:
         self._request = request
         self._desired = request.desired
         self._ports = ports
         self._plan = found.plan
         self._observed = found.observed
-        self._recorder = Recorder(request.run, ports.journal, ports.clock)
+        self._recorder = Recorder(request.run, ports)
 
-    def carry_out(self) -> Installed:
+    def carry_out(self) -> InstallResult:
         ran, ports = [], self._ports
         self._recorder.begin()
         _vouch(self._desired, self._observed, ports)
@@ -215,13 +178,15 @@ class _Run:
             reasons = tuple(f"{r.node}: {r.text}" for r in planned.reasons)
             self._step(planned, reasons)
             ran.append(planned.name)
-            if planned.name == "artifacts":
+            if BY_NAME[planned.name].gives_bundle:
                 _vouch(self._desired, self._observed, ports)
-        settle(self._desired, self._observed, ports)
-        accept_members(self._request, self._observed, ports)
-        if "control_plane" in ran and len(self._desired.site.control_plane) > 1:
-            spread(ports)
-        return Installed(self._plan, self._observed, tuple(ran))
+        settle(self._desired, self._observed, ports.archive)
+        accepting = Acceptances(self._request.run, ports.archive, ports.clock, ports.observer)
+        accepting.accept(self._desired, self._observed, self._request.accept)
+        added = any(BY_NAME[name].adds_control_plane for name in ran)
+        if added and len(self._desired.site.control_plane) > 1:
+            spread(ports.archive, ports.observer)
+        return InstallResult(self._plan, self._observed, tuple(ran))
 
     def _keep(self) -> None:
         """Before Node objects go: write down what they have, where another laptop finds it."""
@@ -245,7 +210,7 @@ class _Run:
 
     def _step(self, planned: PlannedStep, why: tuple[str, ...]) -> None:
         name, nodes = planned.name, planned.nodes
-        with self._recorder.shown(self._ports.observer, name, nodes, why) as evidence:
+        with self._recorder.run_step(name, nodes, why) as evidence:
             evidence.before = _digests(self._observed, nodes)
             try:
                 self._forbid(planned)
@@ -270,11 +235,9 @@ class _Run:
             )
 
     def _converge(self, planned: PlannedStep) -> None:
-        if planned.name == "belongings":
-            self._put_back(planned.nodes)
-            return
-        if BY_NAME[planned.name].by_port:
-            self._ports.cluster.write_roles(self._roles())
+        step = BY_NAME[planned.name]
+        if step.writes:
+            self._write(planned)
             return
         choice, _ = choose(self._desired, self._observed)
         inventory = run_inventory(
@@ -284,7 +247,7 @@ class _Run:
             bundle_directory=self._ports.bundle.directory if self._ports.bundle else None,
         )
         limit = planned.nodes
-        if choice.leader and choice.leader not in limit and planned.name in NEEDS_LEADER:
+        if choice.leader and choice.leader not in limit and step.needs_leader:
             limit = (*limit, choice.leader)
         play = Play(self._request.run.id, planned.name, limit, inventory)
 
@@ -292,6 +255,13 @@ class _Run:
             self._ports.observer.task(planned.name, node, task, changed=changed)
 
         self._ports.playbooks.play(play, on_task)
+
+    def _write(self, planned: PlannedStep) -> None:
+        """Do a step that has no playbook: it writes to the Kubernetes API."""
+        if BY_NAME[planned.name].writes == "roles":
+            self._ports.cluster.write_roles(self._roles())
+        else:
+            self._put_back(planned.nodes)
 
     def _roles(self) -> RolesPlan:
         cluster = self._observed.cluster
@@ -331,12 +301,13 @@ class _Run:
     def _prove(self, planned: PlannedStep) -> None:
         """What a step asks for beyond its post-condition."""
         ports, desired = self._ports, self._desired
-        if self._is_last_proof(planned.name):
-            self._prove_by_pods(planned)
-        if planned.name == "storage":
-            for finding in measured(desired, self._observed):
+        step = BY_NAME[planned.name]
+        if self._is_last_test(step):
+            self._test_network(planned)
+        if step.remarks is not None:
+            for finding in step.remarks(desired, self._observed):
                 ports.observer.note(f"warning: {finding.sentence()}  hint: {finding.hint}")
-        if planned.name == "gpu":
+        if step.tests == "gpus":
             prove_gpus(planned, desired, self._observed, ports)
 
     def _look(self, planned: PlannedStep) -> list[str]:
@@ -357,12 +328,12 @@ class _Run:
         cluster = self._ports.cluster.read(self._observed.photographs)
         self._observed = replace(self._observed, cluster=cluster)
 
-    def _is_last_proof(self, name: str) -> bool:
-        """Whether pods are to prove the network now: once for a run, when all are there."""
-        provable = [step.name for step in self._plan.steps if step.name in PROVED_BY_PODS]
-        return name in provable[-1:]
+    def _is_last_test(self, step: Step) -> bool:
+        """Whether pods test the network now: once in a run, when all nodes are there."""
+        tested = [s.name for s in self._plan.steps if BY_NAME[s.name].tests == "pod network"]
+        return step.name in tested[-1:]
 
-    def _prove_by_pods(self, planned: PlannedStep) -> None:
+    def _test_network(self, planned: PlannedStep) -> None:
         cluster = self._observed.cluster
         services = self._observed.photographs[self._desired.site.services_node.name]
         image = proof_image(self._desired.site, services, BUSYBOX)

@@ -1,25 +1,27 @@
-"""Ansible's own ``ssh``, with a cap on what a host says in answer to one command or transfer.
+"""Ansible's own ``ssh``, with a limit on a host's output for one command or transfer.
 
-Ansible gathers all of it in memory, and several copies follow: in the result, its log, and the
-events of ansible-runner. An ssh that refuses what it is sent is waited for, since only its last
-words say why; if it then keeps running, it is ended. What must not be here: any other change of
-how ``ssh`` is started.
+Ansible keeps all output in memory, and makes several copies: in the result, its log, and the
+events of ansible-runner. An ssh that stops reading its input gets time to end, because its last
+output holds the reason; if it keeps running, it is stopped. What must not be here: any other
+change of how ``ssh`` is started.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
+from pathlib import Path
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection import ssh
 
 DOCUMENTATION = """
 name: capped_ssh
-short_description: Ansible's own ssh, with a cap on what a host says
+short_description: Ansible's own ssh, with a limit on a host's output
 description:
-  - The connection plugin C(ansible.builtin.ssh); a host that says more than 8 MiB in answer to
+  - The connection plugin C(ansible.builtin.ssh); a host that sends more than 8 MiB of output for
     one command or transfer is unreachable.
 author: the appliance
 extends_documentation_fragment:
@@ -28,17 +30,17 @@ extends_documentation_fragment:
 options: {}
 """
 
-# The largest answer that is meant is some hundred kilobytes: the output of a package manager.
+# The largest normal output is some hundred kilobytes, from a package manager.
 MOST_BYTES = 8 * 1024 * 1024
 _CHUNK = 65536
 
-# An ssh that no longer takes what it is sent has lost its host, and ends at once; Ansible itself
-# waits for one millisecond, and on a busy laptop tells nothing of what ssh says.
+# An ssh that no longer reads its input has lost its host and ends soon. Ansible itself waits for
+# one millisecond, so on a busy laptop it misses ssh's message.
 _LAST_WORDS_SECONDS = 5
 
 
 class _Said:
-    """One output of ssh, read piece by piece; what Ansible uses of a pipe, and no more."""
+    """One output of ssh, read in parts; has only the methods that Ansible uses of a pipe."""
 
     def __init__(self, pipe, started):
         self._pipe = pipe
@@ -49,17 +51,17 @@ class _Said:
         return self._pipe.fileno()
 
     def read(self):
-        """What is there now; the pipe's own ``read`` goes on as long as more arrives.
+        """Return the available output; the pipe's own ``read`` would wait for more.
 
         Raises:
-            AnsibleConnectionFailure: both outputs together are too long; ssh is ended.
+            AnsibleConnectionFailure: both outputs together are too long; ssh is stopped.
         """
         chunk = os.read(self.fileno(), _CHUNK)
         self._started.said += len(chunk)
         if self._started.said > MOST_BYTES:
             self._started.kill()
             raise AnsibleConnectionFailure(
-                "it answered with more than %d MiB, and was not listened to any longer"
+                "it sent more than %d MiB of output, so the connection was closed"
                 % (MOST_BYTES >> 20)
             )
         return chunk
@@ -70,7 +72,7 @@ class _Said:
 
 
 class _Started(subprocess.Popen):
-    """A program of which no more than the cap is read."""
+    """A program whose output is read only up to the limit."""
 
     said = 0
 
@@ -81,7 +83,7 @@ class _Started(subprocess.Popen):
 
 
 class _Subprocess:
-    """The module ``subprocess`` as ``_bare_run`` sees it."""
+    """A stand-in for the module ``subprocess`` in ``_bare_run``."""
 
     Popen = _Started
 
@@ -89,12 +91,49 @@ class _Subprocess:
         return getattr(subprocess, name)
 
 
+_SERVER = Path(__file__).resolve().parent.parent / "module_server"
+
+
+def _with_server(program):
+    """A module as a node is sent it: with the client of the module server in front.
+
+    What is no module of Ansible's own wrapper is sent as it is.
+    """
+    head, mark, tail = program.rpartition(b"\nzip_data='")
+    if not mark or not head.endswith(b"\nextensions={},") or tail.count(b"'") != 1:
+        return program
+    parts = b"PROGRAM = %s\nSERVER = %s" % (_literal(program), _literal(_source("server")))
+    return _source("client").replace(b'PROGRAM = SERVER = b""', parts) + _RUN
+
+
+_RUN = b"""
+
+if main():
+    exec(compile(PROGRAM, "<stdin>", "exec"), {"__name__": "__main__"})
+"""
+
+
+def _literal(content):
+    return repr(content).encode()
+
+
+@functools.cache
+def _source(name):
+    return (_SERVER / f"{name}.py").read_bytes()
+
+
 class Connection(ssh.Connection):
-    """The connection that every play takes."""
+    """The connection that every play uses."""
+
+    def exec_command(self, cmd, in_data=None, sudoable=True):
+        """Run a command; a module goes to the server of its login session."""
+        if in_data and os.environ.get("APPLIANCE_MODULE_SERVER"):
+            in_data = _with_server(in_data)
+        return super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
 
     def _bare_run(self, *arguments, **options):
         whole = ssh.subprocess
-        # For this call alone: others of the module read nothing that a host says.
+        # Only for this call: others of the module do not read a host's output.
         ssh.subprocess = _Subprocess()
         try:
             return super()._bare_run(*arguments, **options)

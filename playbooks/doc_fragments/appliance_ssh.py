@@ -1,4 +1,4 @@
-"""The options of Ansible's own ``ssh``, for ``capped_ssh``, which keeps them."""
+"""The options of Ansible's own ``ssh``, which ``capped_ssh`` also has."""
 
 from __future__ import annotations
 

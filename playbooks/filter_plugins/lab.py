@@ -1,8 +1,16 @@
-"""What playbooks and Molecule ask of ``appliance.model.lab``: a shim, nothing is decided here."""
+"""Filters from ``appliance.lab.layout`` for playbooks and Molecule: a shim without decisions.
+
+Ansible loads every filter for each play: the package is loaded by the first template that asks.
+"""
 
 from __future__ import annotations
 
-from appliance.model import lab
+FUNCTIONS = {
+    "lab_node_options": "options_for_markers",
+    "lab_subnet": "subnet_for",
+    "lab_platforms": "platform_nodes",
+    "lab_instances": "platform_instances",
+}
 
 
 class FilterModule:
@@ -10,9 +18,13 @@ class FilterModule:
 
     def filters(self):
         """Name the filters."""
-        return {
-            "lab_node_options": lab.options_for_markers,
-            "lab_subnet": lab.subnet_for,
-            "lab_platforms": lab.platform_nodes,
-            "lab_instances": lab.platform_instances,
-        }
+        return {name: _late(function) for name, function in FUNCTIONS.items()}
+
+
+def _late(name):
+    def filtered(*arguments, **options):
+        from appliance.lab import layout
+
+        return getattr(layout, name)(*arguments, **options)
+
+    return filtered

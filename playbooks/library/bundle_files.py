@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: bring many files from the site's artifact server, each proven by its digest."""
+"""Ansible module: fetch many files from the site's artifact server, each verified by digest."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DOCUMENTATION = r"""
 module: bundle_files
 short_description: Fetch files of the bundle by digest
 description:
-  - A file that already has the digest and the mode is left alone; any other is fetched beside its
-    place, checked, and moved over it, so that no reader ever sees half of it.
-  - Files are fetched in parallel, over TLS proven by the site's CA, never through a proxy.
+  - A file that already has the digest and the mode is kept; any other is fetched under another
+    name, verified, and renamed, so that no reader ever sees half of it.
+  - Files are fetched in parallel, over TLS verified with the site's CA, never through a proxy.
   - Every file that failed is named, not only the first.
 options:
   url: {description: Address of the artifact server, type: str, required: true}
@@ -36,12 +36,12 @@ options:
       sha256: {description: Its digest, type: str, required: true}
       mode: {description: Its mode, type: str, default: "0755"}
   at_once: {description: How many are fetched at a time, type: int, default: 4}
-  timeout_seconds: {description: How long a silent server is waited for, type: int, default: 30}
+  timeout_seconds: {description: How long to wait for an answer, type: int, default: 30}
 author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Bring the node's Kubernetes programs
+- name: Install the node's Kubernetes programs
   bundle_files:
     url: https://artifacts.rack.example:9443
     ca_path: /etc/appliance/ca.crt
@@ -50,14 +50,14 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-fetched: {description: The files that were brought, type: list, elements: str, returned: always}
+fetched: {description: The files that were fetched, type: list, elements: str, returned: always}
 """
 
 BLOCK = 1 << 20
 
 
 def digest(path):
-    """Return the sha256 of a file, or None when there is no such file."""
+    """Return the sha256 of a file, or None when it does not exist."""
     found = hashlib.sha256()
     try:
         with path.open("rb") as stream:
@@ -69,7 +69,7 @@ def digest(path):
 
 
 def is_right(entry):
-    """Return whether a file is in its place, whole, with its mode."""
+    """Return whether a file exists with its digest and mode."""
     path = Path(entry["dest"])
     if path.is_symlink() or digest(path) != entry["sha256"]:
         return False
@@ -88,7 +88,7 @@ class Server:
         )
 
     def fetch(self, entry):
-        """Bring one file to its place; return what went wrong, or None."""
+        """Fetch one file; return what went wrong, or None."""
         dest = Path(entry["dest"])
         dest.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         handle, new = tempfile.mkstemp(prefix=".%s." % dest.name, dir=str(dest.parent))
@@ -96,7 +96,7 @@ class Server:
             with os.fdopen(handle, "wb") as stream:
                 found = self._copy(entry["path"], stream)
             if found != entry["sha256"]:
-                return "%s: the server's file has sha256 %s, the bundle's manifest says %s" % (
+                return "%s: the server's file has sha256 %s, the bundle's manifest has %s" % (
                     entry["path"],
                     found,
                     entry["sha256"],

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: let the cluster's DNS ask a server of the site for one zone."""
+"""Ansible module: forward one zone of the cluster's DNS to a server of the site."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: coredns_zone
-short_description: One zone of the cluster's DNS is asked of a server of the site
+short_description: Forward one zone of the cluster's DNS to a server of the site
 description:
   - Keeps a server block in the Corefile of ConfigMap C(kube-system/coredns), between two comments;
     everything else in it stays, and C(kubeadm upgrade) keeps it.
-  - CoreDNS would read it again by itself, after a minute or two in which pods do not find the zone.
-    Its pods are replaced instead, one after the other, by an annotation of their Deployment.
+  - CoreDNS reloads the Corefile only after a minute or two, in which pods cannot resolve the zone.
+    So its pods are replaced, one after the other, by an annotation of their Deployment.
 options:
-  zone: {description: The zone; empty takes our block out, type: str, default: ""}
-  server: {description: Address of the server that is asked, type: str, default: ""}
+  zone: {description: The zone; empty removes our block, type: str, default: ""}
+  server: {description: Address of the server to forward to, type: str, default: ""}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
   kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
   patience_seconds:
-    description: How long an API server that is not ready is waited for.
+    description: How long to wait for an API server that is not ready.
     type: int
     default: 60
 author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Let pods find the site's names
+- name: Let pods resolve the site's names
   coredns_zone:
     zone: rack.example
     server: 198.51.100.11
@@ -64,7 +64,7 @@ def with_zone(corefile, zone, server):
 
 
 def restart(deployment, corefile):
-    """Return the patch that has pods read this Corefile; None where they have, or none are ours."""
+    """Return the patch that makes pods read this Corefile; None where they have read it."""
     if deployment is None:
         return None
     template = deployment["spec"]["template"]

@@ -232,14 +232,23 @@ def clear_of_the_dead(job, releases, want):
 def upgrade(job, want, digests):
     """Run helm; raise JobError with its words when it fails."""
     path = write_values(want["name"], all_values(want), digests["values"])
+    ended = False
     try:
         argv = arguments(want, path, digests["chart"])
         result, _ = job.run(argv, {"HELM_NO_PLUGINS": "1"}, "/", want["timeout_seconds"] + 60)
+        ended = True
     finally:
-        if not job.is_running():
+        # With a result helm has ended, while its unit may still be on its way out.
+        if ended or not job.is_running():
             path.unlink()
     if result["rc"] != 0:
         raise JobError(explain(result))
+
+
+def is_brought(want):
+    """Return whether all files of the release are here; before a first run some are not."""
+    files = [want["chart"], *want["values_files"], want["certificate"]]
+    return all(Path(file).exists() for file in files if file)
 
 
 def converge(want, job, releases, check_mode):
@@ -285,8 +294,9 @@ def main():
     except ValueError as error:
         module.fail_json(msg="release %s: %s" % (module.params["name"], error))
     want = dict(module.params, **given)
-    if module.check_mode and not (kubectl.is_possible() and Path(want["chart"]).exists()):
-        module.exit_json(changed=True, reason="no cluster or chart yet", revision=0, removed=[])
+    if module.check_mode and not (kubectl.is_possible() and is_brought(want)):
+        reason = "no cluster, chart, values or certificate yet"
+        module.exit_json(changed=True, reason=reason, revision=0, removed=[])
     module.no_log_values.update(texts_in(want["secret_values"]))
     releases = Releases(kubectl, want["namespace"], want["name"])
     try:

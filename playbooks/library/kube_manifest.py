@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError, condition
+from ansible.module_utils.appliance_pods import is_ready, pod_faults, words
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -73,28 +74,13 @@ def restart(kubectl, want, different):
 
 
 def pod_reasons(pod):
-    """Return why one pod is not ready, or an empty list."""
-    reasons = []
-    status = pod.get("status", {})
-    containers = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
-    for container in containers:
-        waiting = container.get("state", {}).get("waiting")
-        if waiting:
-            words = "%s %s" % (waiting.get("reason", ""), waiting.get("message", ""))
-            reasons.append("%s: %s" % (container["name"], words.strip()))
-    if not containers:
-        reasons = [
-            entry.get("message", "")
-            for entry in status.get("conditions", [])
-            if entry.get("status") == "False" and entry.get("message")
-        ]
-    return reasons or ["phase %s" % status.get("phase", "unknown")]
-
-
-def is_ready(pod):
-    """Return whether a pod is Ready."""
-    conditions = pod.get("status", {}).get("conditions", [])
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
+    """Return why one pod is not ready, in words."""
+    reasons = [
+        "%s: %s" % (fault.container, words(fault)) if fault.container else fault.message
+        for fault in pod_faults(pod)
+        if fault.container or fault.message
+    ]
+    return reasons or ["phase %s" % pod.get("status", {}).get("phase", "unknown")]
 
 
 def pods_of(kubectl, workload, namespace):
@@ -132,9 +118,7 @@ def lacking(kubectl, namespace, name):
     fine = {
         pod["spec"].get("nodeName")
         for pod in pods_of(kubectl, daemonset, namespace)
-        if is_ready(pod)
-        and not pod["metadata"].get("deletionTimestamp")
-        and newest in (None, pod["metadata"].get("labels", {}).get(TEMPLATE_LABEL))
+        if is_ready(pod) and newest in (None, pod["metadata"].get("labels", {}).get(TEMPLATE_LABEL))
     }
     nodes = (kubectl.get("nodes") or {}).get("items", [])
     present = [node["metadata"]["name"] for node in nodes if condition(node)[0] != "Unknown"]

@@ -17,8 +17,8 @@ short_description: Read, annotate or remove one Node object
 description:
   - Returns whether the Node exists and is Ready; sets the annotations and labels asked for;
     waits for Ready when asked; removes the object with C(state=absent).
-  - Never creates a Node, that is the kubelet's work. Without an admin.conf on this host the Node
-    does not exist (a cluster that is still to be made).
+  - Never creates a Node, that is the kubelet's task. Without an admin.conf on this host the Node
+    does not exist (the cluster is not created yet).
 options:
   name: {description: Name of the Node, type: str, required: true}
   state:
@@ -26,10 +26,10 @@ options:
     type: str
     choices: [read, present, absent]
     default: read
-  annotations: {description: Annotations it must carry, type: dict, default: {}}
-  labels: {description: Labels it must carry; null for one it must not, type: dict, default: {}}
+  annotations: {description: Annotations it must have, type: dict, default: {}}
+  labels: {description: Labels it must have; null for one it must not, type: dict, default: {}}
   ready_seconds:
-    description: How long Ready is waited for; 0 does not wait. Only with C(state=present).
+    description: How long to wait for Ready; 0 does not wait. Only with C(state=present).
     type: int
     default: 0
   kubelet_configuration:
@@ -39,7 +39,7 @@ options:
   ca_path: {description: The cluster's CA, type: path, default: /etc/kubernetes/pki/ca.crt}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
   kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
-  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
+  patience_seconds: {description: How long to wait for an unready server, type: int, default: 60}
 author: [Hyperscalers]
 """
 
@@ -84,7 +84,7 @@ def kubelet_configuration(kubectl, node):
 
 
 def missing(node, want):
-    """Return the metadata patch that brings the Node to what is wanted; empty when nothing is."""
+    """Return the metadata patch for the Node; empty when nothing differs."""
     patch = {}
     for kind in ("annotations", "labels"):
         have = node["metadata"].get(kind) or {}
@@ -112,7 +112,7 @@ def told(node, **more):
 
 
 def wait_ready(kubectl, name, seconds):
-    """Return the Node once it is Ready, or as it is when time is over."""
+    """Return the Node once it is Ready, or its state at the timeout."""
     until = time.monotonic() + seconds
     while True:
         node = kubectl.get("node", name)
@@ -144,7 +144,7 @@ def fault(want, report):
     """Return what is wrong with the outcome, or None."""
     if not report["exists"]:
         return (
-            "Node %s does not exist: its kubelet never registered, look at its journal"
+            "Node %s does not exist: its kubelet never registered, check its journal"
             % (want["name"])
         )
     if want["ready_seconds"] and not report["ready"]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
+from ansible.module_utils.appliance_pods import containers, pod_faults
 from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
@@ -75,16 +76,17 @@ def unready(workload):
     return None if have >= want else "%s: %d of %d are ready" % (name, have, want)
 
 
-def container_fault(pod, status):
-    """Return (fault, needs_log) of one container, or None when it is well or only starting."""
+def container_fault(pod, status, fault):
+    """Return (sentence, needs_log) of one container, or None when it is well or only starting.
+
+    ``fault`` is why it is not ready, or None.
+    """
     name = "pod %s" % pod["metadata"]["name"]
-    waiting = status.get("state", {}).get("waiting") or {}
-    reason = waiting.get("reason", "")
-    if reason in PULL:
+    if fault and fault.reason in PULL:
         image = status.get("image") or "its image"
-        return "%s cannot pull %s: %s" % (name, image, waiting.get("message", reason)), False
-    if reason == "CreateContainerConfigError":
-        return "%s cannot start: %s" % (name, waiting.get("message", reason)), False
+        return "%s cannot pull %s: %s" % (name, image, fault.message or fault.reason), False
+    if fault and fault.reason == "CreateContainerConfigError":
+        return "%s cannot start: %s" % (name, fault.message or fault.reason), False
     if status.get("restartCount", 0) >= MANY_RESTARTS and not status.get("ready"):
         ended = status.get("lastState", {}).get("terminated") or {}
         code = ended.get("exitCode", "unknown")
@@ -93,23 +95,24 @@ def container_fault(pod, status):
     return None
 
 
-def pod_faults(pods):
-    """Return (fault, pod, container or None) for each thing that waiting does not heal."""
+def lasting_faults(pods):
+    """Return (sentence, pod, container or None) for each thing that waiting does not heal."""
     found = []
     for pod in pods:
-        status = pod.get("status", {})
-        if status.get("phase") == "Succeeded":
+        if pod.get("status", {}).get("phase") == "Succeeded":
             continue
-        statuses = status.get("initContainerStatuses", []) + status.get("containerStatuses", [])
-        for one in statuses:
-            fault = container_fault(pod, one)
-            if fault:
-                found.append((fault[0], pod["metadata"]["name"], one["name"] if fault[1] else None))
-        for condition in status.get("conditions", []):
-            if condition["type"] == "PodScheduled" and condition["status"] == "False":
-                message = condition.get("message", condition.get("reason", ""))
-                text = "pod %s has no node: %s" % (pod["metadata"]["name"], message)
-                found.append((text, pod["metadata"]["name"], None))
+        name, faults = pod["metadata"]["name"], pod_faults(pod)
+        by_container = {fault.container: fault for fault in faults}
+        for status in containers(pod):
+            told = container_fault(pod, status, by_container.get(status["name"]))
+            if told:
+                found.append((told[0], name, status["name"] if told[1] else None))
+        if not pod.get("spec", {}).get("nodeName"):
+            found += [
+                ("pod %s has no node: %s" % (name, fault.message or fault.reason), name, None)
+                for fault in faults
+                if not fault.container
+            ]
     return found
 
 
@@ -191,7 +194,7 @@ class Namespace:
         """Return what waiting does not heal."""
         events, pods = self._list("events"), self._list("pods")
         claims = claim_faults(self._list("persistentvolumeclaims"), events)
-        told = [text + self._last_words(pod, name) for text, pod, name in pod_faults(pods)]
+        told = [text + self._last_words(pod, name) for text, pod, name in lasting_faults(pods)]
         return claims + mount_faults(pods, events) + told
 
     def _last_words(self, pod, container):

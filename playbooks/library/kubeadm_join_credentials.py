@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: the short-lived secrets that let nodes join; run on a control-plane node."""
+"""Ansible module: the short-lived secrets for joining nodes; run on a control-plane node."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: kubeadm_join_credentials
-short_description: Make and withdraw a bootstrap token and a certificate key
+short_description: Create and revoke a bootstrap token and a certificate key
 description:
-  - C(state=present) makes one bootstrap token, reads the hash of the cluster's CA, and with
+  - C(state=present) creates one bootstrap token, reads the hash of the cluster's CA, and with
     C(certificates=true) uploads the control-plane certificates under a fresh key.
   - C(state=absent) deletes the token and the uploaded certificates.
   - Secrets are returned, so the task needs C(no_log). None is ever an argument of a process.
 options:
-  state: {description: Make or withdraw, type: str, choices: [present, absent], default: present}
+  state: {description: Create or revoke, type: str, choices: [present, absent], default: present}
   certificates: {description: For control-plane members too, type: bool, default: false}
-  ttl: {description: How long the token lives, type: str, default: 30m0s}
-  description: {description: Text kept beside the token, type: str, default: appliance join}
+  ttl: {description: How long the token is valid, type: str, default: 30m0s}
+  description: {description: The token's description, type: str, default: appliance join}
   config: {description: kubeadm configuration of this node, type: path,
     default: /etc/kubernetes/appliance-kubeadm.yaml}
   ca_path: {description: The cluster's CA, type: path, default: /etc/kubernetes/pki/ca.crt}
   kubeadm: {description: The program, type: path, default: /usr/local/bin/kubeadm}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
   kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
-  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
-  token_id: {description: The public half of the token to withdraw, type: str, default: ""}
+  patience_seconds: {description: How long to wait for an unready server, type: int, default: 60}
+  token_id: {description: The public part of the token to revoke, type: str, default: ""}
 author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Make the credentials
+- name: Create the credentials
   kubeadm_join_credentials: {certificates: true}
   register: credentials
   no_log: true
 
-- name: Withdraw them
+- name: Revoke them
   kubeadm_join_credentials:
     state: absent
     token_id: "{{ credentials.token_id }}"
@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 token: {description: The bootstrap token, type: str, returned: state=present}
-token_id: {description: Its public half, type: str, returned: always}
+token_id: {description: Its public part, type: str, returned: always}
 ca_cert_hash: {description: "sha256:HEX of the CA's public key", type: str, returned: state=present}
 certificate_key: {description: Key of the uploaded certificates, type: str,
   returned: with certificates}
@@ -62,7 +62,7 @@ PROGRAM_SECONDS = 120
 
 
 class KubeadmError(Exception):
-    """kubeadm or openssl did not do what was asked."""
+    """kubeadm or openssl failed."""
 
 
 def output(argv, data=None):
@@ -78,14 +78,14 @@ def output(argv, data=None):
 
 
 def ca_cert_hash(ca_path):
-    """Return the hash of the CA's public key as kubeadm's discovery wants it."""
+    """Return the hash of the CA's public key in the form of kubeadm's discovery."""
     public = output(["openssl", "x509", "-in", ca_path, "-noout", "-pubkey"])
     der = output(["openssl", "pkey", "-pubin", "-outform", "der"], public)
     return "sha256:" + hashlib.sha256(der).hexdigest()
 
 
 def searched(pattern, text, what):
-    """Return the first match of a pattern, or say what was not found."""
+    """Return the first match of a pattern, or raise an error that names it."""
     match = pattern.search(text)
     if match is None:
         raise KubeadmError("kubeadm printed no %s" % what)
@@ -93,7 +93,7 @@ def searched(pattern, text, what):
 
 
 def make(want):
-    """Make what was asked for and return it."""
+    """Create the credentials and return them."""
     printed = output(
         [
             want["kubeadm"],
@@ -127,7 +127,7 @@ def make(want):
 
 
 def uploaded(kubectl):
-    """Return the uploaded certificates' Secret and the token that limits its life."""
+    """Return the uploaded certificates' Secret and the token that limits its lifetime."""
     secret = kubectl.get("--namespace=kube-system", "secret", "kubeadm-certs")
     if secret is None:
         return []
@@ -136,7 +136,7 @@ def uploaded(kubectl):
 
 
 def withdraw(kubectl, want):
-    """Delete what was made; return whether there was anything."""
+    """Delete the credentials; return whether there were any."""
     found = uploaded(kubectl) if want["certificates"] else []
     if want["token_id"]:
         name = "secret/bootstrap-token-" + want["token_id"]

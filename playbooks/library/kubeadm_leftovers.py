@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: what a kubeadm that died half wrote is out of the way of the next one."""
+"""Ansible module: remove half-written files of an interrupted kubeadm before the next run."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: kubeadm_leftovers
-short_description: Remove what a kubeadm that died left unusable
+short_description: Remove unusable files of an interrupted kubeadm
 description:
-  - kubeadm takes up every whole file that it finds and stumbles over half a one. This removes
-    certificates, keys and kubeconfigs that are cut off or alone, when they can be made again.
-  - A CA or service account key can be made again only where no etcd data rests on it. With C(init)
-    and without etcd data everything kubeadm made is removed with it; with etcd data this fails.
+  - kubeadm uses every complete file that it finds and fails on a truncated one. This removes
+    truncated or unpaired certificates, keys and kubeconfigs that can be created again.
+  - A CA or service account key can be created again only where no etcd data depends on it. With
+    C(init) and without etcd data, everything kubeadm made is removed with it; with etcd data this
+    fails.
   - With C(join) the cluster has the originals, so only what is broken is removed.
   - Nothing is removed where a kubeconfig names another cluster's API, or anything is mounted.
 options:
-  endpoint: {description: HOST:PORT under which members know the cluster's API, type: str,
+  endpoint: {description: HOST:PORT by which members reach the cluster's API, type: str,
     required: true}
-  before: {description: What is to run next, type: str, choices: [init, join], required: true}
-  root: {description: The folder that stands for /, type: path, default: /}
+  before: {description: The next action, type: str, choices: [init, join], required: true}
+  root: {description: The folder used as /, type: path, default: /}
 author: [Hyperscalers]
 """
 
@@ -59,7 +60,7 @@ KUBECONFIGS = (
     "kubelet.conf",
     "bootstrap-kubelet.conf",
 )
-# The others name a control-plane node's own API server, whosever it is.
+# The others point to a control-plane node's own API server, in any cluster.
 OF_MEMBERS = ("admin.conf", "kubelet.conf", "bootstrap-kubelet.conf")
 SERVER = re.compile(r"^\s*server:\s*[\"']?([^\s\"']+)", re.MULTILINE)
 DATA = re.compile(r"^\s*[a-z-]+-data: ?(\S*)$", re.MULTILINE)
@@ -67,7 +68,7 @@ CREDENTIAL = re.compile(r"^\s*(client-key-data|client-key|token): ?\S+$", re.MUL
 
 
 def is_whole_kubeconfig(text):
-    """Return whether a kubeconfig that kubeadm wrote is not cut off."""
+    """Return whether a kubeconfig of kubeadm is complete."""
     if "kind: Config" not in text or not CREDENTIAL.search(text):
         return False
     for encoded in DATA.findall(text):
@@ -81,7 +82,7 @@ def is_whole_kubeconfig(text):
 
 
 class Leftovers:
-    """What is below /etc/kubernetes."""
+    """The files below /etc/kubernetes."""
 
     def __init__(self, root, run):
         self._root = root
@@ -90,7 +91,7 @@ class Leftovers:
         self._run = run
 
     def strange_servers(self, endpoint):
-        """Return the API servers of another cluster that kubeconfigs of a member name."""
+        """Return the API servers of another cluster in a member's kubeconfigs."""
         host = endpoint.rpartition(":")[0].lower()
         texts = [
             (self.home / name).read_text(errors="replace")
@@ -105,14 +106,14 @@ class Leftovers:
         return (self._root / "var/lib/etcd/member").is_dir()
 
     def _public(self, path, *command):
-        """Return the public key in a file, or None when it is not whole."""
+        """Return the public key in a file, or None when it is incomplete."""
         if not path.is_file():
             return None
         rc, out, _ = self._run(["openssl", *command, "-in", str(path)])
         return out.strip() if rc == 0 and out.strip() else None
 
     def _pair(self, name, public, *command):
-        """Return the files of a pair that exists in part or does not fit."""
+        """Return the files of an incomplete or mismatched pair."""
         key, other = self._pki / (name + ".key"), self._pki / (name + public)
         here = [path for path in (key, other) if path.exists()]
         if not here:
@@ -122,20 +123,20 @@ class Leftovers:
         return [] if fits else here
 
     def broken_originals(self):
-        """Return the files of CAs and service account keys that are not whole pairs."""
+        """Return the files of incomplete pairs of CAs and service account keys."""
         found = self._pair("sa", ".pub", "pkey", "-pubin", "-pubout")
         for name in ORIGINALS:
             found += self._pair(name, ".crt", "x509", "-noout", "-pubkey")
         return found
 
     def broken_ca_certificate(self):
-        """Return the CA's certificate when it is cut off; a worker has no key beside it."""
+        """Return the CA's certificate when it is truncated; a worker has no key for it."""
         path = self._pki / "ca.crt"
         whole = self._public(path, "x509", "-noout", "-pubkey")
         return [path] if path.exists() and whole is None else []
 
     def broken_copies(self):
-        """Return the files that can be made from the originals."""
+        """Return the files that can be created from the originals."""
         found = []
         for name in LEAVES:
             found += self._pair(name, ".crt", "x509", "-noout", "-pubkey")
@@ -146,7 +147,7 @@ class Leftovers:
         return found
 
     def everything(self):
-        """Return all that kubeadm made."""
+        """Return all files that kubeadm made."""
         paths = [self._pki, self.home / "manifests", self._root / "var/lib/kubelet/pki"]
         paths += [self.home / name for name in KUBECONFIGS]
         return [path for path in paths if path.exists()]
@@ -158,8 +159,8 @@ def judge(leftovers, before, endpoint):
     strange = leftovers.strange_servers(endpoint) if paths else []
     if strange:
         return [], (
-            "%s: left by kubeadm and not whole, and the kubeconfigs here name %s, expected %s: "
-            "this is a member of another cluster. None of it was touched"
+            "%s: incomplete files of kubeadm, but the kubeconfigs here point to %s, expected %s: "
+            "this is a member of another cluster. Nothing was changed"
             % (", ".join(map(str, paths)), ", ".join(strange), endpoint)
         )
     return paths, refusal
@@ -176,8 +177,8 @@ def to_remove(leftovers, before):
     if leftovers.has_etcd_data():
         names = ", ".join(str(path) for path in originals)
         return [], (
-            "%s: not a whole pair, and etcd data that may rest on it is in /var/lib/etcd. None of "
-            "it was touched. Bring the keys back from a backup; or, when this cluster may be lost, "
+            "%s: an incomplete pair, and etcd data that may depend on it is in /var/lib/etcd. "
+            "Nothing was changed. Restore the keys from a backup; or, if this cluster may be lost, "
             "empty the node and install again" % names
         )
     return leftovers.everything(), None

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: run kubeadm as a transient unit, and say why when it waited in vain."""
+"""Ansible module: run kubeadm as a transient unit, and report why it failed or timed out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ short_description: Run kubeadm init or join
 description:
   - Runs kubeadm as the unit C(appliance-kubeadm.service), or attaches to the one that runs (see
     C(node_job)).
-  - kubeadm tells that it gave up waiting, not what was wrong. When it fails or is late, this looks
-    at the API's endpoint, the kubelet and the containers of Kubernetes, and fails with what it saw.
+  - kubeadm reports that it timed out, but not the cause. When it fails or times out, this checks
+    the API's endpoint, the kubelet and the containers of Kubernetes, and fails with their faults.
 options:
   arguments:
     description: Arguments of kubeadm. Never a secret.
@@ -41,7 +41,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 rc: {description: Return code of kubeadm, type: int, returned: when it ran}
-attached: {description: Whether a running kubeadm was waited for, type: bool, returned: when it ran}
+attached: {description: Whether it waited for a running kubeadm, type: bool, returned: when it ran}
 """
 
 ERROR = re.compile(r"^E\d{4} \S+ +\d+ (\S+?:\d+)\] (.*)$")
@@ -51,19 +51,19 @@ LOOK_SECONDS = 10
 
 
 def endpoint_fault(endpoint, seconds=3):
-    """Return why the endpoint does not take a connection, or None."""
+    """Return why the endpoint does not accept a connection, or None."""
     name, _, port = endpoint.rpartition(":")
     try:
         socket.create_connection((name, int(port)), seconds).close()
     except socket.gaierror as error:
-        return "the name %s is not known here: %s" % (name, error.strerror)
+        return "the name %s does not resolve here: %s" % (name, error.strerror)
     except OSError as error:
         return "%s does not answer: %s" % (endpoint, error)
     return None
 
 
 def kubelet_faults(run):
-    """Return what the kubelet says of itself: its state, and its last two different errors."""
+    """Return the kubelet's state, and its last two different errors."""
     state = run(["systemctl", "is-active", "kubelet.service"])[1].strip()
     faults = [] if state == "active" else ["the kubelet is %s" % (state or "unknown")]
     lines = run(["journalctl", "--unit=kubelet", "--lines=300", "--no-pager", "--output=cat"])[1]
@@ -76,11 +76,11 @@ def kubelet_faults(run):
 
 
 def container_faults(run):
-    """Return the containers of Kubernetes that ended, with their last line."""
+    """Return the ended containers of Kubernetes, with their last line."""
     argv = ["docker", "ps", "--all", "--filter=name=k8s_", "--filter=status=exited"]
     rc, out, err = run([*argv, "--format={{.ID}} {{.Names}} {{.Status}}"])
     if rc != 0:
-        return ["docker does not answer: %s" % err.strip()]
+        return ["Docker does not answer: %s" % err.strip()]
     faults = []
     for line in out.splitlines()[:4]:
         identity, name, status = line.split(" ", 2)
@@ -94,15 +94,15 @@ def container_faults(run):
 
 
 def reasons(endpoint, run):
-    """Return one sentence for each thing that is wrong on this node."""
+    """Return one sentence for each fault on this node."""
     fault = endpoint_fault(endpoint)
     return ([fault] if fault else []) + kubelet_faults(run) + container_faults(run)
 
 
 def explained(endpoint, words, seconds=LOOK_SECONDS):
-    """Return how kubeadm failed, after one sentence for each thing that is wrong on this node.
+    """Return how kubeadm failed, after one sentence for each fault on this node.
 
-    What is asked may hang for the same reason as kubeadm did; its own words are told all the same.
+    The checks may hang for the same reason as kubeadm; its own message is reported anyway.
     """
     return "; ".join([*reasons(endpoint, functools.partial(run, seconds=seconds)), words])
 

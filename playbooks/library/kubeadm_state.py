@@ -58,6 +58,10 @@ static_pods_missing: {description: Those of a control plane that are not there, 
 etcd_data: {description: An etcd member has data here, type: bool, returned: always}
 ca_hash: {description: "sha256 of pki/ca.crt, or empty", type: str, returned: always}
 api_ready: {description: The API server of this node says it is ready, type: bool, returned: always}
+begun: {description: Something of kubeadm is here, type: bool, returned: always}
+serving: {description: "It joined, its static pods are there, and its API server is ready",
+  type: bool, returned: always}
+initialised: {description: An init ran to its end here, type: bool, returned: with cluster}
 missing: {description: What a finished init would have left in the API, type: list, elements: str,
   returned: with cluster}
 """
@@ -106,7 +110,7 @@ def node_state(root, ready_seconds):
     ca = kubernetes / "pki/ca.crt"
     manifests = sorted(path.stem for path in (kubernetes / "manifests").glob("*.yaml"))
     complete = set(STATIC_PODS) <= set(manifests)
-    return {
+    state = {
         "joined": (kubernetes / "kubelet.conf").is_file()
         and (root / "var/lib/kubelet/pki/kubelet-client-current.pem").exists(),
         "bootstrapping": (kubernetes / "bootstrap-kubelet.conf").is_file(),
@@ -116,6 +120,18 @@ def node_state(root, ready_seconds):
         "ca_hash": ca_digest(ca),
         "api_ready": ca.is_file() and complete and wait_api(ca, ready_seconds),
     }
+    traces = ("manifests", "etcd_data", "joined", "bootstrapping", "ca_hash")
+    state["begun"] = any(state[trace] for trace in traces)
+    state["serving"] = state["joined"] and complete and state["api_ready"]
+    return state
+
+
+def initialised(state):
+    """Return whether an init ran to its end: the node joined, its pods are there, and its objects.
+
+    An init that died is repeated; one that is complete is not.
+    """
+    return state["joined"] and not state["static_pods_missing"] and not state["missing"]
 
 
 def expected(minor):
@@ -189,6 +205,7 @@ def main():
                 state["missing"] = missing(kubectl, want["minor"])
         except KubectlError as error:
             module.fail_json(msg=str(error), **state)
+        state["initialised"] = initialised(state)
     module.exit_json(changed=False, **state)
 
 

@@ -18,7 +18,7 @@ description:
     C(/var/lib/appliance/jobs/<job>.json) and returns it.
   - When that unit already runs the same command, attaches to it instead of starting a second one;
     when it runs another command, waits for its end first.
-  - A run that outlives its deadline is left running, so that the next run attaches to it.
+  - A command that exceeds its deadline keeps running, so that the next run attaches to it.
 options:
   job:
     description: Name of the job; lower-case letters, digits and dashes.
@@ -42,12 +42,12 @@ options:
     type: int
     default: 600
   success_codes:
-    description: Return codes that are no failure.
+    description: Return codes that count as success.
     type: list
     elements: int
     default: [0]
   creates:
-    description: A path; when it exists the command is not run (a running unit is still waited for).
+    description: A path; when it exists the command does not run (a running unit is still awaited).
     type: path
 author: [Hyperscalers]
 """
@@ -66,13 +66,13 @@ stdout: {description: The last 16000 characters, type: str, returned: when it ra
 stderr: {description: The last 16000 characters, type: str, returned: when it ran}
 started: {description: When it started (epoch), type: float, returned: when it ran}
 ended: {description: When it ended (epoch), type: float, returned: when it ran}
-attached: {description: Whether a running unit was waited for, type: bool, returned: when it ran}
+attached: {description: Whether it waited for a running unit, type: bool, returned: when it ran}
 unit: {description: Name of the unit, type: str, returned: always}
 """
 
 
 def outcome(job, want, created):
-    """Return (result, attached) of the job; what is already created is not started again."""
+    """Return (result, attached) of the job; no start if its outcome exists already."""
     if created:
         return job.attach(want["deadline_seconds"]), True
     environment = {key: str(value) for key, value in want["environment"].items()}

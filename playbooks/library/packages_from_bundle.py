@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: install exact package versions from the bundle's repository alone."""
+"""Ansible module: install exact package versions, only from the bundle's repository."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DOCUMENTATION = r"""
 module: packages_from_bundle
 short_description: Install exact package versions from the bundle's repository
 description:
-  - Installs what is missing or differs, with its dependencies, from one apt source and no other.
-  - Nothing is removed but what O(replaces) names. No service is started by the installation,
-    unless that is asked for.
-  - An interrupted dpkg is completed first. dpkg's lock is waited for, and its holder is named.
+  - Installs what is missing or differs, with its dependencies, from a single apt source.
+  - Removes only packages in O(replaces). The installation starts no service, unless
+    O(start_services) is set.
+  - An interrupted dpkg is completed first. Waits for dpkg's lock, and names its holder.
   - apt runs as the transient unit C(appliance-packages.service), see C(node_job).
 options:
   packages:
@@ -27,26 +27,26 @@ options:
     required: true
   source_list:
     description:
-      - The only apt source list that is read. A file of the same name with C(.sha256) at its end
-        has the digest of the package index; a source that serves another one is refused.
+      - The only apt source list that is read. A file of the same name with the suffix C(.sha256)
+        has the digest of the package index; a source with another index is refused.
     type: path
     default: /etc/appliance/packages.list
   hold_patterns:
-    description: Further installed packages to hold; what is named in O(packages) always is.
+    description: Further installed packages to hold, in addition to those in O(packages).
     type: list
     elements: str
     default: []
   start_services:
-    description: Whether the packages may start their services while they are installed.
+    description: Whether the packages may start their services during installation.
     type: bool
     default: false
   replaces:
-    description: Packages that may be removed for them; any other removal is refused.
+    description: Packages that may be removed for the installation; any other removal is refused.
     type: list
     elements: str
     default: []
   allow_downgrade:
-    description: Whether a newer version may be replaced by the wanted one.
+    description: Whether a newer version may be downgraded.
     type: bool
     default: false
   lock_wait_seconds:
@@ -68,7 +68,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 installed: {description: Names and versions that were installed, type: dict, returned: always}
-healed: {description: Packages that were left half installed, type: list, returned: always}
+healed: {description: Packages that were half installed, type: list, returned: always}
 held: {description: Packages newly put on hold, type: list, returned: always}
 """
 
@@ -85,11 +85,11 @@ def observe(module):
 
 
 def install(module, job, planned):
-    """Run apt in its unit, and prove that everything wanted is there."""
+    """Run apt in its unit, and verify the installed versions."""
     want = module.params
     if not Path(want["source_list"]).is_file():
         raise packages.PackagesError(
-            "%s is absent, so there is no source to install %s from; run the step 'artifacts' first"
+            "%s is missing, so there is no source for %s; run the step 'artifacts' first"
             % (want["source_list"], ", ".join(planned.missing) or "anything")
         )
     packages.wait_for_lock(want["lock_wait_seconds"])
@@ -101,14 +101,14 @@ def install(module, job, planned):
     left = observe(module)
     if left.needs_dpkg:
         raise packages.PackagesError(
-            "apt ended well, and still these differ: %s"
+            "apt succeeded, but these packages still differ: %s"
             % ", ".join(sorted(set(left.missing) | set(left.half)))
         )
     return left
 
 
 def hold(module, planned):
-    """Put what is wanted on hold."""
+    """Put the packages on hold."""
     if not planned.to_hold:
         return
     rc, out, err = runner(module)(["apt-mark", "hold", *planned.to_hold])

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: images of the site's registry, present on this node by digest."""
+"""Ansible module: pull images of the site's registry to this node by digest."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: registry_images
-short_description: Pull images by digest and name them by tag
+short_description: Pull images by digest and tag them
 description:
-  - An image counts as present when Docker has C(registry/name:tag) with exactly that digest, so an
-    image that was built or tagged here by hand is replaced by the registry's.
-  - What is missing is pulled in parallel, by digest, and then tagged.
+  - An image counts as present when Docker has C(registry/name:tag) with exactly that digest. So the
+    registry's image replaces one that was built or tagged here by hand.
+  - Missing images are pulled in parallel, by digest, and then tagged.
 options:
   registry: {description: NAME:PORT of the registry, type: str, required: true}
   images:
@@ -42,7 +42,7 @@ RETURN = r"""
 pulled: {description: The images that were pulled, type: list, elements: str, returned: always}
 """
 
-# A large image over a slow network; what stands still is pulled again by the next run.
+# For a large image over a slow network; the next run repeats a pull that hangs.
 PULL_SECONDS = 1800
 
 
@@ -52,7 +52,7 @@ def docker(*arguments):
 
 
 def present():
-    """Return the (repository, tag, digest) of every image here, and what went wrong."""
+    """Return the (repository, tag, digest) of every image here, and the fault."""
     rc, out, err = docker("image", "ls", "--digests", "--no-trunc", "--format", "{{json .}}")
     if rc != 0:
         return set(), (err or out).strip()
@@ -91,7 +91,7 @@ def main():
     want = module.params
     here, fault = (set(), None) if not want["images"] else present()
     if fault and not module.check_mode:
-        module.fail_json(msg="docker does not answer: %s" % fault)
+        module.fail_json(msg="Docker does not answer: %s" % fault)
     wrong = []
     for entry in want["images"]:
         repository, _, tag = entry["name"].rpartition(":")

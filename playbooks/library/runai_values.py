@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: let the vendor's runai-adm write the values of the backend."""
+"""Ansible module: write the backend's values with the vendor's runai-adm."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: runai_values
-short_description: Run runai-adm generate-values, and keep what it wrote
+short_description: Run runai-adm generate-values and keep its output
 description:
-  - Takes C(runai-adm) out of the vendor's archive (or as it is), and runs it as the unit
+  - Extracts C(runai-adm) from the vendor's archive (or uses it as it is), and runs it as the unit
     C(appliance-runai-adm.service) in a folder that only root can read.
-  - Runs it again only when the program, its arguments, or a file they name is another.
-  - The file is the vendor's - it is not read here.
+  - Runs it again only when the program, its arguments, or an input file changed.
+  - Does not read the values file.
 options:
   program: {description: runai-adm itself or the archive it is in, type: path, required: true}
   arguments:
@@ -30,8 +30,8 @@ options:
     type: list
     elements: str
     required: true
-  environment: {description: Variables beside, type: dict, default: {}}
-  inputs: {description: Files that the arguments name, type: list, elements: path, default: []}
+  environment: {description: Additional environment variables, type: dict, default: {}}
+  inputs: {description: Files in the arguments, type: list, elements: path, default: []}
   directory: {description: Where it runs, type: path, required: true}
   output: {description: The file that it writes there, type: str, required: true}
   deadline_seconds: {description: How long to wait for it, type: int, default: 120}
@@ -56,7 +56,7 @@ NAME = "runai-adm"
 
 
 class ValuesError(Exception):
-    """There is no runai-adm, or it did not write what it should."""
+    """There is no runai-adm, or it did not write the values."""
 
 
 def sha256(path):
@@ -69,7 +69,7 @@ def sha256(path):
 
 
 def request_digest(program, arguments, inputs):
-    """Return the digest by which two requests are the same request."""
+    """Return the digest that identifies a request."""
     parts = [sha256(program), list(arguments), [sha256(path) for path in inputs]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -88,7 +88,7 @@ def take_program(source, target):
                 None,
             )
             if member is None:
-                raise ValuesError("%s has no %s in it" % (source, NAME))
+                raise ValuesError("%s does not contain %s" % (source, NAME))
             with new.open("wb") as stream:
                 shutil.copyfileobj(archive.extractfile(member), stream)
     else:
@@ -98,13 +98,13 @@ def take_program(source, target):
 
 
 def private(directory):
-    """Make the folder, for root alone."""
+    """Create the folder, readable only by root."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
 
 
 def generate(want, run):
-    """Write the values; return whether it was needed.
+    """Write the values; return whether that was needed.
 
     Raises:
         ValuesError, JobError: it could not be done.
@@ -129,7 +129,7 @@ def generate(want, run):
         raise ValuesError(explain(result))
     if not output.is_file():
         said = (result["stdout"] + result["stderr"]).strip()[-300:]
-        raise ValuesError("%s ended well and wrote no %s: %s" % (NAME, output.name, said))
+        raise ValuesError("%s succeeded but wrote no %s: %s" % (NAME, output.name, said))
     output.chmod(0o600)
     handle = os.open(str(stamp), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as stream:

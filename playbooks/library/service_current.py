@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: a service is enabled, runs, and runs with the configuration that is on disk."""
+"""Ansible module: a service is enabled and runs with the configuration on disk."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: service_current
-short_description: A service runs with the configuration that is on disk
+short_description: Run a service with the configuration on disk
 description:
   - Enables and starts a unit, and restarts it when one of its files changed after it started.
-  - Lets systemd read a unit file that changed before it does so.
-  - Unlike a handler this holds when the run that changed the file was killed before its end.
+  - Reloads systemd first, if a unit file changed.
+  - Unlike a handler, this also works after the run that changed the file was killed.
 options:
   unit: {description: Name of the unit with its suffix, type: str, required: true}
   files:
@@ -60,7 +60,7 @@ class ServiceError(Exception):
 
 
 class Unit:
-    """One systemd unit and what we know of its last start."""
+    """One systemd unit and the record of its last start."""
 
     def __init__(self, name, files, run, stamps=STAMPS):
         self.name = name
@@ -69,29 +69,29 @@ class Unit:
         self._stamp = stamps / (name + ".json")
 
     def systemctl(self, *arguments):
-        """Run systemctl; a failure carries the last lines of the journal."""
+        """Run systemctl; a failure includes the last lines of the journal."""
         rc, out, err = self._run(["systemctl", *arguments, self.name])
         if rc != 0:
             raise ServiceError("systemctl %s failed: %s%s" % (arguments[0], err, self.journal()))
         return out
 
     def has_unit_files(self):
-        """Return whether one of the files is a unit, or a part of one."""
+        """Return whether one of the files is a unit or a drop-in."""
         return any(UNITS in path.parents for path in self._files)
 
     def reload_units(self):
-        """Let systemd read the unit files; a failure shows when the unit is started."""
+        """Reload systemd; a failure shows when the unit starts."""
         self._run(["systemctl", "daemon-reload"])
 
     def journal(self):
-        """Return the last lines the unit wrote."""
+        """Return the last lines of the unit's log."""
         lines = self._run(
             ["journalctl", "--unit", self.name, "--lines", "6", "--no-pager", "-o", "cat"]
         )[1]
         return "; its last lines: " + " | ".join(lines.splitlines())
 
     def state(self):
-        """Return the properties that matter."""
+        """Return the relevant properties."""
         names = "LoadState,ActiveState,UnitFileState,InvocationID,ActiveEnterTimestampMonotonic"
         names += ",NeedDaemonReload"
         out = self.systemctl("show", "-p", names)
@@ -106,11 +106,11 @@ class Unit:
         return found.hexdigest()
 
     def newest(self):
-        """Return when the newest file was put in its place (epoch)."""
+        """Return when the newest file was written (epoch)."""
         return max([path.stat().st_ctime for path in self._files if path.is_file()] or [0.0])
 
     def is_current(self, state):
-        """Return whether the running process has read what is on disk."""
+        """Return whether the running process has read the files on disk."""
         try:
             stamp = json.loads(self._stamp.read_text())
         except (OSError, ValueError):
@@ -121,14 +121,14 @@ class Unit:
         return self.newest() < time.time() - since
 
     def remember(self):
-        """Note with which files the unit runs; lives as long as the boot."""
+        """Record the files of the running unit, until the next boot."""
         self._stamp.parent.mkdir(parents=True, exist_ok=True)
         stamp = {"invocation": self.state().get("InvocationID"), "digest": self.digest()}
         self._stamp.write_text(json.dumps(stamp))
 
 
 def needed(unit, state):
-    """Return what has to be done, in order."""
+    """Return the necessary actions, in order."""
     did = []
     if state.get("UnitFileState") not in ("enabled", "static", "indirect", "alias", "generated"):
         did.append("enabled")
@@ -150,7 +150,7 @@ def connect(place):
 
 
 def wait_for(place, seconds, clock=time.monotonic, sleep=time.sleep):
-    """Wait until a local port or socket takes connections; return whether it does."""
+    """Wait until a local port or socket accepts connections; return whether it does."""
     until = clock() + seconds
     while True:
         try:
@@ -164,7 +164,7 @@ def wait_for(place, seconds, clock=time.monotonic, sleep=time.sleep):
 
 
 def mask_conflicting(names, run, check_mode):
-    """Stop and mask units that do the same work; return what was done."""
+    """Stop and mask conflicting units; return what was done."""
     did = []
     for name in names:
         other = Unit(name, [], run)
@@ -177,21 +177,21 @@ def mask_conflicting(names, run, check_mode):
 
 
 def converge(unit, check_mode, place, ready_seconds):
-    """Bring the unit; return what was done."""
+    """Enable, start or restart the unit; return what was done."""
     state = unit.state()
     if state.get("LoadState") != "loaded" and not check_mode:
-        # An older systemd remembers that a unit was absent.
+        # An older systemd caches that a unit was absent.
         unit.reload_units()
         state = unit.state()
     if state.get("LoadState") != "loaded" and not check_mode:
         raise ServiceError(
-            "%s is %s: its package is not installed, or somebody masked it"
+            "%s is %s: its package is not installed, or it was masked"
             % (unit.name, state.get("LoadState"))
         )
     did = needed(unit, state)
     if check_mode:
         return did
-    # systemd does not always notice a drop-in whose folder is new: of our own unit files we know.
+    # systemd does not always notice a drop-in in a new folder, so check our own unit files.
     if did and (state.get("NeedDaemonReload") == "yes" or unit.has_unit_files()):
         unit.reload_units()
     if "enabled" in did:

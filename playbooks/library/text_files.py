@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: bring several small text files to their content in one round trip."""
+"""Ansible module: write several small text files in one round trip."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ DOCUMENTATION = r"""
 module: text_files
 short_description: Write several small text files
 description:
-  - Brings each file to its content, mode and owner, atomically, and makes missing parent folders.
-  - Each file is compared by itself, so only what differs is written and reported.
+  - Sets each file's content, mode and owner, atomically, and creates missing parent folders.
+  - Compares each file separately, so only what differs is written and reported.
 options:
   files:
     description: The files.
@@ -28,8 +28,8 @@ options:
       content: {description: The whole content, type: str, default: ""}
       absent: {description: Whether the file must not exist, type: bool, default: false}
       mode: {description: Octal mode, type: str, default: "0644"}
-      owner: {description: Name of the owner; the user who runs this, when not given, type: str}
-      group: {description: Name of the group; that user's, when not given, type: str}
+      owner: {description: Name of the owner; default is the user that runs the module, type: str}
+      group: {description: Name of the group; default is that user's group, type: str}
 author: [Hyperscalers]
 """
 
@@ -46,11 +46,11 @@ paths: {description: The files that differed, type: list, returned: always}
 """
 
 
-PRIVATE = "(its owner alone may read it)\n"
+PRIVATE = "(only its owner may read it)\n"
 
 
 def identity(name, ask, check_mode):
-    """Return the id of a user or group; in check mode one that is not made yet is None."""
+    """Return the id of a user or group; None in check mode if it does not exist yet."""
     try:
         return ask(name)[2]
     except KeyError:
@@ -70,7 +70,7 @@ def desired(entry, check_mode):
 
 
 def observed(path):
-    """Return (bytes or None, (mode, uid, gid) or None); a link counts as another content."""
+    """Return (bytes or None, (mode, uid, gid) or None); a link counts as different."""
     try:
         state = path.lstat()
     except FileNotFoundError:
@@ -99,7 +99,7 @@ def write(path, data, attributes):
 
 
 def difference(path, before, data, modes):
-    """Return the entry that --diff shows; what its owner alone may read is not shown."""
+    """Return the entry for --diff; content of private files is not shown."""
     private = any(mode is not None and not mode & 0o077 for mode in modes)
 
     def shown(content):

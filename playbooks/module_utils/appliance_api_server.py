@@ -1,14 +1,14 @@
-"""Change flags of this node's API server, and take them back when it does not live with them.
+"""Change flags of this node's API server, and restore the old ones when it fails with them.
 
-Runs as a transient unit of its own (see C(api_server_flags)), so that whoever asked may die: what
-was begun ends with an API server that answers. What it leaves in C(FOLDER) (root only):
+Runs as a transient unit of its own (see C(api_server_flags)), so that it completes even if its
+caller is killed, with an API server that answers. Its files in C(FOLDER) (root only):
 
-- ``change.json``                 a change that is not finished; the next run takes it up
-- ``kube-apiserver.before.yaml``  the manifest as it was
-- ``request-<digest>.json``       what was asked for last
+- ``change.json``                 an unfinished change; the next run completes it
+- ``kube-apiserver.before.yaml``  the manifest before the change
+- ``request-<digest>.json``       the last request
 
-The kubelet reads every file in the manifests folder, so nothing is ever written there but by a
-rename of a whole file. Python 3.8, standard library, self-contained: this file is what runs.
+The kubelet reads every file in the manifests folder, so a file only gets there complete, by a
+rename. Python 3.8, standard library, self-contained: only this file runs.
 What must not be here: which flags are right.
 """
 
@@ -37,7 +37,7 @@ FLAG = re.compile(r'^(\s*)- (")?--([a-z0-9-]+)(?:=(.*?))?(")?\s*$')
 
 
 class ApiServerError(Exception):
-    """The change cannot be made, or was taken back; the text says why."""
+    """The change cannot be made, or was reverted; the text has the reason."""
 
 
 # -- the manifest ----------------------------------------------------------------------------
@@ -52,13 +52,13 @@ def with_flags(text, flags, prefix):
     """Return the manifest with exactly these flags of the prefix, in kubeadm's order.
 
     Raises:
-        ApiServerError: this is no manifest as kubeadm writes it.
+        ApiServerError: this is not a manifest of kubeadm.
     """
     ours = re.compile(r'^\s*- "?--%s' % re.escape(prefix))
     lines = [line for line in text.splitlines() if not ours.match(line)]
     starts = [i for i, line in enumerate(lines) if line.strip() == "- " + PROGRAM]
     if len(starts) != 1:
-        raise ApiServerError("%s is no manifest as kubeadm writes it" % MANIFEST)
+        raise ApiServerError("%s is not a manifest of kubeadm" % MANIFEST)
     start = starts[0]
     indent = lines[start][: lines[start].index("-")]
     end = start + 1
@@ -72,7 +72,7 @@ def with_flags(text, flags, prefix):
 
 
 def _scalar(word):
-    """A flag as YAML: plain where that is safe, else in double quotes."""
+    """Return a flag as YAML: plain where that is safe, else in double quotes."""
     plain = ": " not in word and " #" not in word and '"' not in word and "\\" not in word
     return word if plain and word == word.strip() and not word.endswith(":") else json.dumps(word)
 
@@ -81,7 +81,7 @@ def _scalar(word):
 
 
 def write(path, text, mode=0o600):
-    """Write a whole file under another name and rename it, so that nobody sees half of it."""
+    """Write a file under another name and rename it, so that no reader sees half of it."""
     new = FOLDER / (path.name + ".new")
     handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as stream:
@@ -105,11 +105,11 @@ def content(path):
         return None
 
 
-# -- what runs, whatever runs the containers ---------------------------------------------------
+# -- running API servers, for any container runtime --------------------------------------------
 
 
 def servers():
-    """Return the API servers that run here: pid, flags, started."""
+    """Return the running API servers: pid, flags, started."""
     found = []
     for folder in PROC.glob("[0-9]*"):
         try:
@@ -118,7 +118,7 @@ def servers():
                 continue
             ticks = int((folder / "stat").read_text().rpartition(")")[2].split()[19])
         except (OSError, ValueError, IndexError):
-            continue  # it ended while we looked
+            continue  # it ended meanwhile
         pairs = (word[2:].partition("=") for word in words if word.startswith("--"))
         flags = {name: value for name, _, value in pairs}
         started = _boot_time() + ticks / os.sysconf("SC_CLK_TCK")
@@ -132,7 +132,7 @@ def _boot_time():
 
 
 def attempts():
-    """Return {pod: number of its container's newest attempt}, as the kubelet names their logs."""
+    """Return {pod: number of its container's newest attempt}, from the names of the logs."""
     newest = {}
     for log in LOGS.glob("kube-system_kube-apiserver-*_*/%s/*.log" % PROGRAM):
         if log.stem.isdigit():
@@ -144,8 +144,8 @@ def attempts():
 def ends(before, now, down):
     """Return how often a container has ended since ``before``; ``down``: none runs now.
 
-    The next attempt of a pod that was there follows from the change itself. A lower number than
-    before is a pod whose logs were cleared away in between.
+    The change itself causes one new attempt of an existing pod. A lower number than before means
+    that the pod's logs were deleted meanwhile.
     """
     count = 0
     for pod, newest in now.items():
@@ -158,7 +158,7 @@ def ends(before, now, down):
 
 
 def said(before):
-    """Return the last error of the newest container, to be added to a sentence."""
+    """Return the last error of the newest container, as the end of a sentence."""
     changed = {pod: n for pod, n in attempts().items() if before.get(pod) != n}
     logs = [LOGS / pod / PROGRAM / ("%d.log" % number) for pod, number in changed.items()]
     try:
@@ -171,7 +171,7 @@ def said(before):
 
 
 def _words(line):
-    """A log line without its envelope: Docker's JSON, or what other runtimes put before it."""
+    """Return a log line without Docker's JSON or the prefix of other runtimes."""
     try:
         return str(json.loads(line)["log"]).strip()
     except (ValueError, KeyError, TypeError):
@@ -179,9 +179,9 @@ def _words(line):
 
 
 def is_ready(port):
-    """Return whether the API server of this node says that it is ready."""
+    """Return whether the API server of this node reports ready."""
     context = ssl.create_default_context(cafile=str(PKI / "ca.crt"))
-    # Its certificate does not name 127.0.0.1; that the cluster's own CA signed it is what counts.
+    # Its certificate does not name 127.0.0.1; it only has to be signed by the cluster's CA.
     context.check_hostname = False
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
     try:
@@ -194,7 +194,7 @@ def is_ready(port):
 
 
 class Watch:
-    """Watch until the API server runs with its manifest's flags, steadily, or will not.
+    """Watch until the API server runs stably with its manifest's flags, or fails to.
 
     Args:
         wanted: all of its flags.
@@ -216,7 +216,7 @@ class Watch:
         self._seconds = seconds
 
     def fault(self):
-        """Return None when all is well, else why it will not be."""
+        """Return None when it is healthy, else the fault."""
         port = int(self._wanted.get("secure-port") or 6443)
         until = self.clock() + self._seconds
         steady = missing = 0
@@ -225,14 +225,14 @@ class Watch:
             up = any(s["started"] >= self._since for s in here)
             missing = 0 if here else missing + 1
             steady = steady + 1 if up and self.is_ready(port) else 0
-            # Between its log and its process a healthy one is not seen, but not for long.
+            # Between its first log and its process, a healthy one is briefly invisible.
             ended = ends(self._before or {}, self.attempts(), missing >= SURE_LOOKS)
             if self._before is not None and ended >= MOST_ENDS:
                 return "its container ended %d times with the new flags%s" % (ended, self._said())
             if steady >= SURE_LOOKS:
                 return None
             if self.clock() >= until:
-                state = "it runs and is not ready" if up else "no container of it runs"
+                state = "it runs but is not ready" if up else "none of its containers runs"
                 return "after %d s %s%s" % (self._seconds, state, self._said())
             self.sleep(1)
 
@@ -264,7 +264,7 @@ class Change:
         """Make the change; return what was done.
 
         Raises:
-            ApiServerError: it was not begun, or taken back.
+            ApiServerError: it was not started, or was reverted.
         """
         FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
         taken_up = self._take_up()
@@ -283,14 +283,14 @@ class Change:
         return {"changed": True, "snapshot": path, "taken_up": taken_up}
 
     def is_due(self):
-        """Return whether running would change anything."""
+        """Return whether there is anything to change."""
         return content(self._mark) is not None or self._differs()
 
     def _texts(self):
-        """Return the manifest, and as it should be."""
+        """Return the current and the desired manifest."""
         text = content(MANIFEST)
         if text is None:
-            raise ApiServerError("%s does not exist: kubeadm did not finish here" % MANIFEST)
+            raise ApiServerError("%s does not exist: kubeadm did not complete here" % MANIFEST)
         return text, with_flags(text, self._flags, self._prefix)
 
     def _differs(self):
@@ -298,7 +298,7 @@ class Change:
         return wanted != text or content(self._ca[0]) != self._ca[1] or self._is_stale(text)
 
     def _is_stale(self, text):
-        """Whether what runs is older than the CA, or has other flags than the manifest."""
+        """Whether the server runs with an older CA, or its flags differ from the manifest."""
         changed = int(self._ca[0].stat().st_mtime)
         return not any(
             s["flags"] == flags_of(text) and s["started"] >= changed for s in self.servers()
@@ -319,14 +319,14 @@ class Change:
         return out
 
     def _take_up(self):
-        """Bring a change that was cut off to an end; return whether there was one."""
+        """Complete an interrupted change; return whether there was one."""
         mark = json.loads(content(self._mark) or "null")
         if mark is None:
             return False
         if content(MANIFEST) != content(self._before):
             self._end()
             return True
-        # The manifest was not reached; at most the CA was, and whoever runs may have read it.
+        # The manifest was not changed; the CA may have been, and the server may have read it.
         self._undo(mark)
         fault = self.watch(flags_of(content(MANIFEST) or ""), 0, None, self._seconds).fault()
         if fault is not None:
@@ -349,9 +349,9 @@ class Change:
         )
 
     def _end(self):
-        """Watch; take the change back when the API server does not live with it.
+        """Watch; revert the change when the API server fails with it.
 
-        The mark goes last: a run that is killed here is taken up by the next one.
+        The mark is removed last: the next run completes a run that is killed here.
         """
         mark = json.loads(content(self._mark) or "{}")
         wanted = flags_of(content(MANIFEST) or "")
@@ -363,10 +363,10 @@ class Change:
         restored = flags_of(content(self._before) or "")
         back = self.watch(restored, 0, None, self._seconds).fault()
         self._mark.unlink()
-        ending = "; its flags were taken back, and it answers again"
+        ending = "; its old flags are restored, and it answers again"
         if back is not None:
-            ending = "; its flags were taken back, and it does not answer yet: %s" % back
-        raise ApiServerError("the API server did not live with the change: %s%s" % (fault, ending))
+            ending = "; its old flags are restored, but it does not answer yet: %s" % back
+        raise ApiServerError("the API server failed after the change: %s%s" % (fault, ending))
 
     def _undo(self, mark):
         path = Path(mark["ca_path"])
@@ -384,7 +384,7 @@ class Change:
 
 
 def main():
-    """Carry out the request whose file is named; print the result, or why there is none."""
+    """Carry out the request in the given file; print the result, or the reason for none."""
     try:
         result = Change(json.loads(Path(sys.argv[1]).read_text())).run()
     except (ApiServerError, OSError, subprocess.SubprocessError) as error:

@@ -1,8 +1,8 @@
-"""Save a snapshot of this node's etcd, proved by the checksum at its end.
+"""Save a snapshot of this node's etcd, verified by the checksum at its end.
 
-Through etcd's own gateway with the API server's certificate, so it needs neither a program nor a
-container runtime. ``etcdutl snapshot restore`` takes what is written. Python 3.8, standard library,
-self-contained: this file is what runs. What must not be here: when a snapshot is due.
+It uses etcd's own gateway with the API server's certificate, so it needs neither a program nor a
+container runtime. ``etcdutl snapshot restore`` accepts the file. Python 3.8, standard library,
+self-contained: only this file runs. What must not be here: when a snapshot is due.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ MB = 1000 * 1000
 
 
 class SnapshotError(Exception):
-    """There is no snapshot; the text says why."""
+    """There is no snapshot; the text has the reason."""
 
 
 def snapshot(why):
-    """Save a snapshot of etcd, 0600, and prove it by the checksum at its end; return its path.
+    """Save a snapshot of etcd, 0600, and verify the checksum at its end; return its path.
 
-    Through etcd's own gateway, so it needs no program and no container runtime.
+    It uses etcd's own gateway, so it needs no program and no container runtime.
     """
     try:
         SNAPSHOTS.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -42,20 +42,20 @@ def snapshot(why):
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
             path = SNAPSHOTS / ("%s-%s.db" % (stamp, why))
             _save(path)
-            # By name, and never this one: the clock may have been set back.
+            # Sorted by name, but never this one: the clock may have been set back.
             for old in sorted(set(SNAPSHOTS.glob("*-%s.db" % why)) - {path})[: 1 - KEPT]:
                 old.unlink(missing_ok=True)
     except OSError as error:
         raise SnapshotError(
-            "the snapshot of etcd was not saved: %s; see that %s can be written and its disk has "
-            "room, then run again" % (error, SNAPSHOTS)
+            "the snapshot of etcd was not saved: %s; check that %s is writable and its disk has "
+            "space, then run again" % (error, SNAPSHOTS)
         ) from error
     return str(path)
 
 
 @contextlib.contextmanager
 def _held():
-    """Hold the folder; what is half written goes first, when nobody else holds it."""
+    """Lock the folder, and first remove incomplete files if no other process has the lock."""
     handle = os.open(str(SNAPSHOTS), os.O_RDONLY)
     try:
         with contextlib.suppress(BlockingIOError):
@@ -69,7 +69,7 @@ def _held():
 
 
 def _need_room():
-    """Refuse when the disk has no room for what etcd's database holds now, where that is known."""
+    """Refuse when the disk has no space for etcd's database, where its size is known."""
     try:
         needed = DATABASE.stat().st_size * 11 // 10
     except OSError:
@@ -78,9 +78,9 @@ def _need_room():
     free = disk.f_bavail * disk.f_frsize
     if free < needed:
         raise SnapshotError(
-            "there is no room for a snapshot of etcd: %s has %d MB free and %d MB are needed "
-            "(etcd's database and 10 percent); move older snapshots off this node, or free its "
-            "disk otherwise, then run again" % (SNAPSHOTS, free // MB, -(-needed // MB))
+            "no space for a snapshot of etcd: %s has %d MB free and %d MB are needed "
+            "(etcd's database and 10 percent); move older snapshots off this node, or free "
+            "other disk space, then run again" % (SNAPSHOTS, free // MB, -(-needed // MB))
         )
 
 
@@ -100,7 +100,7 @@ def _save(path):
             stream.flush()
             os.fsync(stream.fileno())
         if size % 512 != 32 or digest.digest() != tail:
-            raise SnapshotError("the snapshot of etcd is not whole (%d bytes)" % size)
+            raise SnapshotError("the snapshot of etcd is incomplete (%d bytes)" % size)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
@@ -112,14 +112,14 @@ def _blobs():
             connection.request("POST", "/v3/maintenance/snapshot", body=b"{}")
             answer = connection.getresponse()
             if answer.status != 200:
-                raise SnapshotError("etcd gives no snapshot: it answers %d" % answer.status)
+                raise SnapshotError("etcd sent no snapshot: it answers %d" % answer.status)
             for line in answer:
                 message = json.loads(line)
                 if "result" not in message:
-                    raise SnapshotError("etcd gives no snapshot: %s" % message)
+                    raise SnapshotError("etcd sent no snapshot: %s" % message)
                 yield base64.b64decode(message["result"].get("blob", ""))
     except (OSError, ValueError, http.client.HTTPException) as error:
-        raise SnapshotError("etcd gives no snapshot: %s" % error) from error
+        raise SnapshotError("etcd sent no snapshot: %s" % error) from error
 
 
 def _connection():
@@ -130,7 +130,7 @@ def _connection():
 
 
 def main():
-    """Save a snapshot for the reason that is named; print its path, or why there is none."""
+    """Save a snapshot for the given reason; print its path, or why there is none."""
     try:
         sys.stdout.write(snapshot(sys.argv[1]) + "\n")
     except (SnapshotError, OSError) as error:

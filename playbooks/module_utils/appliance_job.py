@@ -1,12 +1,12 @@
 """Run one command on a node as a named transient systemd unit, and wait for its result.
 
-The unit outlives whoever asked for it: killing the control process, or losing SSH, neither stops
-the command nor lets a second copy race it. A caller that comes back attaches to the unit.
+The unit outlives its caller: killing the control process, or losing SSH, neither stops
+the command nor lets a second copy race it. A caller that returns attaches to the unit.
 
-What a job leaves under the jobs folder (root only):
+The files of a job in the jobs folder (root only):
 
-- ``<job>.spec.json``   what runs, or ran last (argv, environment, digest, run id)
-- ``<job>.<run id>.spec.json``   what was asked for and has not begun: the run itself renames it
+- ``<job>.spec.json``   the current or last run (argv, environment, digest, run id)
+- ``<job>.<run id>.spec.json``   a request that has not started: the run itself renames it
 - ``<job>.out/.err``    the whole output
 - ``<job>.json``        the result: rc, started, ended, output tails, command, digest, run id
 
@@ -29,8 +29,8 @@ TAIL_CHARACTERS = 16000
 SILENCE_SECONDS = 30
 _NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,60}$")
 
-# Runs inside the unit. It ends only after its command, whatever signal comes, so a result is
-# written in every case but a power cut or SIGKILL of the whole unit.
+# Runs inside the unit. It ignores signals until its command ends, so it always writes a result,
+# except after a power cut or SIGKILL of the whole unit.
 RUNNER = r"""
 import json, os, signal, subprocess, sys, time
 
@@ -88,7 +88,7 @@ class JobError(Exception):
 
 
 def command_digest(command, environment, directory):
-    """Return the digest by which two requests are the same request."""
+    """Return the digest that identifies a request."""
     text = json.dumps([list(command), dict(environment), directory], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -103,7 +103,7 @@ def _write(path, text):
 
 
 def _read_json(path):
-    """Return a JSON document, or None when it is absent or half written."""
+    """Return a JSON document, or None when it is absent or incomplete."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):
@@ -117,7 +117,7 @@ class NodeJob:
         name: lower-case name; the unit is ``appliance-<name>.service``.
         run: callable(argv) -> (rc, stdout, stderr), for systemctl and systemd-run.
         python: the interpreter that runs the runner.
-        jobs_dir: where specs and results live.
+        jobs_dir: the folder of specs and results.
     """
 
     clock = staticmethod(time.monotonic)
@@ -137,7 +137,7 @@ class NodeJob:
         return self._dir / (self.name + suffix)
 
     def spec(self):
-        """Return what runs, or ran last, or None."""
+        """Return the current or last run, or None."""
         return _read_json(self._file(".spec.json"))
 
     def result(self):
@@ -145,10 +145,10 @@ class NodeJob:
         return _read_json(self._file(".json"))
 
     def is_running(self, until=None):
-        """Return whether the unit is on its way to a result, or may be.
+        """Return whether the unit runs, or may run.
 
-        A systemd that does not tell is asked again until then, or for a while. A unit that it does
-        not know is inactive, so what it does not tell may run.
+        A systemd that does not answer is asked again until the deadline, or for a while. A unit
+        that it does not know is inactive; without an answer, the unit may run.
         """
         until = self.clock() + SILENCE_SECONDS if until is None else until
         while True:
@@ -165,7 +165,7 @@ class NodeJob:
         """Run the command, or attach to the unit that already runs it; wait for the result.
 
         Returns:
-            (result, attached). A unit of this name that runs another command is waited for first.
+            (result, attached). It first waits for a unit of this name with another command.
         """
         environment = dict({"HOME": "/root", "LC_ALL": "C.UTF-8"}, **(environment or {}))
         wanted = command_digest(command, environment, directory)
@@ -180,12 +180,12 @@ class NodeJob:
         return self._wait(run_id, until, deadline_seconds), False
 
     def attach(self, deadline_seconds=600):
-        """Wait for the unit that runs now, whatever it runs, and return its result."""
+        """Wait for the running unit, whatever its command, and return its result."""
         until = self.clock() + deadline_seconds
         return self._wait((self.spec() or {}).get("run_id"), until, deadline_seconds)
 
     def wait_until_idle(self, deadline_seconds=600):
-        """Wait until no unit of this name runs, however the one that does may end."""
+        """Wait until no unit of this name runs, whatever its result."""
         self._wait_until_gone(self.clock() + deadline_seconds, deadline_seconds)
 
     def _start(self, command, environment, directory, digest):
@@ -201,7 +201,7 @@ class NodeJob:
             "environment": environment,
             "directory": directory,
         }
-        # Not in the place of another's, which may run by the time that systemd refuses this one.
+        # Under its own name: another run may have started when systemd refuses this one.
         asked = self._file(".%s.spec.json" % run_id)
         text = json.dumps(spec, sort_keys=True)
         _write(asked, text)
@@ -221,13 +221,13 @@ class NodeJob:
             ]
         )
         if rc == 0:
-            if asked.exists():  # Who comes now must know it, even while the runner is being loaded.
+            if asked.exists():  # Another caller must find it, even while the runner is loading.
                 _write(self._file(".spec.json"), text)
             return run_id
         try:
             asked.unlink()
         except FileNotFoundError:
-            return run_id  # It has begun: only systemd's answer was lost.
+            return run_id  # It has started: only systemd's answer was lost.
         raise JobError("%s could not be started: %s" % (self.unit, (err or out).strip()))
 
     def _finished(self, run_id):
@@ -235,7 +235,7 @@ class NodeJob:
         return result if result and result.get("run_id") == run_id else None
 
     def _wait(self, run_id, until, seconds):
-        """Wait for the result of one run: the file is polled often, systemd seldom."""
+        """Wait for the result of one run: poll the file often, systemd rarely."""
         pause, ask_at = 0.02, self.clock() + 2
         while True:
             result = self._finished(run_id)
@@ -252,13 +252,13 @@ class NodeJob:
             pause = min(pause * 1.5, 0.3)
 
     def _lost(self, run_id):
-        """The unit is gone: its result came in between, or it never got to write one."""
+        """Handle a unit that has ended: return its late result, or fail without one."""
         result = self._finished(run_id)
         if result:
             return result
         raise JobError(
-            "%s ended without leaving a result (killed, or the node went down); "
-            "journalctl -u %s tells more, and the same command may be run again"
+            "%s ended without a result (killed, or the node went down); "
+            "journalctl -u %s has details, and the same command may be run again"
             % (self.unit, self.unit)
         )
 
@@ -271,12 +271,12 @@ class NodeJob:
     def _late(self, seconds):
         if self._silence:
             return (
-                "%s may still run: systemd did not tell for %d s (%s); nothing was stopped: see "
+                "%s may still run: systemd did not answer for %d s (%s); nothing was stopped: see "
                 "systemctl status %s on this node, and run again when it answers"
                 % (self.unit, seconds, self._silence, self.unit)
             )
         running = (self.spec() or {}).get("command", [])
-        return "%s still runs %r after %d s; it was left running: wait for it and run again" % (
+        return "%s still runs %r after %d s; it keeps running: wait for it, then run again" % (
             self.unit,
             " ".join(running)[:200],
             seconds,
@@ -284,10 +284,10 @@ class NodeJob:
 
 
 def explain(result):
-    """Return the sentence that says how a job failed, with the last lines it wrote."""
+    """Return how a job failed, with its last lines of output."""
     text = result.get("stderr", "").strip() or result.get("stdout", "").strip()
     lines = [line for line in text.splitlines() if line.strip()]
-    return "%s%s ended with %s: %s; all of it: %s/%s.{out,err} on this node" % (
+    return "%s%s ended with %s: %s; full output: %s/%s.{out,err} on this node" % (
         UNIT_PREFIX,
         result["job"],
         result["rc"],

@@ -1,10 +1,10 @@
-"""Talk to the cluster with kubectl on a control-plane node, patiently.
+"""Run kubectl on a control-plane node, with retries.
 
-An API server is away for seconds while an etcd member joins or a static pod restarts. A call that
-fails while the server is not ready is asked again; one that fails while it is ready is an error.
-The difference is read from the server's own readiness, never from the words of an error.
+An API server is down for seconds while an etcd member joins or a static pod restarts. A call that
+fails while the server is not ready is repeated; one that fails while it is ready is an error.
+The server's own readiness decides, never the text of an error.
 
-Python 3.8, standard library. What must not be here: what a caller wants with an object.
+Python 3.8, standard library. What must not be here: the purpose of an object.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Kubectl:
 
     Args:
         run: callable(argv) -> (rc, stdout, stderr).
-        kubeconfig: whose rights are used.
+        kubeconfig: the credentials to use.
         program: path of kubectl.
-        patience_seconds: how long an API server that is not ready is waited for.
+        patience_seconds: how long to wait for an API server that is not ready.
     """
 
     clock = staticmethod(time.monotonic)
@@ -53,26 +53,26 @@ class Kubectl:
 
     @classmethod
     def of(cls, module):
-        """Return the one that a module's parameters (ARGUMENTS) describe."""
+        """Return the instance for a module's parameters (ARGUMENTS)."""
         want = module.params
-        # kubectl ends by itself; this is for one that hangs before it asks anybody.
+        # kubectl has its own timeout; this is for one that hangs before its first request.
         longest = max(want["patience_seconds"], want.get("timeout_seconds") or 0)
         limited = functools.partial(run, seconds=longest + GRACE_SECONDS)
         return cls(limited, want["kubeconfig"], want["kubectl"], want["patience_seconds"])
 
     def is_possible(self):
-        """Return whether this node can ask at all: a kubeconfig and the program are here."""
+        """Return whether this node has a kubeconfig and the program."""
         return Path(self._kubeconfig).exists() and Path(self._program).exists()
 
     def is_ready(self):
-        """Return whether the API server says that it is ready."""
+        """Return whether the API server reports ready."""
         return self._call(["get", "--raw", "/readyz"])[0] == 0
 
     def call(self, arguments, success_codes=(0,), seconds=CALL_SECONDS):
         """Return (rc, stdout) of a call that may be repeated.
 
-        A server may become ready just after it refused a call, so one more is made before an error
-        is believed.
+        A server may become ready just after it refused a call, so the call is repeated once before
+        an error is raised.
         """
         until, was_ready = self.clock() + self._patience, False
         while True:
@@ -88,12 +88,12 @@ class Kubectl:
             self.sleep(0.2 if ready else 1)
 
     def get(self, *arguments):
-        """Return the object asked for, or None when it does not exist."""
+        """Return the requested object, or None when it does not exist."""
         _, out = self.call(["get", "--ignore-not-found", "-o", "json", *arguments])
         return json.loads(out) if out.strip() else None
 
     def names(self, *arguments):
-        """Return which of the objects asked for exist, as kind/name."""
+        """Return which of the requested objects exist, as kind/name."""
         _, out = self.call(["get", "--ignore-not-found", "-o", "name", *arguments])
         return out.split()
 

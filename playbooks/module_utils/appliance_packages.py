@@ -1,7 +1,7 @@
-"""Bring exact package versions onto a node from one apt source, and nothing from anywhere else.
+"""Install exact package versions on a node from a single apt source.
 
-apt gets its own lists and cache folders, one source, and the site's own sources stay unread: an
-unreachable or newer archive can neither fail nor win. The run itself is a :mod:`appliance_job`.
+apt gets its own lists and cache folders and one source. It ignores the site's own sources, so an
+unreachable or newer archive has no effect. The run itself is a :mod:`appliance_job`.
 
 Python 3.8, standard library. What must not be here: which packages a role wants.
 """
@@ -20,9 +20,9 @@ STATE_DIR = Path("/var/lib/appliance/apt")
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# appliance: no service starts while packages are unpacked"
 DPKG_DIR = Path("/var/lib/dpkg")
-# Beside a source list: the sha256 of the one package index that it may lead to.
+# Suffix of the file with the sha256 of the only package index accepted for a source list.
 INDEX_SUFFIX = ".sha256"
-# Reads a list of apt in whatever way apt compressed it.
+# Reads a list of apt, compressed or not.
 APT_HELPER = "/usr/lib/apt/apt-helper"
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")
 _FLOCK = "hhqqi4x"
@@ -31,8 +31,8 @@ _QUERY = "${Package}\\t${Version}\\t${db:Status-Abbrev}\\n"
 
 # $1 policy file or '', $2 apt configuration, $3 " names " that may be removed, $4 folder of apt's
 # lists, $5 sha256 of the bundle's package index, $6 the source, the rest: arguments of apt-get. An
-# index that is not the bundle's, or what apt would remove beyond $3, ends the run before anything
-# is unpacked. apt then compares each package with the index.
+# index that is not the bundle's, or a removal beyond $3, stops the run before anything is
+# unpacked. apt then compares each package with the index.
 SCRIPT = r"""
 set -eu
 policy=$1; configuration=$2; replaces=$3; lists=$4; index=$5; source=$6; shift 6
@@ -87,15 +87,15 @@ ENVIRONMENT = {
 
 
 class PackagesError(Exception):
-    """The packages cannot be brought, and the sentence says why and what to do."""
+    """The packages cannot be installed; the text has the reason and the next action."""
 
 
 class Observed:
-    """What dpkg knows.
+    """The state of dpkg.
 
     Attributes:
-        versions: name to version of what is installed completely.
-        half: names that an interrupted run left in between.
+        versions: name -> version of completely installed packages.
+        half: names of packages that an interrupted run left half installed.
         held: names on hold.
     """
 
@@ -106,7 +106,7 @@ class Observed:
 
     @classmethod
     def parse(cls, text):
-        """Read the output of the query."""
+        """Parse the output of the query."""
         versions, half, held = {}, [], set()
         for line in text.splitlines():
             name, version, status = [*line.split("\t"), "", ""][:3]
@@ -121,7 +121,7 @@ class Observed:
 
 
 class PlannedRun:
-    """What differs, as the module reports it."""
+    """The differences that the module reports."""
 
     def __init__(self, observed, wanted, hold_patterns, interrupted):
         self.missing = {
@@ -144,7 +144,7 @@ class PlannedRun:
 
 
 def observe(run):
-    """Ask dpkg what is there."""
+    """Query dpkg for the installed packages."""
     rc, out, err = run(["dpkg-query", "-W", "-f", _QUERY])
     if rc not in (0, 1):
         raise PackagesError("dpkg's database cannot be read: %s" % err.strip())
@@ -152,7 +152,7 @@ def observe(run):
 
 
 def updates_pending(dpkg_dir=DPKG_DIR):
-    """Return whether dpkg itself says that it was interrupted."""
+    """Return whether dpkg reports that it was interrupted."""
     try:
         return any(re.match(r"^\d+$", entry.name) for entry in (dpkg_dir / "updates").iterdir())
     except OSError:
@@ -186,10 +186,10 @@ def _command_of(pid):
 
 
 def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
-    """Wait until nobody holds dpkg's locks.
+    """Wait until dpkg's locks are free.
 
     Raises:
-        PackagesError: somebody still holds it after that many seconds; says who.
+        PackagesError: a lock is still held after that many seconds; names its holder.
     """
     paths = [DPKG_DIR / "lock-frontend", DPKG_DIR / "lock"]
     holder = holder or (lambda: lock_holder(paths))
@@ -200,7 +200,7 @@ def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
             return
         if clock() >= until:
             raise PackagesError(
-                "dpkg's lock is held by %s for more than %d s; let it end (or stop "
+                "%s has held dpkg's lock for more than %d s; wait for it (or stop "
                 "apt-daily.service and unattended-upgrades.service) and run again" % (who, seconds)
             )
         sleep(1)
@@ -209,9 +209,9 @@ def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
 def apt_configuration(source_list, state_dir, lock_seconds):
     """Return the apt configuration of our runs: one source, own folders.
 
-    It is given by APT_CONFIG with ``#clear`` and by Dir::Etc::parts, so that no file of the
-    site's apt.conf.d has a say but the one that names our certificate authority. DNS is not asked
-    for SRV records of the source: where no server answers, apt would wait five seconds for each.
+    APT_CONFIG with ``#clear`` and Dir::Etc::parts exclude all files of the site's apt.conf.d
+    except the one with our certificate authority. DNS lookups of SRV records are off: without a
+    DNS server, apt would wait five seconds for each.
     """
     lines = {
         "Dir::Etc::main": "/dev/null",
@@ -255,13 +255,13 @@ def write_configuration(source_list, lock_seconds, state_dir=STATE_DIR):
 
 
 def source_of(source_list):
-    """Return (address of the source, sha256 of the only index that is taken from it)."""
+    """Return (address of the source, sha256 of its only accepted index)."""
     try:
         lines = Path(source_list).read_text().splitlines()
         index = Path(str(source_list) + INDEX_SUFFIX).read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise PackagesError(
-            "the source of packages is not complete: %s; run the step 'artifacts' first" % error
+            "the package source is not complete: %s; run the step 'artifacts' first" % error
         ) from error
     addresses = [line.split("] ")[-1].split()[0] for line in lines if line.startswith("deb ")]
     if len(addresses) != 1 or not _SHA256.match(index):
@@ -296,14 +296,14 @@ def job_command(planned, configuration, want):
 
 
 def unmet(output):
-    """Return what apt says of dependencies that it cannot meet, as one sentence, or nothing."""
+    """Return apt's unmet dependencies as the end of a sentence, or nothing."""
     lines = output.partition("unmet dependencies:")[2].splitlines()[1:]
     told = [" ".join(line.split()) for line in lines if line.startswith(" ")]
     return "; apt could not meet: " + "; ".join(told[:4]) if told else ""
 
 
 def is_stale_policy(policy=POLICY):
-    """Return whether a power cut left our policy file behind."""
+    """Return whether our policy file is left over from a power cut."""
     try:
         return POLICY_MARK in policy.read_text()
     except (OSError, UnicodeDecodeError):
@@ -311,6 +311,6 @@ def is_stale_policy(policy=POLICY):
 
 
 def remove_stale_policy(policy=POLICY):
-    """Remove a policy file that a power cut left behind; one that is not ours stays."""
+    """Remove our policy file after a power cut; keep one that is not ours."""
     if is_stale_policy(policy):
         policy.unlink()

@@ -1,10 +1,10 @@
-"""Run a program on a node under a limit: the one way in which our modules start one.
+"""Run a program on a node with a time limit: the only way in which our modules start programs.
 
-A program that hangs (Docker without a storage, umount of a server that is gone) is ended with its
-whole process group, and named. coreutils' timeout is started in front of it, so that the limit
-holds for a program too whose module was killed meanwhile.
+A program that hangs (Docker without its storage, umount of a lost server) is stopped with its
+whole process group, and named. It runs under coreutils' timeout, so that the limit also
+applies after its module was killed.
 
-What takes minutes is no program for this but a job of systemd, see :mod:`appliance_job`.
+Anything that takes minutes is a systemd job instead, see :mod:`appliance_job`.
 
 Python 3.8, standard library. What must not be here: anything that knows what a program means.
 """
@@ -19,26 +19,26 @@ import threading
 import time
 
 SECONDS = 60
-# After the limit: until SIGKILL follows SIGTERM, and until one that not even that ends is left.
+# After the limit: the wait between SIGTERM and SIGKILL, and the wait after SIGKILL.
 KILL_SECONDS = 5
 LATE, ABSENT = 124, 127
-# What is read of each output; whatever says more is broken or hostile.
+# The limit for each output; a program with more is broken or hostile.
 LONGEST_OUTPUT = 32 << 20
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class ProgramError(Exception):
-    """A program did not do its part.
+    """A program failed.
 
     Attributes:
-        rc: what stands for its return code.
+        rc: the value used as its return code.
     """
 
     rc = 1
 
 
 class LateError(ProgramError):
-    """It did not end within its limit; the sentence names it."""
+    """It did not end within its limit; the text names it."""
 
     rc = LATE
 
@@ -50,17 +50,17 @@ class AbsentError(ProgramError):
 
 
 class EndlessError(ProgramError):
-    """It wrote more than anybody reads."""
+    """It wrote more than the limit."""
 
 
 def _words(argv):
-    """Return the program and its arguments as people read them."""
+    """Return the program and its arguments in readable form."""
     text = " ".join(" ".join(map(str, argv)).split())
     return text if len(text) <= 160 else text[:157] + "..."
 
 
 class _Output:
-    """One output of a program, read as it comes and up to a size."""
+    """One output of a program, read continuously up to a limit."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -77,9 +77,9 @@ class _Output:
                 self.size += len(part)
 
     def content(self):
-        """Return what came, waiting for the rest as long as it comes.
+        """Return the output, waiting only while more arrives.
 
-        A service that the program started may hold the output open for ever.
+        A service that the program started may keep the output open forever.
         """
         size = -1
         while self._thread.is_alive() and size != self.size:
@@ -89,7 +89,7 @@ class _Output:
 
 
 def _feed(stream, data):
-    """Hand the data over; a program that does not want them is none of our business."""
+    """Send the data; ignore a program that does not read it."""
     with contextlib.suppress(OSError):
         stream.write(data)
     with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ def _feed(stream, data):
 
 
 def _end(process):
-    """End what is left of the process group; return whether the program is gone."""
+    """Kill the rest of the process group; return whether the program has ended."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     try:
@@ -119,12 +119,12 @@ def output(argv, seconds=SECONDS, data=None, directory=None, environment=None):
     Args:
         argv: the program and its arguments; never a secret.
         seconds: how long it may take.
-        data: what it reads (bytes); otherwise it reads nothing.
-        directory: where it runs.
-        environment: its whole environment; otherwise ours, with plain English.
+        data: its standard input (bytes); default: empty.
+        directory: its working directory.
+        environment: its whole environment; default: ours, with English messages.
 
     Raises:
-        LateError: it was ended because it took too long.
+        LateError: it was stopped because it took too long.
         AbsentError: it cannot be started.
         EndlessError: it wrote too much.
     """
@@ -162,8 +162,8 @@ def output(argv, seconds=SECONDS, data=None, directory=None, environment=None):
             % (
                 _words(argv),
                 seconds,
-                "ended" if gone else "left as it is: not even SIGKILL ends it",
-                "; it said: %s" % last if last else "",
+                "ended" if gone else "left running: not even SIGKILL ends it",
+                "; its last output: %s" % last if last else "",
             )
         )
     if max(said.size, complained.size) > LONGEST_OUTPUT:
@@ -174,10 +174,10 @@ def output(argv, seconds=SECONDS, data=None, directory=None, environment=None):
 
 
 def run(argv, seconds=SECONDS, data=None, **more):
-    """Run a program and return (rc, stdout, stderr) as text, whatever became of it.
+    """Run a program and return (rc, stdout, stderr) as text, without raising.
 
-    A program that was late has the return code 124 and says so in its stderr: for those who look
-    at return codes, and take none of them for a fact about the node.
+    A program that timed out has the return code 124 and a message in its stderr: for callers that
+    check return codes and do not treat a failure as a fact about the node.
     """
     try:
         rc, out, err = output(argv, seconds, None if data is None else data.encode(), **more)
@@ -189,8 +189,8 @@ def run(argv, seconds=SECONDS, data=None, **more):
 def runner(module, seconds=SECONDS):
     """Return callable(argv, data=None) -> (rc, stdout, stderr) for a module.
 
-    A program that is late or absent fails the module, with the program named: for those who take a
-    return code for a fact.
+    A program that times out or is missing fails the module and is named: for callers that treat a
+    return code as a fact.
     """
 
     def ran(argv, data=None):

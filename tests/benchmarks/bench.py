@@ -15,9 +15,9 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from appliance.adapters.bundle_directory import BundleDirectory
-from appliance.adapters.site_files import load_site
-from appliance.model.site import Site
+from appliance.adapters.bundle.directory import BundleDirectory
+from appliance.adapters.site.files import load_site
+from appliance.model.site.settings import Site
 from tests.benchmarks import with_runai
 from tests.benchmarks.labs import Lab, Result, appliance, node_cpu, steps_of
 from tests.benchmarks.measured import MIB, basics, measure, median

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from appliance.model.site import Site
+from appliance.model.site.settings import Site
 from tests.benchmarks.measured import Measured, measure, nodes_cpu_seconds
 
 Result = dict[str, Any]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from appliance.adapters.site_files import load_site
+from appliance.adapters.site.files import load_site
 from tests.benchmarks.labs import appliance
 from tests.benchmarks.measured import measure
 from tests.lab.faults import shell

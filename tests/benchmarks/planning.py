@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from appliance.model.cluster import NoCluster
-from appliance.model.photograph import photograph_digest
-from appliance.model.planner import plan
-from appliance.model.postconditions import Observed
+from appliance.model.plan.planner import plan
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.facts.facts import photograph_digest
+from appliance.model.state.observed import Observed
 from tests import samples
 
 MASTERS, TARGET_SECONDS = 3, 1.0

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import yaml
 
-from appliance.adapters.site_files import load_site
-from appliance.adapters.vault import KEPT, AnsibleVault
+from appliance.adapters.site.files import load_site
+from appliance.adapters.site.vault import KEPT, AnsibleVault
 from appliance.cli.app import Application
-from appliance.cli.lab import GPUS_OF_RUNAI
-from appliance.model.gpu import operator_values
-from appliance.model.groups import GPU_WORKERS, SYSTEM_NODES
-from appliance.model.lab_site import ADMIN_PASSWORD, VENDOR_BUNDLE
+from appliance.cli.lab.group import GPUS_OF_RUNAI
+from appliance.lab.site import ADMIN_PASSWORD, VENDOR_BUNDLE
+from appliance.model.components.gpu.operator import operator_values
+from appliance.model.site.groups import GPU_WORKERS, SYSTEM_NODES
 from tests.benchmarks.labs import Lab, Result, appliance, node_cpu, steps_of
 from tests.benchmarks.measured import MIB, basics, measure, median
 

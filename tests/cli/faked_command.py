@@ -18,7 +18,7 @@ import pytest
 from appliance.cli import exits
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
-from appliance.model.observation import Play
+from appliance.model.plan.play import Play
 from tests import samples
 from tests.cli.faked_site import FakedSite
 from tests.fakes import FakeArchive, FakeBundle, FakeRack
@@ -67,7 +67,7 @@ def main(folder: str, hangs: str, *typed: str) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Application, "connect", connect)
-        patch.setattr("appliance.adapters.custody.read_custody", lambda desired, *_: desired)
+        patch.setattr("appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired)
         patch.setattr(sys, "argv", ["appliance", *typed])
         exits.main()
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from appliance.cli.connected import Connected
-from appliance.model.desired import Desired
+from appliance.model.state.desired import Desired
 from tests import samples
-from tests.fakes import FakeRack
+from tests.fakes import FakeJournal, FakeRack
 
 
 class FakedSite(Connected):
@@ -23,9 +21,8 @@ class FakedSite(Connected):
     def members(self) -> Any:
         return self.nodes
 
-    @contextmanager
-    def changing(self, run: Any, reason: str = "") -> Iterator[None]:  # noqa: ARG002
-        yield
+    def lock(self, run: Any, reason: str = "") -> FakeJournal:  # noqa: ARG002
+        return FakeJournal()
 
 
 def installed(wish: Desired) -> FakeRack:

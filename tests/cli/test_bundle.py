@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.cache import Cache
-from appliance.cli import bundle_parts
-from appliance.cli.bundle_parts import BuildProgress
+from appliance.adapters.local.cache import Cache
+from appliance.builder.build import BuildPorts, BuildResult, build_bundle
+from appliance.cli.bundle import parts
+from appliance.cli.bundle.parts import BuildProgress
 from appliance.cli.exits import run
 from appliance.errors import BuildFailed
+from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.programs import Use
-from appliance.model.taken import Taken
-from appliance.workflows.bundle_build import BuildPorts, Built, build_bundle
 from tests.prerequisites import require_for
 from tests.unit.bundle.samples import FakeLock, FakeSources, artifact, image_of, release
 from tests.unit.bundle.test_bundle_directory import Maker
@@ -30,12 +30,12 @@ def made(tmp_path: Path) -> Path:
     return maker.directory
 
 
-def test_verify_says_what_is_whole(made: Path, capsys: Capture) -> None:
+def test_verify_shows_a_complete_bundle(made: Path, capsys: Capture) -> None:
     assert run(["bundle", "verify", str(made)]) == 0
     assert "release: r1" in capsys.readouterr().out
 
 
-def test_verify_names_every_fault_and_exits_with_5(made: Path, capsys: Capture) -> None:
+def test_verify_reports_every_fault_and_exits_with_5(made: Path, capsys: Capture) -> None:
     (made / "bin/tool").write_bytes(b"looT")
     (made / "bin/extra").write_bytes(b"x")
     assert run(["bundle", "verify", str(made)]) == 5
@@ -46,15 +46,15 @@ def test_verify_names_every_fault_and_exits_with_5(made: Path, capsys: Capture) 
     assert "bin/tool: sha256" in shown.err
     again = f"appliance bundle build --release r1 --os debian-12 {made}"
     assert (
-        f"hint: take away by hand what no build put there and none removes: {made}/bin/extra; "
-        f"then {again} mends the rest, from the cache or the internet\n"
+        f"hint: remove by hand what no build wrote: {made}/bin/extra; "
+        f"then {again} repairs the rest, from the cache or the internet\n"
     ) in shown.err
     (made / "bin/extra").unlink()
     assert run(["bundle", "verify", str(made)]) == 5
-    assert f"hint: {again} mends it, from the cache or the internet\n" in capsys.readouterr().err
+    assert f"hint: {again} repairs it, from the cache or the internet\n" in capsys.readouterr().err
 
 
-def test_verify_as_json_tells_the_faults_on_stdout(made: Path, capsys: Capture) -> None:
+def test_verify_as_json_lists_the_faults_on_stdout(made: Path, capsys: Capture) -> None:
     (made / "bin/tool").unlink()
     assert run(["bundle", "verify", "-o", "json", str(made)]) == 5
     found = json.loads(capsys.readouterr().out)
@@ -62,36 +62,34 @@ def test_verify_as_json_tells_the_faults_on_stdout(made: Path, capsys: Capture) 
     assert set(found) >= {"bundle", "digest", "release", "os", "created", "files", "bytes"}
 
 
-def test_what_is_no_bundle_is_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_a_directory_without_a_manifest_is_refused(tmp_path: Path, capsys: Capture) -> None:
     for verb in ("verify", "show"):
         assert run(["bundle", verb, str(tmp_path)]) == 3
         assert "is not a bundle: it has no manifest.json" in capsys.readouterr().err
 
 
-def test_a_medium_that_is_not_there_or_is_damaged_is_told_as_that(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_missing_or_damaged_medium_is_named(tmp_path: Path, capsys: Capture) -> None:
     assert run(["bundle", "verify", str(tmp_path / "usb")]) == 3
     said = capsys.readouterr().err
-    assert f"there is no directory {tmp_path / 'usb'}" in said
+    assert f"the directory {tmp_path / 'usb'} does not exist" in said
     assert "mounted" in said
     assert "bundle build" not in said
     for content in ("{", '{"schema": 1}', "{}"):
         (tmp_path / "manifest.json").write_text(content)
         assert run(["bundle", "show", str(tmp_path)]) == 3
-        assert "take another copy from whoever handed it over" in capsys.readouterr().err
+        assert "get another copy from its sender" in capsys.readouterr().err
 
 
-def test_a_manifest_of_another_user_is_told_as_that(
+def test_an_unreadable_manifest_is_named(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(path: Path, **_limits: int) -> bytes:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("appliance.adapters.bundle_directory.read_plain", closed)
+    monkeypatch.setattr("appliance.adapters.bundle.directory.read_plain", closed)
     assert run(["bundle", "show", str(tmp_path)]) == 3
     said = capsys.readouterr().err
-    assert "may not be read by this user" in said
+    assert "this user may not read" in said
     assert f"ls -l {tmp_path / 'manifest.json'}" in said
 
 
@@ -117,10 +115,10 @@ class Builds:
         self.sources = FakeSources()
         self.arguments: dict[str, object] = {}
         self._cache = cache
-        monkeypatch.setattr(bundle_parts, "build", self.build)
+        monkeypatch.setattr(parts, "build", self.build)
 
-    def build(self, name: str, os_name: str, directory: Path, **more: object) -> Built:
-        from appliance.workflows.bundle_build import BuildRequest
+    def build(self, name: str, os_name: str, directory: Path, **more: object) -> BuildResult:
+        from appliance.builder.build import BuildRequest
         from tests.unit.bundle.samples import FakeStore
 
         self.arguments = {"name": name, "os": os_name, "directory": directory, **more}
@@ -144,8 +142,8 @@ def test_build_shows_progress_on_stderr_and_the_result_on_stdout(
     builds.sources.break_source("tool", "url")
     assert run([*BUILD, "--jobs", "1", "-y", "out"]) == 0
     shown = capsys.readouterr()
-    assert "taking 4 artifacts" in shown.err
-    assert "binary tool: not from https://maker.test/tool: can not be reached" in shown.err
+    assert "fetching 4 artifacts" in shown.err
+    assert "binary tool: skipped https://maker.test/tool: cannot be reached" in shown.err
     assert "binary tool: from go" in shown.err
     assert "0 left" in shown.err
     assert "digest: dddd" in shown.out
@@ -155,15 +153,13 @@ def test_build_shows_progress_on_stderr_and_the_result_on_stdout(
     assert builds.arguments["replace_other"] is True
 
 
-def test_build_as_json_names_what_nothing_vouches_for(builds: Builds, capsys: Capture) -> None:
+def test_build_as_json_names_unverified_artifacts(builds: Builds, capsys: Capture) -> None:
     assert run([*BUILD, "-o", "json", "out"]) == 0
     assert json.loads(capsys.readouterr().out)["verified_never"] == ["tool"]
     assert builds.arguments["replace_other"] is False
 
 
-def test_build_hands_the_key_on_that_is_to_sign(
-    builds: Builds, tmp_path: Path, capsys: Capture
-) -> None:
+def test_build_passes_the_signing_key_on(builds: Builds, tmp_path: Path, capsys: Capture) -> None:
     key = tmp_path / "key"
     assert run([*BUILD, "--sign-key", str(key), "out"]) == 2
     assert "does not exist" in capsys.readouterr().err
@@ -172,12 +168,12 @@ def test_build_hands_the_key_on_that_is_to_sign(
     assert builds.arguments["sign_key"] == key
 
 
-def test_a_build_that_lacks_something_exits_with_1(builds: Builds, capsys: Capture) -> None:
+def test_a_build_with_a_missing_artifact_exits_with_1(builds: Builds, capsys: Capture) -> None:
     for kind in ("url", "go"):
         builds.sources.break_source("tool", kind)
     assert run([*BUILD, "out"]) == 1
     shown = capsys.readouterr()
-    assert "error: 1 of 4 artifacts could not be had from any source" in shown.err
+    assert "error: 1 of 4 artifacts could not be fetched or built" in shown.err
     assert "binary tool: no source works" in shown.err
 
 
@@ -191,7 +187,7 @@ def test_options_can_come_from_the_environment(
     assert builds.arguments["jobs"] == 7
 
 
-def test_show_tells_sources_skips_and_what_is_never_verified(
+def test_show_lists_sources_skipped_sources_and_unverified_artifacts(
     tmp_path: Path, capsys: Capture
 ) -> None:
     manifest = {
@@ -216,7 +212,7 @@ def test_show_tells_sources_skips_and_what_is_never_verified(
     out = capsys.readouterr().out
     assert "go e.test/tool@v1" in out
     assert "skipped: url u: no" in out
-    assert "verified never: odd" in out
+    assert "never verified: odd" in out
     assert "chrony" not in out
     assert run(["bundle", "show", "--all", str(tmp_path)]) == 0
     assert "chrony" in capsys.readouterr().out
@@ -226,25 +222,25 @@ def test_show_tells_sources_skips_and_what_is_never_verified(
     assert found["release"] == "r1"
 
 
-def test_progress_says_what_takes_long(capsys: Capture) -> None:
+def test_progress_names_artifacts_that_take_long(capsys: Capture) -> None:
     with BuildProgress(quiet_seconds=0.05) as progress:
         progress.began(["a"])
         progress.started("a")
         deadline = time.monotonic() + 10
-        while "still at it: a (0 s); 1 left" not in (text := capsys.readouterr().err):
+        while "still running: a (0 s); 1 left" not in (text := capsys.readouterr().err):
             assert time.monotonic() < deadline, text
             time.sleep(0.02)
 
 
-def test_progress_says_a_reason_once(capsys: Capture) -> None:
+def test_progress_prints_a_reason_once(capsys: Capture) -> None:
     progress = BuildProgress()
     progress.began(["a", "b"])
-    progress.skipped("a", "https://x.test/a", "x.test can not be reached")
-    progress.skipped("b", "https://x.test/b", "x.test can not be reached")
+    progress.skipped("a", "https://x.test/a", "x.test cannot be reached")
+    progress.skipped("b", "https://x.test/b", "x.test cannot be reached")
     progress.started("b")
-    progress.ended("a", 1.0, Taken("go", "a", "gosum", ()))
+    progress.ended("a", 1.0, FetchedArtifact("go", "a", "gosum", ()))
     progress.ended("b", 1.0, BuildFailed("no"))
     lines = capsys.readouterr().err.splitlines()
-    assert len([line for line in lines if "can not be reached" in line]) == 1
+    assert len([line for line in lines if "cannot be reached" in line]) == 1
     assert "a: from go (1.0 s; 1 left, now b)" in lines[2]
     assert "b: FAILED: no (1.0 s; 0 left)" in lines[3]

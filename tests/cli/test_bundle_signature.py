@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.cache import Cache
+from appliance.adapters.local.cache import Cache
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.errors import ConfigError
@@ -44,7 +44,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(str(maker.directory), str(ada), str(bob), str(allowed))
 
 
-def test_a_signed_bundle_says_whose_it_is(desk: Desk, capsys: Capture) -> None:
+def test_show_names_the_signer_of_a_signed_bundle(desk: Desk, capsys: Capture) -> None:
     assert run(["bundle", "sign", "--key", desk.ada, desk.bundle]) == 0
     shown = capsys.readouterr()
     assert f"signed: {desk.bundle}/manifest.json.sig" in shown.out
@@ -58,41 +58,41 @@ def test_a_signed_bundle_says_whose_it_is(desk: Desk, capsys: Capture) -> None:
         assert "signature: present, not checked (pass --allowed-signers)" in out
 
 
-def test_a_bundle_without_signature_says_so(desk: Desk, capsys: Capture) -> None:
+def test_show_reports_a_missing_signature(desk: Desk, capsys: Capture) -> None:
     for verb in ("verify", "show"):
         assert run(["bundle", verb, desk.bundle]) == 0
         assert "signature: none\n" in capsys.readouterr().out
 
 
-def test_verify_finds_the_signature_beside_the_other_faults(desk: Desk, capsys: Capture) -> None:
+def test_verify_reports_the_signature_and_the_other_faults(desk: Desk, capsys: Capture) -> None:
     assert run(["bundle", "sign", "--key", desk.bob, desk.bundle]) == 0
     (Path(desk.bundle) / "bin/tool").write_bytes(b"looT")
     capsys.readouterr()
     assert run(["bundle", "verify", "--allowed-signers", desk.allowed, desk.bundle]) == 5
     err = capsys.readouterr().err
-    assert "is not whole: 2 faults" in err
+    assert "is damaged: 2 faults" in err
     assert "bin/tool: sha256" in err
     assert "manifest.json.sig: made with the key ED25519" in err
     assert "hint: appliance bundle build" in err
 
 
-def test_verify_of_a_whole_bundle_that_nobody_signed(
+def test_verify_refuses_a_complete_bundle_without_an_allowed_signature(
     desk: Desk, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("APPLIANCE_ALLOWED_SIGNERS", desk.allowed)
     assert run(["bundle", "verify", desk.bundle]) == 5
     err = capsys.readouterr().err
-    assert "is whole, and not signed by an allowed signer: 1 fault\n" in err
+    assert "is complete, but not signed by an allowed signer: 1 fault\n" in err
     assert "manifest.json.sig: missing" in err
-    assert "hint: one of them signs it: appliance bundle sign --key FILE" in err
+    assert "hint: let an allowed signer sign it: appliance bundle sign --key FILE" in err
 
 
-def test_json_tells_the_state_of_the_signature(desk: Desk, capsys: Capture) -> None:
+def test_json_has_the_state_of_the_signature(desk: Desk, capsys: Capture) -> None:
     empty = {"signer": None, "key": None, "fault": None}
     for verb in ("verify", "show"):
         assert desk.json(verb, capsys=capsys)["signature"] == {"state": "none", **empty}
     found = desk.json("verify", "--allowed-signers", desk.allowed, capsys=capsys, code=5)
-    fault = "manifest.json.sig: missing: nobody signed this bundle"
+    fault = "manifest.json.sig: missing: this bundle is not signed"
     assert found["signature"] == {**empty, "state": "missing", "fault": fault}
     assert found["faults"] == [fault]
     signed = desk.json("sign", "--key", desk.ada, capsys=capsys)
@@ -103,7 +103,7 @@ def test_json_tells_the_state_of_the_signature(desk: Desk, capsys: Capture) -> N
     }  # fmt: skip
 
 
-def test_what_is_typed_wrong_is_said_before_anything_is_read(desk: Desk, capsys: Capture) -> None:
+def test_usage_errors_come_before_reading_the_bundle(desk: Desk, capsys: Capture) -> None:
     assert run(["bundle", "sign", desk.bundle]) == 2
     assert "Missing option '--key'" in capsys.readouterr().err
     assert run(["bundle", "verify", "--allowed-signers", "/nowhere", desk.bundle]) == 2
@@ -129,14 +129,14 @@ def test_a_site_that_names_signers_checks_the_bundle_at_hand(desk: Desk, tmp_pat
     assert Application().connect(site).desired.signature is None
 
 
-def test_a_site_that_names_none_takes_any_bundle(desk: Desk, tmp_path: Path) -> None:
+def test_a_site_without_signers_accepts_any_bundle(desk: Desk, tmp_path: Path) -> None:
     site = copy_of_good(tmp_path / "rack7")
     assert Application().connect(site, Path(desk.bundle)).desired.signature is None
 
 
-def test_signers_that_are_not_there_are_a_fault_of_the_site(desk: Desk, tmp_path: Path) -> None:
+def test_a_missing_signers_file_is_a_fault_of_the_site(desk: Desk, tmp_path: Path) -> None:
     site = _site(tmp_path, desk)
     Path(desk.allowed).unlink()
     with pytest.raises(ConfigError) as refused:
         Application().connect(site, Path(desk.bundle))
-    assert "there is no file" in refused.value.details[0]
+    assert "does not exist" in refused.value.details[0]

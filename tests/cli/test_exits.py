@@ -10,6 +10,7 @@ import pytest
 
 from appliance import errors
 from appliance.cli import app, exits
+from appliance.workflows.session.look_warnings import collecting
 
 CODES = {
     errors.ApplianceError: 1,
@@ -67,7 +68,7 @@ def test_each_error_has_its_exit_code_and_says_what_to_do(
     ]
 
 
-def test_no_error_class_is_left_out() -> None:
+def test_every_error_class_is_tested() -> None:
     def all_of(kind: type[errors.ApplianceError]) -> set[type[errors.ApplianceError]]:
         return {kind}.union(*(all_of(child) for child in kind.__subclasses__()))
 
@@ -75,23 +76,45 @@ def test_no_error_class_is_left_out() -> None:
     assert ours == set(CODES)
 
 
-def test_a_command_that_works_ends_with_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_successful_command_exits_with_0(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _run(monkeypatch, None) == 0
 
 
-def test_ctrl_c_ends_with_130(
+def test_ctrl_c_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, KeyboardInterrupt()) == 130
     assert "interrupted" in capsys.readouterr().err
 
 
-def test_a_fault_of_ours_leaves_its_traceback_in_a_log_only(
+def _warn_and_end(failure: BaseException) -> None:
+    with collecting() as warnings:
+        warnings.append("no passport could be read")
+        raise failure
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [errors.Refused("w2: it is wrong"), KeyboardInterrupt(), OSError(28, "full"), KeyError("bug")],
+    ids=lambda failure: failure.__class__.__name__,
+)
+def test_warnings_of_a_look_survive_whatever_ends_it(
+    failure: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(failure.__class__):
+        _warn_and_end(failure)
+    assert _run(monkeypatch, failure) != 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if line]
+    assert lines[0] == "warning: no passport could be read"
+    assert lines[1].startswith("error: ")
+
+
+def test_an_internal_error_writes_its_traceback_to_a_log_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, RuntimeError("boom")) == 1
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "error: a fault in this tool: RuntimeError: boom"
+    assert lines[0] == "error: internal error: RuntimeError: boom"
     assert len(lines) == 3
     log = Path(lines[2].removeprefix("log: "))
     assert "RuntimeError: boom" in log.read_text(encoding="utf-8")
@@ -101,14 +124,14 @@ def test_a_fault_of_ours_leaves_its_traceback_in_a_log_only(
 @pytest.mark.parametrize(
     ("failure", "told", "hint"),
     [
-        (OSError(28, "No space left on device", "/s/x"), "/s/x: No space left", "make room"),
-        (OSError(28, "No space left on device"), "No space left on device", "make room"),
+        (OSError(28, "No space left on device", "/s/x"), "/s/x: No space left", "df -h"),
+        (OSError(28, "No space left on device"), "No space left on device", "df -h"),
         (PermissionError(13, "Permission denied", "/s/y"), "/s/y: Permission denied", "ls -l"),
         (OSError(30, "Read-only file system", "/s/z"), "/s/z: Read-only", "read-only"),
     ],
     ids=repr,
 )
-def test_what_this_machine_refuses_is_no_fault_of_ours(
+def test_an_error_of_this_machine_is_not_an_internal_error(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     failure: OSError,
@@ -121,12 +144,12 @@ def test_what_this_machine_refuses_is_no_fault_of_ours(
     assert hint in second
 
 
-def test_another_os_error_is_a_fault_of_ours(
+def test_any_other_os_error_is_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, IsADirectoryError(21, "Is a directory", "/s")) == 1
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("error: a fault in this tool: IsADirectoryError")
+    assert said[0].startswith("error: internal error: IsADirectoryError")
     Path(said[2].removeprefix("log: ")).unlink()
 
 
@@ -145,7 +168,7 @@ def test_another_os_error_is_a_fault_of_ours(
         ([], "see: appliance status", ""),
     ],
 )
-def test_a_hints_command_is_told_with_the_site_that_was_typed(
+def test_a_hint_repeats_the_site_that_was_typed(
     capsys: pytest.CaptureFixture[str], words: list[str], hint: str, more: str
 ) -> None:
     site = exits._typed_site(["plan", *words, "--nodes", "w1"])
@@ -156,7 +179,7 @@ def test_a_hints_command_is_told_with_the_site_that_was_typed(
 
 
 @pytest.mark.parametrize("words", [["no-such-command"], ["install", "--no-such-option"]])
-def test_typing_errors_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_errors_exit_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exits.run(words) == 2
     assert "No such" in capsys.readouterr().err
 
@@ -170,7 +193,7 @@ def test_every_command_is_registered_under_its_own_name_and_has_help() -> None:
         assert command.help
 
 
-def test_main_ends_the_process_with_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_exits_with_the_code_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["appliance", "--version"])
     monkeypatch.setattr(exits, "end_like_ctrl_c", lambda: None)  # these are pytest's signals
     with pytest.raises(SystemExit) as caught:

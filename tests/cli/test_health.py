@@ -11,21 +11,23 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes import KubernetesApi
-from appliance.adapters.ssh import SshNodes
+from appliance.adapters.kubernetes.api import KubernetesApi
+from appliance.adapters.local.this_machine import ThisMachine, login_known
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.cli import exits
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
-from appliance.cli.health_parts import login_known
-from appliance.model.cluster import ClusterState
-from appliance.model.desired import Desired
-from appliance.model.health.facts import Facts
-from appliance.model.health.login import is_asked
-from appliance.model.observation import Fault, Look, PodView
-from appliance.model.photograph import Photograph
-from appliance.model.preflight import Finding
-from appliance.model.site import Node, Site
+from appliance.model.checks.health.facts import Facts
+from appliance.model.checks.health.login import is_asked
+from appliance.model.checks.preflight import Finding
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.cluster import ClusterState
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Fault, Look, PodView
+from appliance.workflows.session.session import Session
 from tests import samples
+from tests.fakes import FakeArchive
 from tests.unit.health import scene
 
 HEALTH = ["health", "--site", "/nowhere/rack"]
@@ -43,17 +45,17 @@ class FakeSite:
     def site(self) -> Site:
         return self.facts.site
 
-    @property
-    def wish(self) -> Desired:
+    def load_desired(self) -> Desired:
         return self.facts.desired
 
-    @property
-    def nodes(self) -> FakeSite:
-        return self
-
-    @property
-    def cluster(self) -> FakeSite:
-        return self
+    def session(self) -> Session:
+        return Session(
+            nodes=self,
+            cluster=self,  # type: ignore[arg-type]
+            archive=FakeArchive(),
+            control_host=ThisMachine(),
+            preflight=lambda *_: (),
+        )
 
     def look(self, _nodes: Sequence[Node]) -> Look:
         return Look(self.facts.observed.photographs, self.faults)
@@ -79,7 +81,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Scene:
         found = FakeSite(scene.facts(case), faults)
         monkeypatch.setattr(Application, "connect", lambda *_, **__: found)
         answer = dict(found.facts.control_host or {})
-        monkeypatch.setattr("appliance.adapters.control_host.resolve", lambda _names: answer)
+        monkeypatch.setattr("appliance.adapters.local.control_host.resolve", lambda _names: answer)
         return found
 
     for name in ("APPLIANCE_SITE", "APPLIANCE_OUTPUT"):
@@ -195,7 +197,7 @@ def test_an_unknown_stage_is_a_typing_error(given: Scene) -> None:
 def test_a_plan_of_a_site_that_asks_for_runai_says_what_it_misses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("appliance.adapters.control_host.resolve", lambda _names: {})
+    monkeypatch.setattr("appliance.adapters.local.control_host.resolve", lambda _names: {})
     seen = scene.facts({"groups": {"w1": ["gpu_workers"], "w2": ["cpu_workers"]}})
     found = _preflight(seen)
     assert {f.check: f.step for f in found}["system_nodes"] == "runai"

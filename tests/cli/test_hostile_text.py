@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.journal import journal_of
+from appliance.adapters.control_plane.journal import journal_of
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.errors import PlaybookFailed, Refused
-from appliance.model.cluster import Cluster
-from appliance.model.journal import Record
-from appliance.model.maintenance import ANNOTATION, Maintenance
-from appliance.model.observation import Fault
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.journal import Record
+from appliance.model.state.maintenance import ANNOTATION, Maintenance
+from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeRack
@@ -80,13 +80,15 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     found.cluster = replace(cluster, nodes=nodes, pods=pods)
     found.fail["runtime"] = PlaybookFailed(f"w1: {BAD}", task=BAD, hint=BAD, details=[BAD])
     journal_of(tmp_path).append(record())
-    monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, *_: desired)
+    monkeypatch.setattr(
+        "appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired
+    )
 
     def connect(_self: Application, *_: Any, **__: Any) -> Connected:
         return Site(wish.site, wish, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
-    monkeypatch.setattr("appliance.cli.status.find_losses", lambda *_: ())
+    monkeypatch.setattr("appliance.workflows.status.find_losses", lambda *_: ())
     return found
 
 
@@ -112,7 +114,7 @@ def test_no_command_passes_it_on(
     run(words(rack, *command))
     said = capsys.readouterr()
     assert said.out + said.err
-    assert "a fault in this tool" not in said.err
+    assert "internal error" not in said.err
     assert not STEERS.search(said.out)
     assert not STEERS.search(said.err)
 

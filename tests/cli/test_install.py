@@ -10,18 +10,18 @@ from typing import Any
 import paramiko
 import pytest
 
-from appliance.adapters import host_keys
+from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.cli.host_keys import accept
+from appliance.cli.site.host_keys import accept
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.api_flags import ApiFlags
-from appliance.model.cluster import Cluster, NoCluster
-from appliance.model.desired import Desired
-from appliance.model.observation import Fault
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import Finding, Subject, final_settings
+from appliance.model.checks.preflight import Finding, Subject
+from appliance.model.components.control_plane import checks
+from appliance.model.state.api_flags import ApiFlags
+from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Fault, Observed
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeRack
@@ -29,10 +29,10 @@ from tests.fakes import FakeArchive, FakeBundle, FakeRack
 Capture = pytest.CaptureFixture[str]
 AFTER_AN_EDIT = "appliance install --only STEP --again"
 KEPT = (
-    final_settings.service_range,
-    final_settings.pod_range,
-    final_settings.endpoint_name,
-    final_settings.endpoint_in_use,
+    checks.service_range,
+    checks.pod_range,
+    checks.endpoint_name,
+    checks.endpoint_in_use,
 )
 UNFIT = Finding("w1", "memory", "error", "1 DIMM", "2", "put it back")
 
@@ -64,7 +64,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """An installed site of one control plane and two workers, without the bundle at hand."""
     wish = samples.desired(replace(samples.site(), directory=tmp_path))
     found: Any = installed(wish)
-    monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, *_: desired)
+    monkeypatch.setattr(
+        "appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired
+    )
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
 
@@ -168,7 +170,7 @@ def test_a_step_that_was_asked_for_again_plays_and_is_proved(
     assert [(item.playbook, item.limit) for item in rack.plays] == [
         ("runtime", ("cp1", "w1", "w2"))
     ]
-    assert "proven: runtime" in capsys.readouterr().err
+    assert "verified: runtime" in capsys.readouterr().err
 
 
 def test_only_the_nodes_that_were_named_are_played(rack: FakeRack) -> None:
@@ -201,8 +203,8 @@ def test_preflight_refuses_it_like_any_other(
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        ({"service_ranges": {"cp1": "10.100.0.0/16"}}, "addresses of 10.100.0.0/16"),
-        ({"pod_ranges": {"cp1": "10.245.0.0/16"}}, "their parts of 10.245.0.0/16"),
+        ({"service_ranges": {"cp1": "10.100.0.0/16"}}, "service range 10.100.0.0/16"),
+        ({"pod_ranges": {"cp1": "10.245.0.0/16"}}, "pod range 10.245.0.0/16"),
     ],
 )
 def test_another_range_than_the_clusters_is_refused_by_name(
@@ -228,7 +230,7 @@ def test_another_name_of_the_api_is_refused_before_its_old_name_goes(
         ]
     assert play(rack, "install", "--yes") == 3
     said = capsys.readouterr().err
-    assert "cp1: endpoint_in_use: found a kubelet that knows the API by old.rack.test" in said
+    assert "cp1: endpoint_in_use: found a kubelet that reaches the API as old.rack.test" in said
     assert rack.plays == []
 
 
@@ -260,7 +262,7 @@ def test_a_rehearsal_trusts_host_keys_and_writes_none(
     assert play(rack, "install", "--accept-host-keys", "--dry-run", "--yes") == 0
     said = capsys.readouterr().err
     assert "w1 (" in said
-    assert "were not kept" in said
+    assert "were not saved" in said
     assert set(shown) == {(node.ip, 22) for node in site.nodes}
     assert not site.known_hosts.exists()
 
@@ -314,7 +316,7 @@ def test_a_worker_that_was_left_out_is_told_at_the_end_and_in_the_exit_code(
     assert [item.limit for item in rack.plays] == [("cp1", "w1")]
     said = capsys.readouterr()
     assert "unreachable" in said.out
-    assert "proven: runtime" in said.err
+    assert "verified: runtime" in said.err
     last = "error: all but what was left out: w2: no SSH on 22: timed out"
     assert said.err.splitlines()[-2] == last
     assert "once it answers: appliance install" in said.err

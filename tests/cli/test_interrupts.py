@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.journal import journal_of
-from appliance.adapters.play_processes import MARK, ending_with_us
+from appliance.adapters.ansible.play_processes import MARK, ending_with_us
+from appliance.adapters.control_plane.journal import journal_of
 from appliance.cli import exits
 from tests.cli.faked_command import ROOT, words
 
@@ -49,7 +49,7 @@ def running(argv: list[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_an_install_that_is_told_to_end_is_recorded_as_interrupted(
+def test_a_terminated_install_is_recorded_as_interrupted(
     number: signal.Signals, tmp_path: Path
 ) -> None:
     with running([*words(tmp_path, "runtime", "install", "--yes")]) as process:
@@ -78,8 +78,8 @@ def test_a_signal_that_is_ignored_at_the_start_stays_ignored(tmp_path: Path) -> 
 PROMPTED = """
     import sys, time
     from pathlib import Path
-    from appliance.adapters.vault import password_source
-    from appliance.cli.interrupts import end_like_ctrl_c
+    from appliance.adapters.site.vault import password_source
+    from appliance.cli.screen.interrupts import end_like_ctrl_c
 
     end_like_ctrl_c()
     with password_source(Path(sys.argv[1]), ask=lambda: "secret") as file:
@@ -92,7 +92,7 @@ PROMPTED = """
 """
 
 
-def test_a_password_that_was_asked_for_is_removed_also_when_two_signals_come(
+def test_the_password_file_is_removed_when_two_signals_arrive(
     tmp_path: Path,
 ) -> None:
     script = textwrap.dedent(PROMPTED)
@@ -110,7 +110,7 @@ def test_a_password_that_was_asked_for_is_removed_also_when_two_signals_come(
 
 PLAYING = """
     import os, subprocess, sys, time
-    from appliance.adapters.play_processes import ending_with_us
+    from appliance.adapters.ansible.play_processes import ending_with_us
 
     with ending_with_us("/a/site") as marks:
         play = subprocess.Popen(
@@ -163,15 +163,15 @@ def test_the_guard_leaves_other_plays_of_the_site_alone() -> None:
             play.wait()
 
 
-def test_it_says_what_it_still_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupted_command_names_open_connections(capsys: pytest.CaptureFixture[str]) -> None:
     connected = threading.Event()
     thread = threading.Thread(target=connected.wait, args=(20,))
     thread.start()
     try:
-        exits._say_what_is_waited_for(0.01)
+        exits._name_open_connections(0.01)
     finally:
         connected.set()
         thread.join()
-    assert "waiting for a connection that is being opened" in capsys.readouterr().err
-    exits._say_what_is_waited_for(0.01)
+    assert "waiting for a connection to finish opening" in capsys.readouterr().err
+    exits._name_open_connections(0.01)
     assert capsys.readouterr().err == ""

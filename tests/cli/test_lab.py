@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from appliance.adapters.podman import Podman
 from appliance.cli.app import cli
-from appliance.cli.lab import lab
-from appliance.cli.lab_parts import default_bundle, default_site
+from appliance.cli.lab.group import lab
+from appliance.cli.lab.parts import default_bundle, default_site
 from appliance.errors import ConfigError, Refused
-from appliance.model.lab import STAND_INS, RunningNode
+from appliance.lab.layout import STAND_INS, RunningNode
+from appliance.lab.podman import Podman
 
 NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
 
@@ -38,7 +38,7 @@ def test_help_says_what_happens_to_this_machine(verb: str) -> None:
 
 
 @pytest.mark.usefixtures("one_lab")
-def test_status_lists_nodes_stand_ins_and_what_is_not_proven() -> None:
+def test_status_lists_nodes_and_what_a_lab_does_not_test() -> None:
     result = CliRunner().invoke(cli, ["lab", "status"])
     assert result.exit_code == 0
     assert "lab-cp1" in result.output
@@ -66,9 +66,9 @@ def test_status_as_json_keeps_its_keys() -> None:
 def test_down_without_a_terminal_and_without_yes_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: True)
+    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: True)
     monkeypatch.setattr(
-        "appliance.adapters.lab_host.LabMachine.programs", lambda _self, names: frozenset(names)
+        "appliance.lab.host.LabMachine.programs", lambda _self, names: frozenset(names)
     )
     result = CliRunner().invoke(cli, ["lab", "down"])
     assert isinstance(result.exception, Refused)
@@ -77,7 +77,7 @@ def test_down_without_a_terminal_and_without_yes_is_refused(
 
 
 @pytest.mark.usefixtures("one_lab")
-def test_a_shell_in_a_node_that_is_not_there_names_those_that_are() -> None:
+def test_a_shell_in_an_unknown_node_names_the_existing_nodes() -> None:
     result = CliRunner().invoke(cli, ["lab", "shell", "lab-w9"])
     assert result.exit_code == 2
     assert result.output.endswith(
@@ -85,28 +85,28 @@ def test_a_shell_in_a_node_that_is_not_there_names_those_that_are() -> None:
     )
 
 
-def test_a_shell_on_a_machine_without_podman_says_how_to_make_a_lab(
+def test_a_shell_without_podman_says_how_to_start_a_lab(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("appliance.adapters.podman.find_program", lambda _name: None)
+    monkeypatch.setattr("appliance.lab.podman.find_program", lambda _name: None)
     result = CliRunner().invoke(cli, ["lab", "shell", "lab-w9"])
     assert result.exit_code == 2
     assert result.output.endswith(
-        "Error: no lab on this machine has a node lab-w9; make a lab with: appliance lab up\n"
+        "Error: no lab on this machine has a node lab-w9; start a lab with: appliance lab up\n"
     )
 
 
 @pytest.mark.parametrize(
     "words", [["--control-planes", "2"], ["--workers", "-1"], ["--no-such-option"]]
 )
-def test_what_cannot_be_is_a_usage_error(words: list[str]) -> None:
+def test_impossible_options_are_usage_errors(words: list[str]) -> None:
     assert CliRunner().invoke(cli, ["lab", "up", *words]).exit_code == 2
 
 
-def test_a_name_that_no_host_could_have_is_refused_with_the_rule(
+def test_an_invalid_lab_name_is_refused_with_the_rule(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: False)
+    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: False)
     result = CliRunner().invoke(
         cli, ["lab", "up", "--name", "No_Good", "--release", "r"], env=dict(os.environ)
     )
@@ -117,7 +117,7 @@ def test_a_name_that_no_host_could_have_is_refused_with_the_rule(
 @pytest.mark.usefixtures("one_lab")
 @pytest.mark.parametrize("verb", ["up", "down", "status"])
 @pytest.mark.parametrize("name", ["", "No_Good"])
-def test_every_command_refuses_a_name_that_no_lab_can_have(verb: str, name: str) -> None:
+def test_every_command_refuses_an_invalid_lab_name(verb: str, name: str) -> None:
     result = CliRunner().invoke(cli, ["lab", verb, "--name", name])
     assert isinstance(result.exception, ConfigError)
     assert "a-z, 0-9" in " ".join(result.exception.details)
@@ -129,24 +129,24 @@ def test_defaults_lie_in_the_checkout_and_in_the_cache(monkeypatch: pytest.Monke
     assert default_bundle("r1") == Path("/somewhere/cache/bundles/r1-debian-12")
 
 
-def test_a_dry_run_says_what_would_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: False)
-    monkeypatch.setattr("appliance.workflows.lab_up.missing_programs", lambda *_: ())
+def test_a_dry_run_prints_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: False)
+    monkeypatch.setattr("appliance.lab.up.missing_programs", lambda *_: ())
     words = ["lab", "up", "--release", "r", "--bare", "--workers", "1", "--dry-run"]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
-    assert "make nodes: lab-cp1, lab-w1" in result.output
+    assert "create nodes: lab-cp1, lab-w1" in result.output
 
 
 @pytest.mark.usefixtures("one_lab")
 def test_up_without_a_terminal_and_without_yes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("appliance.adapters.lab_host.LabMachine.is_root", lambda _self: True)
+    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: True)
     monkeypatch.setattr(Podman, "subnets", lambda _self: {})
     result = CliRunner().invoke(cli, ["lab", "up", "--release", "r", "--name", "other", "--bare"])
     assert isinstance(result.exception, Refused)
     assert "--yes" in str(result.exception.hint)
 
 
-def test_a_lab_with_gpus_has_a_bundle_of_its_own() -> None:
+def test_a_lab_with_gpus_has_its_own_bundle() -> None:
     plain, standins = default_bundle("r1"), default_bundle("r1", standins=True)
     assert standins.name == f"{plain.name}-standins"

@@ -13,7 +13,7 @@ import pytest
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.node_roles import Anchored, NodeAffinity, RolesView
+from appliance.model.state.roles import Anchored, NodeAffinity, RolesView
 from tests import samples
 from tests.fakes import FakeRack, without_nodes
 
@@ -91,7 +91,7 @@ def test_nobody_there_to_confirm_is_a_refusal(
     role: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     assert role("set", "w1", "--role", "gpu") == 3
-    assert "nobody is there to confirm" in capsys.readouterr().err
+    assert "confirmation needed" in capsys.readouterr().err
     assert rack.role_plans == []
 
 

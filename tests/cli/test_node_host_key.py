@@ -9,11 +9,11 @@ from typing import Any
 import paramiko
 import pytest
 
-from appliance.adapters import host_keys, known_hosts
-from appliance.cli import node_host_key
+from appliance.adapters.ssh import host_keys, known_hosts
+from appliance.cli.node import host_key
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.cluster import Cluster, Unreachable
-from appliance.model.observation import Look
+from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.observed import Look
 from tests import samples
 
 
@@ -24,7 +24,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(host_keys, "host_keys", lambda _site, names: dict.fromkeys(names, object()))
     monkeypatch.setattr(known_hosts, "holds", lambda *_: False)
     monkeypatch.setattr(known_hosts, "forget", lambda _file, ip, _port: found.append(ip))
-    monkeypatch.setattr(node_host_key, "accept", lambda *_, **__: None)
+    monkeypatch.setattr(host_key, "accept", lambda *_, **__: None)
     return found
 
 
@@ -43,19 +43,19 @@ def cluster(*, ready: bool) -> Cluster:
 def test_where_no_cluster_answers_nothing_is_forgotten(forgotten: list[str]) -> None:
     """The laptop may be on another rack's network, with the same addresses."""
     with pytest.raises(NodeUnreachable, match="w2: shows another host key") as refused:
-        node_host_key.renew_host_key(connected(Unreachable("no SSH")), "w2", yes=True, sworn=False)
+        host_key.renew_host_key(connected(Unreachable("no SSH")), "w2", yes=True, sworn=False)
     assert "right network" in (refused.value.hint or "")
     assert forgotten == []
 
 
 def test_a_node_that_is_ready_keeps_its_key(forgotten: list[str]) -> None:
     with pytest.raises(Refused, match="its Node is Ready"):
-        node_host_key.renew_host_key(connected(cluster(ready=True)), "w2", yes=True, sworn=False)
+        host_key.renew_host_key(connected(cluster(ready=True)), "w2", yes=True, sworn=False)
     assert forgotten == []
 
 
 def test_a_node_that_is_not_ready_gives_it_up(forgotten: list[str]) -> None:
-    node_host_key.renew_host_key(connected(cluster(ready=False)), "w2", yes=True, sworn=False)
+    host_key.renew_host_key(connected(cluster(ready=False)), "w2", yes=True, sworn=False)
     assert forgotten == [samples.site().node("w2").ip]
 
 
@@ -65,15 +65,15 @@ def test_a_rehearsal_trusts_the_new_key_and_forgets_none(
     key = paramiko.ECDSAKey.generate()
     monkeypatch.setattr(host_keys, "host_keys", lambda _site, names: dict.fromkeys(names, key))
     found = connected(cluster(ready=False))
-    node_host_key.renew_host_key(found, "w2", yes=True, sworn=False, dry_run=True)
+    host_key.renew_host_key(found, "w2", yes=True, sworn=False, dry_run=True)
     assert found.nodes.trusted == {(found.site.node("w2").ip, 22): key}
     assert forgotten == []
-    assert "were not kept" in capsys.readouterr().err
+    assert "were not saved" in capsys.readouterr().err
 
 
 def test_a_rehearsal_does_not_trust_a_second_machine_of_one_name(forgotten: list[str]) -> None:
     found = connected(cluster(ready=True))
     with pytest.raises(Refused, match="its Node is Ready"):
-        node_host_key.renew_host_key(found, "w2", yes=True, sworn=False, dry_run=True)
+        host_key.renew_host_key(found, "w2", yes=True, sworn=False, dry_run=True)
     assert found.nodes.trusted == {}
     assert forgotten == []

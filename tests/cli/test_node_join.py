@@ -14,8 +14,9 @@ import pytest
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.cluster import Cluster
-from appliance.model.membership import Belongings, MemberRecord, Removal
+from appliance.model.node.membership import MemberRecord, Removal
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.node_metadata import Belongings
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack
@@ -40,7 +41,7 @@ class Site(FakedSite):
         return self.nodes.etcd  # type: ignore[attr-defined]
 
     @contextmanager
-    def emptying(self, observer: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
+    def emptying(self, session: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
         yield FakeEmptying()
 
     def preflight(self, *_: Any) -> Any:
@@ -138,7 +139,7 @@ def test_nobody_there_to_confirm_is_a_refusal(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     assert node("remove", "w2") == 3
-    assert "nobody is there to confirm" in capsys.readouterr().err
+    assert "confirmation needed" in capsys.readouterr().err
     assert rack.deleted == []
 
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from appliance.cli.node_maintain import _show_maintained
-from appliance.model.drain import Forecast
-from appliance.model.maintenance import Maintenance
-from appliance.workflows.node_maintain import Maintained
+from appliance.cli.node.maintain import _show_maintained
+from appliance.model.node.drain import Forecast
+from appliance.model.state.maintenance import Maintenance
+from appliance.workflows.node.maintain import MaintainResult
 from tests.golden import agree
 
 MARK = Maintenance(
@@ -34,7 +34,7 @@ SEEN = "its BMC says that it is off; nothing answered at its address for 10 s"
 def test_the_result_says_what_was_seen_of_the_power(
     case: str, already: bool, off: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = Maintained(Forecast("w1", (), (), (), (), 0, 0), MARK, already=already, off=off)
+    done = MaintainResult(Forecast("w1", (), (), (), (), 0, 0), MARK, already=already, off=off)
     _show_maintained("w1", done, "table", dry_run=False)
     agree("cli/test_node_maintain", f"{NAME}[{case}]", capsys.readouterr().out)
     _show_maintained("w1", done, "json", dry_run=False)

@@ -11,9 +11,9 @@ import click
 import pytest
 from rich.console import Console
 
-from appliance.cli.progress import GuardedProgress, LiveProgress, PlainProgress, progress
-from appliance.cli.terminal import shown_streams
-from appliance.model.plan import Plan, PlannedStep, Reason
+from appliance.cli.screen.progress import GuardedProgress, LiveProgress, PlainProgress, progress
+from appliance.cli.screen.terminal import shown_streams
+from appliance.model.state.plan import Plan, PlannedStep, Reason
 
 MESSAGES = [
     "w1: pod x is not ready: agent: CreateContainerError exec [/bin/agent] failed",
@@ -51,7 +51,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_a_message_of_kubernetes_is_drawn_as_it_is(
+def test_a_kubernetes_message_is_drawn_unchanged(
     message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal(monkeypatch)
@@ -66,7 +66,7 @@ def test_a_message_of_kubernetes_is_drawn_as_it_is(
     assert "w[/1]" in picture
 
 
-def test_no_brackets_of_any_kind_make_the_display_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brackets_never_break_the_display(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal(monkeypatch)
     display = live()
     parts = ("[", "]", "[/", "\\", "b", "=", "@click", "#", "[/]")
@@ -79,7 +79,7 @@ def test_no_brackets_of_any_kind_make_the_display_fail(monkeypatch: pytest.Monke
     assert all(text in picture for text in texts)
 
 
-def test_what_others_write_meanwhile_is_safe_too_and_stands_above_the_table(
+def test_other_output_is_escaped_and_printed_above_the_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     there = terminal(monkeypatch)
@@ -94,7 +94,7 @@ def test_what_others_write_meanwhile_is_safe_too_and_stands_above_the_table(
     assert said.endswith("after \\x1b[2K\n")
 
 
-def test_a_display_that_fails_says_so_once_and_lines_take_over(
+def test_plain_lines_replace_a_display_that_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     there = terminal(monkeypatch)
@@ -111,10 +111,10 @@ def test_a_display_that_fails_says_so_once_and_lines_take_over(
     said = there.getvalue()
     assert said.count("the display failed (ValueError: cannot draw workers pod 0)") == 1
     assert [f"pod {n}" in said for n in range(3)] == [True] * 3
-    assert "workers: proven" in said
+    assert "workers: verified" in said
 
 
-def test_a_terminal_that_hangs_up_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_that_hangs_up_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone(Terminal):
         def write(self, _text: str) -> int:
             raise OSError(5, "Input/output error")
@@ -127,11 +127,11 @@ def test_a_terminal_that_hangs_up_ends_no_run(monkeypatch: pytest.MonkeyPatch) -
         display.step_ended("workers", 1.0, None)
 
 
-def test_a_line_of_progress_is_one_whatever_a_node_says(
+def test_a_node_cannot_forge_a_line_of_progress(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     there = terminal(monkeypatch)
-    PlainProgress().verifying("workers", "w1: a\n[ 99.0 s] workers: proven after 1.0 s")
+    PlainProgress().verifying("workers", "w1: a\n[ 99.0 s] workers: verified after 1.0 s")
     lines = there.getvalue().splitlines()
     assert len(lines) == 2
     assert lines[1].startswith("       ")

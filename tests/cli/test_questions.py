@@ -14,16 +14,19 @@ import click
 import paramiko
 import pytest
 
-from appliance.adapters import ansible, control_host, host_keys, jumpboxes
+from appliance.adapters.ansible import playbooks
+from appliance.adapters.local import control_host
+from appliance.adapters.runai import jumpboxes
+from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
-from appliance.cli.confirm import MANY, about_machine, about_nodes
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.answering import Answering
-from appliance.model.cluster import Cluster
-from appliance.model.maintenance import ANNOTATION, Maintenance, archived
-from appliance.model.observation import Fault
-from appliance.model.runai_cli import Jumpbox
+from appliance.cli.screen.confirm import MANY, about_machine, about_nodes
+from appliance.model.components.access.runai_cli import Jumpbox
+from appliance.model.node.answering import Answering
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived
+from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli import faked_site
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
@@ -108,7 +111,7 @@ class Site(faked_site.FakedSite):
         return _Closable(self.fake.drain)
 
     @contextmanager
-    def emptying(self, observer: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
+    def emptying(self, session: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
         yield FakeEmptying()
 
     def preflight(self, *_: Any) -> Any:
@@ -180,7 +183,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     found = Rack(tmp_path)
     for name in ("APPLIANCE_SITE", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("appliance.adapters.custody.read_custody", lambda desired, *_: desired)
+    monkeypatch.setattr(
+        "appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired
+    )
 
     def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
         assert directory == tmp_path
@@ -200,7 +205,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(control_host, "present", frozenset)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", Jumpboxes)
     monkeypatch.setattr(jumpboxes, "researchers", lambda *_: (ADA,))
-    monkeypatch.setattr(ansible, "AnsiblePlaybooks", lambda *_: found)
+    monkeypatch.setattr(playbooks, "AnsiblePlaybooks", lambda *_: found)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.cli.retype import typed
+from appliance.cli.screen.retype import typed
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from appliance.cli.retype import typed
         ("node rejoin", "node remove w2", ""),
     ],
 )  # fmt: skip
-def test_what_was_asked_is_kept_and_whose_machine_it_was_is_not(
+def test_rerun_arguments_leave_out_options_of_this_machine(
     command: str, line: str, kept: str
 ) -> None:
     assert " ".join(typed(command, line.split())) == kept

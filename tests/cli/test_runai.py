@@ -59,7 +59,7 @@ def test_a_truncated_bundle_is_told_in_one_sentence(tmp_path: Path, capsys: Capt
     os.truncate(path, 20_000)
     assert run(["runai", "inspect", str(path)]) == 5
     error = capsys.readouterr().err
-    assert f"{path.name} can not be installed: it ends in the middle: it is truncated" in error
+    assert f"{path.name} can not be installed: the archive is truncated" in error
     assert "hint: compare its sha256" in error
 
 

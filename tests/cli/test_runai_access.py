@@ -9,8 +9,8 @@ import pytest
 import yaml
 from cryptography import x509
 
-from appliance.adapters.certificates import SiteAuthorities
-from appliance.adapters.vault import AnsibleVault, new_password
+from appliance.adapters.site.authorities import SiteAuthorities
+from appliance.adapters.site.vault import AnsibleVault, new_password
 from appliance.cli.exits import run
 from tests.site_cases import copy_of_good
 
@@ -73,7 +73,7 @@ def test_csr_keeps_the_key_out_of_version_control(
     assert shown[0].stat().st_mode & 0o777 == 0o600
     assert run(["site", "check"]) == 0
     assert run(["runai", "csr", "--out", "."]) == 3
-    assert "git would take the key" in capsys.readouterr().err
+    assert "git would commit the key" in capsys.readouterr().err
     assert run(["site", "check"]) == 0
 
 
@@ -84,7 +84,7 @@ def test_csr_is_signed_by_the_sites_ca(signing_site: Path, tmp_path: Path, capsy
     leaf, issuer = x509.load_pem_x509_certificates(Path(made["crt"]).read_bytes())
     leaf.verify_directly_issued_by(issuer)
     assert run(words) == 3
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_csr_without_the_vaults_password_is_not_signed_and_makes_nothing(
@@ -99,7 +99,7 @@ def test_csr_without_the_vaults_password_is_not_signed_and_makes_nothing(
 @pytest.mark.parametrize("name", ["../etc", "ada lovelace", "", "-x: y"])
 def test_a_kubeconfig_is_made_for_names_only(site: Path, name: str, capsys: Capture) -> None:
     assert run(["runai", "access", "kubeconfig", "--site", str(site), "--", name]) == 3
-    assert "is no name of a person or project" in capsys.readouterr().err
+    assert "is not a valid name of a person or project" in capsys.readouterr().err
 
 
 def test_a_site_is_needed_and_a_user(capsys: Capture) -> None:

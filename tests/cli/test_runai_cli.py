@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters import ansible, control_host, jumpboxes
+from appliance.adapters.ansible import playbooks
+from appliance.adapters.local import control_host
+from appliance.adapters.runai import jumpboxes
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.runai_cli import CliWish, Home, Jumpbox
+from appliance.model.components.access.runai_cli import CliWish, Home, Jumpbox
 from tests import samples
 from tests.fakes import without_nodes
 from tests.unit.access.test_runai_cli import ADA, DONE, rack
@@ -56,7 +58,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     monkeypatch.setattr(Application, "asks_for_access", lambda _self, _directory: False)
     monkeypatch.setattr(jumpboxes, "SshJumpboxes", lambda _site, _nodes: found)
     monkeypatch.setattr(jumpboxes, "researchers", lambda _site, _nodes, _names: (ADA,))
-    monkeypatch.setattr(ansible, "AnsiblePlaybooks", lambda _site, _password: found)
+    monkeypatch.setattr(playbooks, "AnsiblePlaybooks", lambda _site, _password: found)
     return found
 
 
@@ -72,7 +74,7 @@ def test_what_was_done_is_said_and_a_second_run_has_nothing_to_do(
     world.seen["j2"] = replace(DONE, users={"ada": Home("loose", "C has mode 0644")})
     assert install("--user", "ada", "-y") == 0
     shown = capsys.readouterr()
-    assert shown.out == "j2: C has mode 0644: it becomes 0600\n"
+    assert shown.out == "j2: C has mode 0644: its mode becomes 0600\n"
     assert "note: no login works before: appliance runai access enable" in shown.err
     assert world.plays == [("j2",)]
     assert install("--user", "ada", "-y") == 0
@@ -105,12 +107,12 @@ def test_a_dry_run_and_json(install: Callable[..., int], world: Rack, capsys: Ca
         "changes": [
             {
                 "node": "j1",
-                "text": "/etc/bash_completion.d/runai is written by the program itself",
+                "text": "/etc/bash_completion.d/runai is written by the program",
             }
         ],
         "done": False,
     }
-    assert "note: j1: it does not resolve api.rack.test" in shown.err
+    assert "note: j1: it cannot resolve api.rack.test" in shown.err
     assert world.plays == []
 
 
@@ -132,7 +134,7 @@ def test_replace_puts_a_foreign_kubeconfig_aside(
 ) -> None:
     world.seen["j1"] = replace(DONE, users={"ada": Home("foreign", "C is not from this tool")})
     assert install("--user", "ada", "--yes", "--replace") == 0
-    assert "j1: C is not from this tool: it is put aside" in capsys.readouterr().out
+    assert "j1: C is not from this tool: it is moved aside" in capsys.readouterr().out
 
 
 def test_no_program_anywhere_is_asked_for_by_name(
@@ -150,7 +152,7 @@ def test_nobody_there_to_confirm_an_unknown_node_and_no_user(
 ) -> None:
     world.seen["j1"] = replace(DONE, completion_current=False)
     assert install("--user", "ada") == 3
-    assert "nobody is there to confirm" in capsys.readouterr().err
+    assert "confirmation needed" in capsys.readouterr().err
     assert install("--user", "ada", "--nodes", "j9") == 2
     assert "--nodes: the site has no node j9" in capsys.readouterr().err
     assert install() == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.vault import new_password
+from appliance.adapters.site.vault import new_password
 from appliance.cli import exits
 from tests.site_cases import ROOT, break_site, copy_of_good
 from tests.trees import snapshot
@@ -35,7 +35,7 @@ def example(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("option", ["--site", "-s"])
-def test_check_of_a_whole_site(
+def test_check_accepts_a_valid_site(
     option: str, example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exits.run(["site", "check", option, str(example)]) == 0
@@ -96,7 +96,7 @@ def test_warnings_go_to_stderr_and_do_not_fail(
     assert "no NTP server" in printed.err
 
 
-def test_check_tells_of_an_old_schema_and_writes_nothing_not_even_through_a_link(
+def test_check_reports_an_old_schema_and_writes_nothing(
     example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     schema, elsewhere = example / ".site.schema.json", tmp_path / "elsewhere"
@@ -120,7 +120,7 @@ def test_check_tells_of_an_old_schema_and_writes_nothing_not_even_through_a_link
     assert "schema" not in said()
 
 
-def test_check_writes_no_schema_that_nothing_names(example: Path) -> None:
+def test_check_writes_no_schema_that_site_yml_does_not_name(example: Path) -> None:
     path = example / "group_vars/all/site.yml"
     path.write_text(
         path.read_text().replace("$schema=../../.site", "$schema=../../.appliance/site")
@@ -129,18 +129,18 @@ def test_check_writes_no_schema_that_nothing_names(example: Path) -> None:
     assert not (example / ".site.schema.json").exists()
 
 
-def test_a_password_that_is_not_the_vaults_is_a_fault(
+def test_a_wrong_vault_password_is_a_fault(
     example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     new_password(example)
     assert exits.run(["site", "check", "-s", str(example), "-o", "json"]) == 3
     (fault,) = json.loads(capsys.readouterr().out)["faults"]
     assert fault["file"] == str(example / "group_vars/all/vault.yml")
-    assert "does not open with the password in" in fault["problem"]
+    assert "cannot be decrypted with the password in" in fault["problem"]
     assert "ANSIBLE_VAULT_PASSWORD_FILE" in fault["remedy"]
 
 
-def test_show_says_where_each_value_comes_from(
+def test_show_prints_the_source_of_each_value(
     example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exits.run(["site", "show", "-s", str(example)]) == 0
@@ -208,14 +208,14 @@ def test_init_writes_a_site_that_ansible_reads_the_same_way(
     assert "BEGIN PRIVATE KEY" in variables["vault_site_ca_key"]
 
 
-def test_init_writes_over_nothing(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_never_overwrites_a_file(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(example.rglob("*"))
     assert exits.run(["site", "init", str(example), *NEW, "--new-vault-password"]) == 3
     assert f"{example / 'hosts.yml'} exists" in capsys.readouterr().err
     assert sorted(example.rglob("*")) == before
 
 
-def test_init_refuses_what_would_not_pass_and_writes_nothing(
+def test_init_refuses_an_invalid_site_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [*NEW, "--control-plane=master2=198.51.100.12/24", "--new-vault-password"]
@@ -235,7 +235,9 @@ def test_init_without_a_control_plane_writes_nothing(
     assert not (tmp_path / "rack7").exists()
 
 
-def test_the_readmes_new_site_is_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_example_creates_a_valid_site(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = (one for one in text.splitlines() if one.strip().startswith("appliance site init"))
     words = [word.replace("inventories", str(tmp_path)) for word in line.split()]
@@ -266,7 +268,7 @@ def test_init_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["--new-vault-password", "--vault-password-file=x"], "exclude each other"),
     ],
 )
-def test_init_typed_wrong_is_exit_2(
+def test_init_usage_errors_exit_with_2(
     arguments: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert exits.run(["site", "init", str(tmp_path / "rack7"), *arguments]) == 2

@@ -19,7 +19,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("command", [["site", "check"], ["history"]])
 @pytest.mark.parametrize("folder", [".appliance", ".appliance/journal"])
-def test_a_state_of_another_user_is_refused_with_the_way_out(
+def test_a_state_folder_of_another_user_is_refused_with_a_remedy(
     command: list[str],
     folder: str,
     tmp_path: Path,
@@ -56,7 +56,7 @@ def test_history_of_a_broken_site_and_of_a_journal_alone(
 
 
 @pytest.mark.parametrize("case", ["missing_vault", "empty_vault"])
-def test_a_lost_vault_is_restored_and_not_made_anew_where_nodes_trust_it(
+def test_the_hint_for_a_lost_vault_is_to_restore_it_if_nodes_trust_its_ca(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     break_site(case, tmp_path / "rack7")
@@ -65,23 +65,21 @@ def test_a_lost_vault_is_restored_and_not_made_anew_where_nodes_trust_it(
     assert f"git log -- {VAULT}" in said
     assert f"git checkout COMMIT -- {VAULT}" in said
     assert "nothing was installed yet" in said
-    assert "a new vault has a new CA, which the nodes of a living cluster do not trust" in said
+    assert "a new vault has a new CA, which the nodes of an existing cluster do not trust" in said
     assert "ansible-vault edit" not in said
 
 
-def test_a_closed_vault_is_a_warning_and_one_is_not_counted_as_many(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_closed_vault_is_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site = copy_of_good(tmp_path / "rack7")
     assert exits.run(["site", "check", "--site", str(site)]) == 0
     printed = capsys.readouterr()
     assert printed.out == "rack7: 2 nodes, no fault, 1 warning\n"
-    said = f"warning: {site / VAULT}:1: the vault was not opened: no password at hand; set "
+    said = f"warning: {site / VAULT}:1: the vault was not checked: no password available; set "
     assert said in printed.err
     assert "ANSIBLE_VAULT_PASSWORD_FILE" in printed.err
 
 
-def test_a_new_site_with_one_fault_is_told_of_one_fault(
+def test_a_new_site_with_one_fault_reports_one_fault(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [

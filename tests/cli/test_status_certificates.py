@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from appliance.cli.status_view import certificates_sentence
-from appliance.model.cluster import NoCluster
-from appliance.model.postconditions import Observed
+from appliance.cli.status.view import certificates_sentence
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.observed import Observed
 from tests import samples
 
 KUBELETS = "/var/lib/kubelet/pki/kubelet-client-current.pem"
@@ -32,11 +32,11 @@ def test_the_first_to_end_is_named_but_for_what_the_kubelet_renews() -> None:
         w1=[{"path": KUBELETS, "not_after": "2023-12-14T22:13:20Z"}],
     )
     assert found == (
-        "certificates: the first of Kubernetes ends in 50 days: "
+        "certificates: the first of Kubernetes expires in 50 days: "
         "/etc/kubernetes/pki/apiserver.crt on cp1"
     )
 
 
 def test_a_kubelet_that_did_not_renew_is_named() -> None:
     found = _sentence(w1=[{"path": KUBELETS, "not_after": "2023-11-10T22:13:20Z"}])
-    assert found == f"certificates: the first of Kubernetes ended 4 days ago: {KUBELETS} on w1"
+    assert found == f"certificates: the first of Kubernetes expired 4 days ago: {KUBELETS} on w1"

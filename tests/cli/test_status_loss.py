@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from appliance.cli.connected import Connected
-from appliance.cli.loss_view import find_losses, losses_as_json, show_losses
-from appliance.model.cluster import Unreachable
-from appliance.model.loss import Loss
-from appliance.model.observation import Fault, Look
-from appliance.model.postconditions import Observed
-from appliance.model.site import Node
+from appliance.cli.node.lost_view import losses_as_json, show_losses
+from appliance.errors import ApplianceError
+from appliance.model.node.lost import Loss, Workloads
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import Unreachable
+from appliance.model.state.observed import Fault, Look, Observed
+from appliance.workflows.session.losses import find_losses
+from appliance.workflows.session.session import Session
+from appliance.workflows.status import look_and_plan
 from tests import samples
 from tests.fakes import FakeRack
+from tests.sessions import fake_session
 
 
 class Silent:
@@ -26,15 +27,15 @@ class Silent:
     def __init__(self) -> None:
         self.asked = 0
 
-    def any_client(self) -> Any:
-        from appliance.errors import ApplianceError
-
+    def workloads(self) -> Workloads:
         self.asked += 1
         raise ApplianceError("no API server answers: cp1: gone")
 
+    def session(self) -> Session:
+        return Session(read_workloads=self.workloads)
 
-def connected(api: Silent) -> Any:
-    return SimpleNamespace(cluster=api)
+
+SITE = samples.desired().site
 
 
 def observed(*not_ready: str) -> Observed:
@@ -47,7 +48,7 @@ def observed(*not_ready: str) -> Observed:
 
 def test_a_healthy_cluster_is_asked_for_nothing_more() -> None:
     api = Silent()
-    assert find_losses(connected(api), observed(), Look({})) == ()
+    assert find_losses(SITE, api.session(), observed(), Look({}), []) == ()
     assert api.asked == 0
 
 
@@ -55,7 +56,7 @@ def test_without_a_cluster_no_node_is_lost() -> None:
     api = Silent()
     fault = Fault("w1", "w1: no SSH", "")
     seen = Observed({}, Unreachable("cp1: gone"))
-    assert find_losses(connected(api), seen, Look({}, (fault,))) == ()
+    assert find_losses(SITE, api.session(), seen, Look({}, (fault,)), []) == ()
     assert api.asked == 0
 
 
@@ -63,14 +64,12 @@ def test_without_a_cluster_no_node_is_lost() -> None:
     ("not_ready", "faults"), [(("w1",), ()), ((), (Fault("w1", "w1: no SSH", ""),))]
 )
 def test_a_node_that_is_silent_or_not_ready_makes_it_look_and_an_error_is_only_a_warning(
-    not_ready: tuple[str, ...],
-    faults: tuple[Fault, ...],
-    capsys: pytest.CaptureFixture[str],
+    not_ready: tuple[str, ...], faults: tuple[Fault, ...]
 ) -> None:
-    api = Silent()
-    assert find_losses(connected(api), observed(*not_ready), Look({}, faults)) == ()
+    api, warnings = Silent(), list[str]()
+    assert find_losses(SITE, api.session(), observed(*not_ready), Look({}, faults), warnings) == ()
     assert api.asked == 1
-    assert "no API server answers" in capsys.readouterr().err
+    assert warnings == ["no API server answers: cp1: gone"]
 
 
 def test_every_line_names_the_node_and_the_last_one_says_what_to_do(
@@ -102,8 +101,6 @@ def test_a_node_that_answered_late_is_looked_at_once_more() -> None:
         return found
 
     rack.look = then_rested  # type: ignore[method-assign]
-    site = Connected(wish.site, wish, rack, rack, None)  # type: ignore[arg-type]
-    site.wish = wish
-    found, _, _ = site.look()
+    found, _, _ = look_and_plan(wish, fake_session(rack))
     assert rack.looks == 2
     assert found.photographs["w1"].late == ()

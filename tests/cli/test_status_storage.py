@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from appliance.cli.status_view import storage_sentence
-from appliance.model.cluster import NoCluster
-from appliance.model.postconditions import Observed
+from appliance.cli.status.view import storage_sentence
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.observed import Observed
 from tests import samples
 
 NFS = {"server": "198.51.100.4", "path": "/srv/runai", "minimum_free_gb": 50}
@@ -42,5 +42,5 @@ def test_what_is_not_proved_or_not_there_is_said() -> None:
     assert str(found).endswith("not proved yet")
     gone = {"visible": False, "error": "connection refused"}
     assert _sentence({"cp1": {"export": gone}}, nfs=NFS) == (
-        "storage: 198.51.100.4:/srv/runai is not to be had: connection refused"
+        "storage: 198.51.100.4:/srv/runai is not available: connection refused"
     )

@@ -14,8 +14,9 @@ from pathlib import Path
 import click
 import pytest
 
-from appliance.adapters.journal import journal_of
-from appliance.cli import app, exits, render, terminal
+from appliance.adapters.control_plane.journal import journal_of
+from appliance.cli import app, exits
+from appliance.cli.screen import render, terminal
 from appliance.errors import PlaybookFailed, Refused
 from tests.cli.faked_command import ROOT, words
 from tests.contract import tree
@@ -45,7 +46,7 @@ def command(monkeypatch: pytest.MonkeyPatch, act: object) -> None:
 
 
 @pytest.mark.parametrize("make_safe", [terminal.shown, terminal.one_line, terminal.escaped])
-def test_nothing_that_steers_a_terminal_is_left_and_nothing_is_lost(make_safe: object) -> None:
+def test_control_characters_are_escaped_and_nothing_is_lost(make_safe: object) -> None:
     safe = make_safe(HOSTILE)  # type: ignore[operator]
     assert not STEERS.search(safe)
     assert "owned" in safe
@@ -53,7 +54,7 @@ def test_nothing_that_steers_a_terminal_is_left_and_nothing_is_lost(make_safe: o
     assert "\\u202eevil" in safe
 
 
-def test_plain_text_of_any_language_stays_as_it_is() -> None:
+def test_plain_text_in_any_language_is_unchanged() -> None:
     text = "Ready\tjá, 日本語 — עברית 🚀\nnext"
     assert terminal.shown(text) == text
 
@@ -68,7 +69,7 @@ def test_json_with_hostile_text_is_still_json_and_reads_back(
     assert json.loads(said) == {HOSTILE: [HOSTILE]}
 
 
-def test_a_cell_of_a_table_makes_no_row_of_its_own(
+def test_a_table_cell_cannot_add_a_row(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = [f"w1\ncp1  Ready {HOSTILE}", "[/bin/agent] [red]x"]
@@ -79,7 +80,7 @@ def test_a_cell_of_a_table_makes_no_row_of_its_own(
     assert lines[2].endswith("[/bin/agent] [red]x")
 
 
-def test_what_a_node_says_is_no_field_of_an_error(
+def test_a_node_cannot_forge_a_field_of_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> None:
@@ -104,7 +105,7 @@ def test_what_a_node_says_is_no_field_of_an_error(
     ],
     ids=["pipe", "terminal that hung up", "disk that fails", "full disk"],
 )
-def test_only_a_reader_that_went_away_is_no_failure_of_the_result(
+def test_only_a_closed_pipe_is_not_a_failure(
     stream: Broken,
     code: int,
     monkeypatch: pytest.MonkeyPatch,
@@ -124,13 +125,13 @@ def test_only_a_reader_that_went_away_is_no_failure_of_the_result(
     assert (os.strerror(stream.number) in capsys.readouterr().err) == bool(code)
 
 
-def test_progress_that_nobody_can_read_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_to_a_closed_pipe_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     command(monkeypatch, lambda: click.echo("x", err=True))
     monkeypatch.setattr(sys, "stderr", Broken(errno.ENOSPC))
     assert exits.run(["probe"]) == 0
 
 
-def test_a_connection_that_breaks_is_a_failure_with_a_word(
+def test_a_broken_connection_is_reported_as_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def send() -> None:
@@ -158,7 +159,7 @@ def piped(folder: Path, reader: str, *typed: str) -> tuple[list[str], int, str]:
 
 
 @pytest.mark.parametrize("reader", ["2>&1 | head -1", "2>&1 | head -3", "| true"])
-def test_an_install_whose_reader_went_away_is_carried_out_and_says_so(
+def test_an_install_with_a_closed_pipe_completes_and_is_recorded(
     reader: str, tmp_path: Path
 ) -> None:
     lines, code, err = piped(tmp_path, reader, "install", "--yes")
@@ -171,7 +172,7 @@ def test_an_install_whose_reader_went_away_is_carried_out_and_says_so(
     assert {record.outcome for record in records} == {"proven"}
 
 
-def test_a_command_that_only_looks_ends_with_its_own_code_when_its_reader_went_away(
+def test_a_read_only_command_with_a_closed_pipe_keeps_its_exit_code(
     tmp_path: Path,
 ) -> None:
     lines, code, _ = piped(tmp_path, "2>/dev/null | head -1", "plan", "--exit-code")
@@ -179,12 +180,12 @@ def test_a_command_that_only_looks_ends_with_its_own_code_when_its_reader_went_a
     assert len(lines) == 1
 
 
-def test_a_refusal_whose_reader_went_away_is_still_a_refusal(tmp_path: Path) -> None:
+def test_a_refusal_with_a_closed_pipe_keeps_its_exit_code(tmp_path: Path) -> None:
     _, code, _ = piped(tmp_path, "2>&1 | true", "install")
     assert code == Refused.exit_code
 
 
-def test_every_output_goes_through_the_edge() -> None:
+def test_every_command_runs_behind_the_output_filter() -> None:
     """Nothing writes past the two streams that ``exits.run`` puts in place."""
     past = re.compile(r"sys\.__std|\.buffer\b|os\.write\(|(?<!\.)\bprint\(|below\(|/dev/tty")
     found = {

@@ -13,15 +13,15 @@ from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.errors import NodeUnreachable
-from appliance.model.cluster import Cluster
-from appliance.model.membership import FOLDER, MemberRecord, Removal
+from appliance.model.node.membership import FOLDER, MemberRecord, Removal
+from appliance.model.state.cluster import Cluster
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack
 
 Capture = pytest.CaptureFixture[str]
 GONE = MemberRecord("w2", Removal("ada@laptop", "2026-01-01T00:00:00+00:00", "sold"))
-UNKNOWN = "nobody can tell which nodes were removed on purpose: cp1: busy"
+UNKNOWN = "cannot read which nodes were removed on purpose: cp1: busy"
 BUSY = NodeUnreachable("cp1: busy", hint="look at it")
 
 

@@ -68,7 +68,7 @@ def options_of(path: tuple[str, ...]) -> dict[str, click.Parameter]:
     return {name: one for one in command.params for name in one.opts}
 
 
-def test_the_tables_have_every_command_of_a_site() -> None:
+def test_the_tables_list_every_command_of_a_site() -> None:
     found = {
         path
         for path, command in tree.walk(cli)
@@ -82,7 +82,7 @@ def test_the_tables_have_every_command_of_a_site() -> None:
 
 @pytest.mark.parametrize("path", CHANGING, ids=" ".join)
 @pytest.mark.parametrize("more", [(), ("--yes",), ("--dry-run",)], ids=["", "yes", "dry-run"])
-def test_what_changes_a_site_wants_it_typed_where_two_are_meant(
+def test_a_changing_command_requires_a_typed_site_if_two_are_possible(
     path: tuple[str, ...], more: tuple[str, ...], racks: tuple[Path, Path], capsys: Capture
 ) -> None:
     assert run([*path, *CHANGING[path], *more]) == 3
@@ -94,7 +94,7 @@ def test_what_changes_a_site_wants_it_typed_where_two_are_meant(
 
 @pytest.mark.parametrize("path", CHANGING, ids=" ".join)
 @pytest.mark.parametrize("which", [0, 1])
-def test_what_is_typed_is_acted_on(
+def test_the_typed_site_is_used(
     path: tuple[str, ...], which: int, racks: tuple[Path, Path]
 ) -> None:
     words = [*path, *CHANGING[path], "--site", str(racks[which])]
@@ -104,7 +104,7 @@ def test_what_is_typed_is_acted_on(
 
 
 @pytest.mark.parametrize("path", LOOKING, ids=" ".join)
-def test_what_looks_at_a_site_says_in_one_line_which_one(
+def test_a_read_only_command_prints_which_site_it_uses(
     path: tuple[str, ...], racks: tuple[Path, Path], capsys: Capture
 ) -> None:
     named, here = racks
@@ -116,7 +116,7 @@ def test_what_looks_at_a_site_says_in_one_line_which_one(
         assert reached.value.args == (named,)
     notes = [line for line in capsys.readouterr().err.splitlines() if "APPLIANCE_SITE" in line]
     assert notes == [
-        f"note: the site meant is {named}, by APPLIANCE_SITE, not {here}, which you stand in"
+        f"note: using the site {named} (APPLIANCE_SITE), not the current directory's {here}"
     ]
 
 
@@ -143,7 +143,7 @@ def test_a_folder_of_another_site_counts_as_that_site(
     assert f"--site {here}" in capsys.readouterr().err
 
 
-def test_a_directory_that_is_no_site_leaves_the_choice_to_the_environment(
+def test_outside_a_site_the_environment_chooses(
     racks: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(racks[0].parent)
@@ -153,7 +153,7 @@ def test_a_directory_that_is_no_site_leaves_the_choice_to_the_environment(
     assert capsys.readouterr().err == ""
 
 
-def test_a_current_directory_that_is_gone_is_no_site(
+def test_a_deleted_current_directory_is_not_a_site(
     racks: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"
@@ -167,7 +167,7 @@ def test_a_current_directory_that_is_gone_is_no_site(
 
 
 @pytest.mark.parametrize("path", [("install",), ("plan",), ("runai", "cli", "install")])
-def test_a_variable_that_narrows_a_command_is_told(
+def test_a_note_names_the_nodes_that_a_variable_selects(
     path: tuple[str, ...],
     racks: tuple[Path, Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -178,7 +178,7 @@ def test_a_variable_that_narrows_a_command_is_told(
     with pytest.raises(Connects):
         cli.main(words, standalone_mode=False)
     said = capsys.readouterr().err
-    assert said == "note: APPLIANCE_NODES narrows this to w1, w2: unset it for all\n"
+    assert said == "note: APPLIANCE_NODES limits this to w1, w2: unset it for all\n"
     with pytest.raises(Connects):
         cli.main([*words, "--nodes", "w1"], standalone_mode=False)
     assert capsys.readouterr().err == ""

@@ -25,7 +25,7 @@ FILLS = frozenset({"write_text", "write_bytes", "open w", "chmod", "lchmod", "fc
 REPLACES = frozenset({"replace", "os.replace", "rename"})
 # Below the cache, or on machines that a lab made: overwriting loses nothing there.
 MADE_AGAIN = (
-    *("appliance/adapters/artifacts/", "appliance/adapters/lab_", "appliance/lab/"),
+    *("appliance/builder/sources/", "appliance/builder/fetch.py", "appliance/lab/"),
     "roles/lab_node/",
 )
 # On modules alone: lists and strings have them too.

@@ -53,6 +53,8 @@ MIRROR: Final = Evidence(
     "tests/unit/bundle/test_bundle_directory.py::"
     "test_the_bundle_is_sent_by_its_folders_and_by_nothing_else",
 )
+SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
+ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
 PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")
 DIGEST: Final = Evidence("a blob named by 64 hex digits of a manifest of ours, of another size")
 NODE_OBJECT: Final = Evidence(
@@ -89,47 +91,47 @@ WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 
 Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]
 PLACES: Final[Places] = {
-    "appliance/adapters/archive.py": {
+    "appliance/adapters/control_plane/archive.py": {
         "module: shell rm -": (TEMPORARY, 2),
     },
-    "appliance/adapters/artifacts/apt.py": {
+    "appliance/builder/sources/apt.py": {
         "IsolatedApt._fetch: shutil.move": CACHE,
         "IsolatedApt._fetch: unlink": CACHE,
         "_link: unlink": CACHE,
     },
-    "appliance/adapters/artifacts/compose.py": {
+    "appliance/builder/sources/compose.py": {
         "_applets: unlink": CACHE,
         "_package_layer.layer: rmtree": CACHE,
     },
-    "appliance/adapters/artifacts/go.py": {
+    "appliance/builder/sources/go.py": {
         "Go._build_in: rmtree": CACHE,
     },
-    "appliance/adapters/artifacts/go_openapi.py": {
+    "appliance/builder/sources/go_openapi.py": {
         "openapi_module: rmtree": CACHE,
     },
-    "appliance/adapters/artifacts/oci.py": {
-        "_bring: unlink": CACHE,
+    "appliance/builder/sources/oci.py": {
+        "_fetch_blob: unlink": CACHE,
     },
-    "appliance/adapters/artifacts/package_root.py": {
+    "appliance/builder/sources/package_root.py": {
         "file_of: unlink": CACHE,
         "root_entries: rmtree": CACHE,
         "root_entries: unlink": CACHE,
     },
-    "appliance/adapters/artifacts/url.py": {
+    "appliance/builder/sources/url.py": {
         "Url._whole: unlink": CACHE,
         "fetch: unlink": (CACHE, 2),
     },
-    "appliance/adapters/artifacts/wheels.py": {
+    "appliance/builder/sources/wheels.py": {
         "_download: unlink": CACHE,
         "refuse_state: unlink": CACHE,
         "write_wheel_closure: replace": (CACHE, 2),
         "write_wheel_closure: rmtree": CACHE,
         "write_wheel_closure: unlink": CACHE,
     },
-    "appliance/adapters/bundle_signature.py": {
+    "appliance/adapters/bundle/signature.py": {
         "SshSigner._write: replace": WRITE,
     },
-    "appliance/adapters/bundle_writer.py": {
+    "appliance/builder/writer.py": {
         "BundleWriter._clear: unlink": LISTED,
         "BundleWriter._index_packages: unlink": LISTED,
         "BundleWriter._remove_signature: unlink": LISTED,
@@ -139,63 +141,60 @@ PLACES: Final[Places] = {
         "Locks.record: replace": WRITE,
         "_write_marker: replace": WRITE,
     },
-    "appliance/adapters/cache.py": {
+    "appliance/adapters/local/cache.py": {
         "Cache.adopt: replace": CACHE,
         "Cache.adopt: unlink": (CACHE, 2),
         "Cache.place: replace": PLACED,
         "Cache.place: unlink": (CACHE, 2),
         "Cache.remember: replace": CACHE,
     },
-    "appliance/adapters/etcd_members.py": {
+    "appliance/adapters/control_plane/etcd_members.py": {
         "module: shell member/remove": QUORUM,
     },
-    "appliance/adapters/journal.py": {
+    "appliance/adapters/control_plane/journal.py": {
         "FileJournal._forget_index: unlink": STATE,
     },
-    "appliance/adapters/jumpboxes.py": {
+    "appliance/adapters/runai/jumpboxes.py": {
         "_extract: replace": WRITE,
         "_extract: unlink": TEMPORARY,
     },
-    "appliance/adapters/kubernetes_drain.py": {
+    "appliance/adapters/kubernetes/drain.py": {
         "KubernetesDrain.evict: create_namespaced_pod_eviction": EVICTION,
     },
-    "appliance/adapters/kubernetes_members.py": {
+    "appliance/adapters/kubernetes/members.py": {
         "KubernetesMembers.delete: delete_node": NODE_OBJECT,
     },
-    "appliance/adapters/lab_vendor_bundle.py": {
+    "appliance/lab/vendor_bundle.py": {
         "_chart: rmtree": TEMPORARY,
         "write_vendor_bundle: replace": TEMPORARY,
         "write_vendor_bundle: rmtree": (TEMPORARY, 2),
     },
-    "appliance/adapters/lease.py": {
+    "appliance/adapters/control_plane/lock.py": {
         "module: shell rm -": (LOCK, 6),
     },
-    "appliance/adapters/proof_namespace.py": {
-        "proof_namespace: delete_namespace": PROOF,
+    "appliance/adapters/kubernetes/pod_tests/engine.py": {
+        "own_namespace: delete_namespace": PROOF,
     },
-    "appliance/adapters/runai_access.py": {
+    "appliance/adapters/runai/access.py": {
         "certificate_request: unlink": TEMPORARY,
     },
-    "appliance/adapters/site_lock.py": {
+    "appliance/adapters/control_plane/local_lock.py": {
         "site_lock: truncate": LOCK,
     },
-    "appliance/adapters/site_folder.py": {
+    "appliance/adapters/site/folder.py": {
         "SiteDirectory._move: replace": WRITE,
         "SiteDirectory._move: unlink": (UNFINISHED, 2),
         "SiteDirectory.write: unlink": STATE,
     },
-    "appliance/adapters/ssh.py": {
-        "module: shell rm -": TEMPORARY,
-    },
-    "appliance/adapters/state_files.py": {
+    "appliance/adapters/local/state_files.py": {
         "_give_name: rename": WRITE,
         "_written_beside: unlink": TEMPORARY,
         "replace_file: replace": WRITE,
     },
-    "appliance/adapters/vendor_diagnostics.py": {
+    "appliance/adapters/bundle/vendor_diagnostics.py": {
         "module: shell rm -": TEMPORARY,
     },
-    "appliance/cli/lab_parts.py": {
+    "appliance/cli/lab/parts.py": {
         "LabParts._build_vendor_bundle: replace": TEMPORARY,
     },
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
@@ -230,10 +229,6 @@ PLACES: Final[Places] = {
         "remove: rmtree": LEFTOVERS,
         "remove: unlink": LEFTOVERS,
     },
-    "playbooks/library/runai_cluster_values.py": {
-        "Record.forget: argv delete": HELM,
-        "write: replace": WRITE,
-    },
     "playbooks/library/runai_values.py": {
         "generate: unlink": TEMPORARY,
         "take_program: replace": WRITE,
@@ -261,14 +256,17 @@ PLACES: Final[Places] = {
         "NodeJob._start: unlink": TEMPORARY,
         "_write: replace": WRITE,
     },
-    "playbooks/module_utils/appliance_jumpbox.py": {
-        "put_aside: rename": ASIDE,
-        "write_config: replace": WRITE,
-        "write_config: unlink": TEMPORARY,
-    },
     "playbooks/module_utils/appliance_packages.py": {
         "module: shell rm -": POLICY,
         "remove_stale_policy: unlink": POLICY,
+    },
+    "playbooks/callback_plugins/prepared_workers.py": {
+        "prune: rmtree": ARCHIVES,
+    },
+    "playbooks/module_server/server.py": {
+        "serve: rmdir": SOCKET,
+        "serve: unlink": SOCKET,
+        "sweep: unlink": SOCKET,
     },
     "roles/api_oidc/library/api_server_flags.py": {
         "carry_out: unlink": STATE,
@@ -297,9 +295,8 @@ PLACES: Final[Places] = {
         "block: replace": WRITE,
         "write: replace": WRITE,
     },
-    "roles/host_base/library/host_settings.py": {
+    "roles/host_base/module_utils/host_changes.py": {
         "Host.write: replace": WRITE,
-        "Host.write: unlink": TEMPORARY,
     },
     "roles/kubeadm_control_plane/library/operator_kubeconfig.py": {
         "write: replace": WRITE,
@@ -349,9 +346,6 @@ PLACES: Final[Places] = {
         "owner_of_roots_file: unlink": TEMPORARY,
         "timed_writes: unlink": TEMPORARY,
     },
-    "roles/nfs_server/library/nfs_exports.py": {
-        "write: os.replace": WRITE,
-    },
     "roles/nfs_server/library/nfs_folder.py": {
         "_write: os.replace": WRITE,
         "_write: unlink": TEMPORARY,
@@ -366,17 +360,36 @@ PLACES: Final[Places] = {
     "roles/node_reset/tasks/reset.yml": {
         "- reset": MEMBER,
     },
-    "roles/runai_bundle/library/vendor_bundle.py": {
-        "Bundle.prepare: unlink": SHA,
-        "Bundle.unpack: unlink": SHA,
-        "module: shell rm -": (SHA, 4),
+    "roles/runai_bundle/library/vendor_bundle_prepare.py": {
+        "Preparation.carry_out: unlink": SHA,
+        "module: shell rm -": SHA,
+    },
+    "roles/runai_bundle/library/vendor_bundle_unpack.py": {
+        "module: shell rm -": (SHA, 3),
+        "unpack: unlink": SHA,
+    },
+    "roles/runai_bundle/module_utils/vendor_bundle.py": {
         "write: replace": WRITE,
+    },
+    "roles/runai_cluster/library/runai_cluster_values.py": {
+        "write: replace": WRITE,
+    },
+    "roles/runai_cluster/module_utils/runai_backend_api.py": {
+        "Record.forget: argv delete": HELM,
+    },
+    "roles/runai_cli/library/researcher_kubeconfigs.py": {
+        "put_aside: rename": ASIDE,
+        "write_config: replace": WRITE,
+        "write_config: unlink": TEMPORARY,
     },
     "roles/runai_cli/library/program_completion.py": {
         "write: replace": WRITE,
         "write: unlink": TEMPORARY,
     },
-    "roles/runai_cluster/tasks/ask.yml": {
+    "roles/runai_cluster/tasks/connection.yml": {
+        "absent: true": ROLE,
+    },
+    "roles/runai_cluster/tasks/values.yml": {
         "absent: true": ROLE,
     },
     "roles/site_certificate/library/certificate_request.py": {

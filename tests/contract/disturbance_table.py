@@ -66,11 +66,11 @@ KEPT_MARKS: Final = Evidence(
 EMPTIED: Final = Evidence("the workflow emptied the node, and its Node tells of the maintenance")
 SWAP: Final = Evidence(
     "units of swap that a lab does not share; the old fstab is kept",
-    f"{_MODULES}/test_host_settings.py::test_active_swap_is_turned_off_and_its_units_masked",
+    f"{_MODULES}/test_host_base.py::test_active_swap_is_turned_off_and_its_units_masked",
 )
 TIMERS: Final = Evidence(
     "two units by name, where the site says so",
-    f"{_MODULES}/test_host_settings.py::test_timers_stop_only_when_the_site_says_so",
+    "molecule/host_base_default/tests/test_host_base.py::test_apt_daily_runs_where_the_site_lets_it",
 )
 SERVER: Final = Evidence("the one other server of the same port, by name, that a role gives")
 KERNEL: Final = Evidence("one value below /proc/sys")
@@ -80,53 +80,53 @@ LOCK_FILE: Final = Evidence("an empty file that is locked, never read")
 NOTHING: Final = Evidence("an archive in memory, /dev/null, or a folder of this process alone")
 
 PLACES: Final[Places] = {
-    "appliance/adapters/archive.py": {
+    "appliance/adapters/control_plane/archive.py": {
         "ControlPlaneArchive.spread: open w": NOTHING,
         "module: shell mv": (NEW, 2),
     },
-    "appliance/adapters/bundle_writer.py": {
+    "appliance/builder/writer.py": {
         "BundleWriter._write: write_bytes": (LISTED, 2),
         "BundleWriter._write: write_text": LISTED,
     },
-    "appliance/adapters/cache.py": {
+    "appliance/adapters/local/cache.py": {
         "Cache.add_bytes: write_bytes": CACHE,
         "Cache.alone: open w": LOCK_FILE,
     },
-    "appliance/adapters/etcd_members.py": {
+    "appliance/adapters/control_plane/etcd_members.py": {
         "EtcdMembers.remove: argv remove": QUORUM,
     },
-    "appliance/adapters/kubernetes_client.py": {
+    "appliance/adapters/kubernetes/client.py": {
         "_private: write_bytes": TEMPORARY,
     },
-    "appliance/adapters/kubernetes_drain.py": {
+    "appliance/adapters/kubernetes/drain.py": {
         "KubernetesDrain.clear.read_and_write: patch_node": OUR_MARK,
         "KubernetesDrain.mark: patch_node": OUR_MARK,
         "KubernetesDrain.taint.read_and_write: patch_node": OUR_TAINT,
     },
-    "appliance/adapters/kubernetes_members.py": {
+    "appliance/adapters/kubernetes/members.py": {
         "KubernetesMembers.put_back: patch_node": KEPT_MARKS,
         "_put_taints_back: patch_node": KEPT_MARKS,
     },
-    "appliance/adapters/lease.py": {
+    "appliance/adapters/control_plane/lock.py": {
         "module: shell mv": (LOCK, 4),
     },
-    "appliance/adapters/power.py": {
+    "appliance/adapters/ssh/power.py": {
         "module: shell systemctl poweroff": EMPTIED,
     },
-    "appliance/adapters/redfish.py": {
+    "appliance/adapters/hardware/redfish.py": {
         "RedfishBmcs.report: write_text": TEMPORARY,
     },
-    "appliance/adapters/runai_files.py": {
+    "appliance/adapters/runai/files.py": {
         "write_new: fchmod": UNFINISHED,
     },
-    "appliance/adapters/state_files.py": {
+    "appliance/adapters/local/state_files.py": {
         "_keep_owner: chown": NEW,
         "_written_beside: fchmod": NEW,
     },
-    "appliance/cli/node.py": {
+    "appliance/cli/node/group.py": {
         "remove_role: argv remove": (WORDS, 2),
     },
-    "appliance/cli/terminal.py": {
+    "appliance/cli/screen/terminal.py": {
         "shown_streams: open w": NOTHING,
     },
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
@@ -158,10 +158,14 @@ PLACES: Final[Places] = {
         "push: write_text": STATE,
         "single_layout: write_text": (STATE, 2),
     },
-    "roles/host_base/library/host_settings.py": {
-        "bring_swap_off: argv mask": SWAP,
-        "bring_sysctls: open w": KERNEL,
-        "stop_timers: argv disable": TIMERS,
+    "roles/host_base/library/kernel_sysctls.py": {
+        "bring: open w": KERNEL,
+    },
+    "roles/host_base/library/swap_off.py": {
+        "bring: argv mask": SWAP,
+    },
+    "roles/host_base/tasks/main.yml": {
+        "state: stopped": TIMERS,
     },
     "roles/kubeadm_control_plane/library/etcd_member.py": {
         "Etcd.remove: argv remove": QUORUM,
@@ -197,8 +201,11 @@ PLACES: Final[Places] = {
         "module: shell iptables-legacy-restore": FIREWALL,
         "module: shell iptables-nft-restore": FIREWALL,
     },
-    "roles/runai_bundle/library/vendor_bundle.py": {
-        "module: shell mv": (SHA, 2),
+    "roles/runai_bundle/library/vendor_bundle_prepare.py": {
+        "module: shell mv": SHA,
+    },
+    "roles/runai_bundle/library/vendor_bundle_unpack.py": {
+        "module: shell mv": SHA,
     },
     "roles/runai_cli/library/researcher_kubeconfigs.py": {
         "bring: chmod": ACCESS,

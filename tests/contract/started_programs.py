@@ -29,7 +29,8 @@ NO_PROGRAMS = words(
     "annotate apply configmap create delete diff endpoint exec get logs member namespace patch"
     " persistentvolume rollout pull tag install generate-values view"
     # Choices, groups and states.
-    " image init look present read rw server values kubelet.service packages /etc/environment"
+    " container image init look present read rw server values kubelet.service packages"
+    " /etc/environment"
     # In pods, where the image brings them, or the script makes them itself.
     " /bin/busybox addresses nslookup grep tr nc httpd sleep"
 )
@@ -48,17 +49,26 @@ BUILTINS = words(
 # Ansible's modules that start programs where they run, and those that start none.
 MODULES = {"systemd_service": "systemctl", "known_hosts": "ssh-keygen"}
 HARMLESS = words(
-    "assert copy fail file find import_playbook import_role import_tasks include_role include_tasks"
-    " set_fact slurp stat template uri wait_for"
+    "assert blockinfile copy fail file find import_playbook import_role import_tasks include_role"
+    " include_tasks set_fact slurp stat template uri wait_for"
 )
 DOCUMENTS = words("DOCUMENTATION EXAMPLES RETURN")
 COMMANDS = words("command shell raw script")
 
 
+# What runs where commands are typed.
+CONTROL_HOST = ("appliance/adapters", "appliance/builder", "appliance/lab")
+
+
 def python_files() -> list[Path]:
     """The product's Python that may start programs; stand-ins run in images of their own."""
-    tops = ("appliance/adapters", "appliance/model", "appliance/probe", "playbooks", "roles")
-    return sorted(path for top in tops for path in (ROOT / top).rglob("*.py"))
+    tops = (*CONTROL_HOST, "appliance/model", "appliance/probe", "playbooks", "roles")
+    return sorted(
+        path
+        for top in tops
+        for path in (ROOT / top).rglob("*.py")
+        if not {"standins", "rootfs"} & set(path.parts)
+    )
 
 
 def in_python(path: Path, *, scripts: bool = True) -> Iterator[str]:
@@ -166,7 +176,9 @@ def on_control_host() -> frozenset[str]:
     found = {
         word
         for path in python_files()
-        if "lab_node" in path.parts or "adapters" in path.parts or path.name == "jump.py"
+        if "lab_node" in path.parts
+        or path == ROOT / "appliance/model/site/ssh.py"
+        or any(path.is_relative_to(ROOT / top) for top in CONTROL_HOST)
         for word in in_python(path, scripts="lab_node" in path.parts)
     }
     for top in ("playbooks", "roles"):

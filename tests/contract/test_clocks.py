@@ -7,24 +7,24 @@ from collections.abc import Iterator
 
 from tests.contract import tree
 
-# Where the time of day is read -> what for. A wait is measured by workflows/patience.py.
+# Where the time of day is read -> what for. A wait is measured by workflows/session/patience.py.
 RECORDS = {
-    "appliance/adapters/certificates.py": "a certificate's days",
-    "appliance/adapters/clock.py": "the clock itself",
-    "appliance/adapters/journal.py": "the time that is part of a run's id",
-    "appliance/adapters/kubernetes.py": "when the network was proved",
-    "appliance/adapters/runai_certificate.py": "a certificate's days",
-    "appliance/adapters/ssh.py": "when a node's facts arrived",
-    "appliance/cli/bundle_parts.py": "when a bundle was built",
-    "appliance/cli/health_parts.py": "a certificate's days",
+    "appliance/adapters/site/authorities.py": "a certificate's days",
+    "appliance/adapters/local/clock.py": "the clock itself",
+    "appliance/adapters/control_plane/journal.py": "the time that is part of a run's id",
+    "appliance/adapters/kubernetes/pod_tests/annotated.py": "when the network was proved",
+    "appliance/adapters/runai/certificate.py": "a certificate's days",
+    "appliance/adapters/ssh/nodes.py": "when a node's facts arrived",
+    "appliance/cli/bundle/parts.py": "when a bundle was built",
+    "appliance/adapters/local/this_machine.py": "a certificate's days",
     "appliance/probe/collect.py": "when a node's facts were taken",
     "appliance/probe/naming.py": "what a node's clock says",
-    "appliance/workflows/eviction.py": "since when a node is cordoned",
-    "appliance/workflows/node_maintain.py": "the window that was announced",
-    "appliance/workflows/node_remove.py": "when a node was removed",
-    "appliance/workflows/node_return.py": "by how much a window was overrun",
-    "appliance/workflows/passports.py": "when a node was accepted",
-    "appliance/workflows/recording.py": "when a step began",
+    "appliance/workflows/node/eviction.py": "since when a node is cordoned",
+    "appliance/workflows/node/maintain.py": "the window that was announced",
+    "appliance/workflows/node/remove.py": "when a node was removed",
+    "appliance/workflows/node/return_.py": "by how much a window was overrun",
+    "appliance/workflows/node/baselines.py": "when a node was accepted",
+    "appliance/workflows/session/recording.py": "when a step began",
     "playbooks/library/service_current.py": "whether files are newer than a service",
     "roles/site_certificate/library/certificate_sign.py": "a certificate's days",
 }

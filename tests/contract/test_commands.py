@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import keyword
 import re
+from pathlib import Path
 
 import click
 import pytest
@@ -32,26 +34,17 @@ CHANGING = {
     ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
 }  # fmt: skip
-# Modules beside the workflows: Protocols, what several of them share, and a command that only
-# fetches.
-NO_COMMAND = {
-    *(
-        "__init__",
-        "eviction",
-        "gpu_proof",
-        "maintain_again",
-        "maintain_refusals",
-        "marks",
-        "power_off",
-        "recording",
-        "survey",
-        "joining",
-        "maintenance_records",
-        "passports",
-        "patience",
-    ),
-    "site_adopt",
-}
+# Where the workflows of a noun lie; what else is in there several of them share.
+WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}
+
+
+def _workflow(command: tuple[str, ...]) -> Path:
+    """The file of a command's workflow. Verbs of a noun's noun share one: node role."""
+    if len(command) == 1:
+        return Path(f"appliance/workflows/{command[0]}.py")
+    noun, verb = command[0], command[1].replace("-", "_")
+    name = f"{verb}_" if keyword.iskeyword(verb) else verb
+    return Path(WORKFLOWS.get(noun, f"appliance/workflows/{noun}")) / f"{name}.py"
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +71,20 @@ def test_every_command_is_in_the_vocabulary(
 def test_every_changing_command_has_the_workflow_of_its_name(
     commands: dict[tuple[str, ...], click.Command],
 ) -> None:
-    modules = {path.stem for path in tree.under("appliance/workflows") if path.suffix == ".py"}
-    # Verbs of a noun's noun share a workflow: node role set and remove are node_role.
-    named = {"_".join(path[:2]).replace("-", "_") for path in CHANGING & set(commands)}
-    ports = {name for name in modules if name == "ports" or name.endswith("_ports")}
-    assert modules - ports - NO_COMMAND == named
+    lacking = [
+        f"{' '.join(path)}: {_workflow(path)}"
+        for path in sorted(CHANGING & set(commands))
+        if not (tree.ROOT / _workflow(path)).is_file()
+    ]
+    assert lacking == []
+
+
+def test_every_workflow_on_its_own_is_a_command_of_every_day(
+    commands: dict[tuple[str, ...], click.Command],
+) -> None:
+    alone = {path.stem for path in tree.under("appliance/workflows") if len(path.parts) == 3}
+    daily = {path[0] for path in commands if len(path) == 1}
+    assert alone - {"__init__"} == daily & alone
 
 
 def test_what_asks_before_it_acts_is_known_to_change_something(

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from appliance.cli.app import cli
-from appliance.model.steps import INSTALL
+from appliance.model.plan.steps import INSTALL
 from tests.contract import tree
 
 HEADINGS = ["When", "Before you start", "Command", "What you will see", "If it fails", "Undo"]
@@ -91,7 +91,9 @@ def test_the_page_and_the_help_of_install_list_the_steps_of_the_table() -> None:
 def test_the_readme_names_the_steps_that_are_no_playbook() -> None:
     readme = tree.read(Path("README.md"))
     sentence = readme.partition("a step is an Ansible playbook (")[2].partition(" have none")[0]
-    assert re.findall(r"`(\w+)`", sentence) == [step.name for step in INSTALL if step.by_port]
+    assert re.findall(r"`(\w+)`", sentence) == [
+        step.name for step in INSTALL if not step.has_playbook
+    ]
 
 
 def test_what_a_page_asks_for_again_has_a_play() -> None:
@@ -100,7 +102,7 @@ def test_what_a_page_asks_for_again_has_a_play() -> None:
         for page in PAGES
         for name in re.findall(r"--only (\w+) --again", page.read_text(encoding="utf-8"))
     }
-    assert again - {"STEP"} <= {step.name for step in INSTALL if not step.by_port}
+    assert again - {"STEP"} <= {step.name for step in INSTALL if step.has_playbook}
     assert {"artifacts", "network", "control_plane", "runtime"} <= again
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.model.health import CHECKS as HEALTH
-from appliance.model.preflight import CHECKS as PREFLIGHT
-from appliance.model.preflight import SITE_CHECKS
+from appliance.model.checks.health.stages import CHECKS as HEALTH
+from appliance.model.checks.preflight import CHECKS as PREFLIGHT
+from appliance.model.checks.preflight import SITE_CHECKS
 from tests.contract import tree
 
 PAGE = Path("appliance/docs/errata.md")

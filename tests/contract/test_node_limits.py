@@ -13,12 +13,16 @@ import pytest
 from tests.contract import tree
 
 WRAPPER = Path("playbooks/module_utils/appliance_programs.py")
-# Programs of their own that systemd runs on a node, and the lab's modules on the control host: they
-# cannot, or need not, use the wrapper, and name a limit at each call.
+# Programs of their own that systemd or the control host runs on a node, and the lab's modules on
+# the control host: they cannot, or need not, use the wrapper, and name a limit at each call.
 OWN_LIMITS = (
     Path("playbooks/module_utils/appliance_api_server.py"),
+    Path("playbooks/module_utils/appliance_jumpbox.py"),
     Path("roles/lab_node/module_utils/lab_commands.py"),
 )
+# It starts the server of modules, which ends with its login session or when it has nothing to do;
+# what the server runs are Ansible's modules, which `task_timeout` limits.
+SERVER_START = Path("playbooks/module_server/client.py")
 STARTS = {
     "subprocess": {"run", "call", "check_call", "check_output", "Popen", "getoutput"},
     "os": {"system", "popen", "execv", "execvp", "spawnv", "posix_spawn", "posix_spawnp"},
@@ -32,7 +36,9 @@ def _code() -> list[Path]:
     return [
         path
         for path in tree.under("playbooks", "roles")
-        if path.suffix == ".py" and path != WRAPPER and "molecule" not in path.parts
+        if path.suffix == ".py"
+        and path not in (WRAPPER, SERVER_START)
+        and "molecule" not in path.parts
     ]
 
 

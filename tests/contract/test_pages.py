@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from appliance.cli.app import cli
-from appliance.model.pages import OPERATIONS, SECURITY, page
+from appliance.model.documents.pages import OPERATIONS, SECURITY, page
 from tests.contract import tree
 
 NAMED = re.compile(r"""\bpage\(["']([\w-]+)["']\)""")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import configparser
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from appliance.model.cluster import NoCluster
-from appliance.model.planner import choose
-from appliance.model.postconditions import Observed
-from appliance.model.role_vars import run_inventory
-from appliance.model.steps import INSTALL, STEPS
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.plan.planner import choose
+from appliance.model.plan.steps import INSTALL, STEPS
+from appliance.model.site.ssh import PLAY_CONNECT_SECONDS
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.observed import Observed
 from tests import samples
 from tests.contract import tree
 from tests.contract.test_roles import GROUPS, LEAVES
@@ -33,12 +36,12 @@ def _composes(path: Path) -> bool:
 
 def test_every_step_has_its_playbook_and_every_playbook_its_step() -> None:
     single = [path.stem for path in tree.playbooks() if not _composes(path)]
-    assert sorted(single) == sorted({step.name for step in STEPS if not step.by_port} | LAB)
+    assert sorted(single) == sorted({step.name for step in STEPS if step.has_playbook} | LAB)
     assert len({step.name for step in STEPS}) == len(STEPS)
 
 
 def test_the_playbooks_of_the_lab_are_named_by_a_workflow_each() -> None:
-    workflows = {path.stem for path in tree.under("appliance/workflows")}
+    workflows = {f"lab_{path.stem}" for path in tree.under("appliance/lab")}
     assert workflows >= LAB
 
 
@@ -46,7 +49,7 @@ def test_a_composing_playbook_is_named_for_its_command_and_runs_its_steps_in_ord
     for path in tree.playbooks():
         if not _composes(path):
             continue
-        steps = [s.name for s in STEPS if s.command == path.stem and not s.by_port]
+        steps = [s.name for s in STEPS if s.command == path.stem and s.has_playbook]
         assert [Path(str(play.imports)).stem for play in tree.plays(path)] == steps, path
 
 
@@ -107,7 +110,7 @@ def test_tags_are_never_inside_roles() -> None:
 # Groups that the inventory of a run brings along.
 OF_A_RUN = (
     *("appliance_leader", "appliance_nfs_server", "appliance_vendor"),
-    *(f"appliance_{step.name}" for step in INSTALL if not step.by_port),
+    *(f"appliance_{step.name}" for step in INSTALL if step.has_playbook),
 )
 
 
@@ -134,7 +137,7 @@ def _hosts(pattern: str, groups: dict[str, set[str]]) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("step", [step.name for step in INSTALL if not step.by_port])
+@pytest.mark.parametrize("step", [step.name for step in INSTALL if step.has_playbook])
 def test_the_plain_install_has_what_each_role_asks_for_on_a_site_without_options(
     step: str,
 ) -> None:
@@ -161,5 +164,11 @@ def test_the_plain_install_has_what_each_role_asks_for_on_a_site_without_options
 
 def test_filters_are_shims_over_the_model() -> None:
     for path in tree.under("playbooks/filter_plugins"):
-        assert "appliance.model" in tree.read(path), path
+        assert re.search(r"appliance\.(model|lab\.layout)", tree.read(path)), path
         assert len(tree.read(path).splitlines()) <= 40, path
+
+
+def test_plays_wait_for_a_connection_as_the_site_module_says() -> None:
+    settings = configparser.ConfigParser()
+    settings.read(tree.ROOT / "playbooks/ansible.cfg")
+    assert settings.getint("defaults", "timeout") == PLAY_CONNECT_SECONDS

@@ -7,8 +7,8 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from appliance.model.plan.steps import BY_NAME
 from appliance.model.programs import PROGRAMS
-from appliance.model.steps import BY_NAME
 from tests.contract.started_programs import (
     NO_PROGRAMS,
     OF_PYTHON,

@@ -17,7 +17,7 @@ ASKED_FOR = {
     *("apt-config", "gcc", "go", "gpg", "mmdebstrap", "podman", "rsync", "runc", "skopeo"),
     *("ssh", "ssh-keygen"),
 }
-STARTERS = {"subprocess", "appliance.adapters.processes"}
+STARTERS = {"subprocess", "appliance.adapters.local.processes"}
 
 
 def started(text: str) -> Iterator[str]:
@@ -58,7 +58,7 @@ def test_a_program_that_a_test_starts_is_asked_for() -> None:
         ("import subprocess\nsubprocess.run(['openssl', 'req'])\n", {"openssl"}),
         ("import subprocess\nargv = ['ssh-keygen']\n", {"ssh-keygen"}),
         ("import subprocess\nrequire('openssl')\nargv = ['openssl']\n", set()),
-        ("from appliance.adapters.processes import run\nrun(['go', 'env'])\n", {"go"}),
+        ("from appliance.adapters.local.processes import run\nrun(['go', 'env'])\n", {"go"}),
         ("run(['openssl', 'req'])\n", set()),
     ],
 )

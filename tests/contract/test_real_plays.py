@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.ansible import AnsiblePlaybooks
-from appliance.adapters.kubernetes_client import credentials_of
-from appliance.adapters.site_files import check_site
-from appliance.model.observation import Play
-from appliance.model.vault_ref import VaultRef
+from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
+from appliance.adapters.kubernetes.client import credentials_of
+from appliance.adapters.site.files import check_site
+from appliance.model.plan.play import Play
+from appliance.model.site.vault_ref import VaultRef
 from tests import samples
 from tests.contract import tree
 from tests.contract.test_templates import ADMIN_CONF, PAYLOAD, PLAY, changed, wish, written

@@ -18,7 +18,7 @@ SOCKET_CALLS = {"urlopen", "create_connection"}
 PROGRAMS = {"run", "call", "check_call", "check_output"}
 REQUESTS = {"get", "post", "put", "delete", "patch", "head", "request"}
 # The one place that runs a command over SSH; its deadline ends the connection.
-SSH_CALL = tree.ROOT / "appliance/adapters/ssh_call.py"
+SSH_CALL = tree.ROOT / "appliance/adapters/ssh/call.py"
 
 
 def _adapters() -> list[Path]:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from appliance.model.plan import Choice
-from appliance.model.postconditions import Observed
-from appliance.model.role_overrides import INSTEAD, OVERRIDABLE
-from appliance.model.role_vars import run_inventory
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.site.role_overrides import INSTEAD, OVERRIDABLE
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Choice
 from tests import samples
 from tests.contract import tree
 from tests.contract.tree import Role, Task

@@ -11,9 +11,8 @@ from tests.contract.tree import ROOT
 PACKAGE = ROOT / "appliance"
 # They write elsewhere than into a site: bundles, the cache, a lab's own files, downloads.
 ELSEWHERE = (
-    *("artifacts/", "bundle_writer.py", "bundle_signature.py", "cache.py", "lab_vendor_bundle.py"),
-    *("lab_sites.py", "lab_parts.py", "backend_certificate.py", "redfish.py", "state_files.py"),
-    *("lab_host.py", "lab_plays.py"),
+    *("bundle/oci_layout.py", "bundle/signature.py", "local/cache.py", "local/state_files.py"),
+    *("hardware/redfish.py", "runai/backend_certificate.py"),
 )
 FORBIDDEN = {
     r"\.mkdir\(": "make_folder",

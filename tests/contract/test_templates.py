@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.inventory_file import MARK, inventory_text
-from appliance.adapters.site_files import check_site
+from appliance.adapters.ansible.inventory_file import MARK, inventory_text
+from appliance.adapters.site.files import check_site
 from appliance.errors import ApplianceError
-from appliance.model.bundle import BundleManifest
-from appliance.model.desired import Desired
-from appliance.model.photograph import Photograph
-from appliance.model.plan import Choice
-from appliance.model.postconditions import Observed
-from appliance.model.role_vars import run_inventory
-from appliance.model.vault_ref import VaultRef
+from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.site.vault_ref import VaultRef
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Choice
 from tests import samples
 from tests.site_cases import KNOWN, copy_of_good
 from tests.unit.probe.recorded import DATA, look

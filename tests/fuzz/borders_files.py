@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from appliance.adapters.artifacts.oci_layout import referenced
-from appliance.adapters.bundle_directory import BundleDirectory
-from appliance.adapters.bundle_images import image_faults
-from appliance.adapters.custody import read_custody
-from appliance.adapters.journal import FileJournal
-from appliance.adapters.site_files import SETTINGS, check_site
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
-from appliance.adapters.vendor_bundle_file import read_contents
-from appliance.adapters.yaml_lines import read_yaml
-from appliance.model.handover import handover
-from appliance.model.journal import Record
-from appliance.model.lease import Verdict
-from appliance.model.site_faults import Document
-from appliance.model.site_view import site_as_json
-from appliance.model.strict_json import Unreadable
-from appliance.model.vendor_bundle import VendorBundle
+from appliance.adapters.bundle.directory import BundleDirectory
+from appliance.adapters.bundle.images import image_faults
+from appliance.adapters.bundle.mirror import read_custody
+from appliance.adapters.bundle.oci import referenced
+from appliance.adapters.bundle.vendor_bundle import read_contents
+from appliance.adapters.control_plane.journal import FileJournal
+from appliance.adapters.site.files import SETTINGS, check_site
+from appliance.adapters.site.yaml_lines import read_yaml
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.control.handover import handover
+from appliance.model.control.lock import Verdict
+from appliance.model.documents.strict_json import Unreadable
+from appliance.model.site.files.diagnostics import Document
+from appliance.model.site.files.view import site_as_json
+from appliance.model.state.journal import Record
 from tests import samples
 from tests.fakes import RUN_A, RUN_B
 from tests.fuzz.campaign import SITE, Border

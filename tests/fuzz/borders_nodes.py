@@ -9,29 +9,38 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from appliance.adapters.ansible import PlayEvents
-from appliance.adapters.archive import ControlPlaneArchive
-from appliance.adapters.etcd_members import EtcdMembers
-from appliance.adapters.journal import FileJournal
-from appliance.adapters.kept_documents import KeptDocuments
-from appliance.adapters.member_records import read_records
-from appliance.adapters.redfish import judged
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
-from appliance.model.facts import NotFacts, check_facts, read_facts
-from appliance.model.handover import handover
-from appliance.model.lease import Holder, Origin, Verdict, changed_meanwhile, judge, read_vote
-from appliance.model.maintenance import ANNOTATION, Maintenance, away, maintenance_of
-from appliance.model.membership import Belongings, MemberRecord, Removal, belongings, removed
-from appliance.model.observation import Look, Play
-from appliance.model.passport import Passport, differences
-from appliance.model.planner import plan
-from appliance.model.postconditions import Observed
+from appliance.adapters.ansible.playbooks import PlayEvents
+from appliance.adapters.control_plane.archive import ControlPlaneArchive
+from appliance.adapters.control_plane.etcd_members import EtcdMembers
+from appliance.adapters.control_plane.journal import FileJournal
+from appliance.adapters.control_plane.kept_documents import KeptDocuments
+from appliance.adapters.control_plane.member_records import read_records
+from appliance.adapters.hardware.redfish import judged
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.model.control.handover import handover
+from appliance.model.control.lock import (
+    Holder,
+    Origin,
+    Verdict,
+    changed_meanwhile,
+    judge,
+    read_vote,
+)
+from appliance.model.node.baseline import Passport, differences
+from appliance.model.node.membership import MemberRecord, Removal, belongings, removed
+from appliance.model.plan.planner import plan
+from appliance.model.plan.play import Play
+from appliance.model.state.facts.reader import NotFacts, check_facts, read_facts
+from appliance.model.state.maintenance import ANNOTATION, Maintenance, away, maintenance_of
+from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.observed import Look, Observed
 from appliance.probe import nfs4
-from appliance.workflows.passports import read_passport
-from appliance.workflows.site_adopt import AdoptPorts, site_adopt
+from appliance.workflows.node.baselines import read_passport
+from appliance.workflows.session.session import Session
+from appliance.workflows.site.adopt import site_adopt
 from tests import samples
-from tests.fakes import RUN_A, RUN_B, FakeArchive
+from tests.fakes import RUN_A, RUN_B, FakeArchive, FakeJournal
 from tests.fuzz.borders_files import RECORD
 from tests.fuzz.campaign import SITE, Border
 from tests.fuzz.mutation import Mutator
@@ -64,7 +73,7 @@ class _Nodes(SshNodes):
         return Answer(0, self.said[node.name], "")
 
 
-class _Open:
+class _Open(FakeJournal):
     def look(self) -> Verdict:
         return Verdict("open")
 
@@ -98,8 +107,13 @@ def archive(mutator: Mutator, folder: Path) -> None:
     said[liar] = mutator.content(listing).decode("utf-8", "replace")
     kept = ControlPlaneArchive(SITE_OF_THREE, _Nodes(said))
     state = folder / SITE / ".appliance"
-    ports = AdoptPorts(kept, FileJournal(state / "journal"), KeptDocuments(state), _Open())
-    adopted = site_adopt(ports)
+    session = Session(
+        archive=kept,
+        records=FileJournal(state / "journal"),
+        documents=KeptDocuments(state),
+        lock=_Open(),
+    )
+    adopted = site_adopt(session)
     json.dumps([*adopted.documents, *adopted.skipped]).encode()
     records = read_records(kept)
     removed(SITE_OF_THREE, records)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from appliance.adapters.yaml_lines import read_yaml
-from appliance.model.strict_json import Unreadable, read_json
+from appliance.adapters.site.yaml_lines import read_yaml
+from appliance.model.documents.strict_json import Unreadable, read_json
 from tests.fuzz.borders_files import FILES, YAML_PIECES
 from tests.fuzz.borders_nodes import NODES
 from tests.fuzz.campaign import Border, run

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts.apt import IsolatedApt, ResolvedPackage
-from appliance.adapters.artifacts.apt_repository import write_flat_repository
-from appliance.adapters.artifacts.apt_sources import AptTarget
+from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
+from appliance.builder.sources.apt_repository import write_flat_repository
+from appliance.builder.sources.apt_sources import AptTarget
 from appliance.errors import BuildFailed, BundleRefused, CommandFailed
 from tests.package_archive import ARCHITECTURE, Archive
 
@@ -178,7 +178,7 @@ def test_an_archive_without_a_signature_is_refused(archive: Archive, root: Path)
     archive.publish(signed=False)
     with pytest.raises(BuildFailed) as caught:
         IsolatedApt(root, archive.target()).update()
-    assert "refused" in caught.value.message
+    assert "apt rejects" in caught.value.message
     assert str(archive.folder) in caught.value.message
     assert any("not signed" in line for line in caught.value.details), caught.value.details
 
@@ -196,7 +196,7 @@ def test_an_archive_signed_by_another_key_is_refused(archive: Archive, root: Pat
         key = subprocess.run([*stranger, "--export"], check=True, capture_output=True).stdout
         subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=False)
     archive.keyring.write_bytes(key)
-    with pytest.raises(BuildFailed, match="refused"):
+    with pytest.raises(BuildFailed, match="apt rejects"):
         IsolatedApt(root, archive.target()).update()
 
 
@@ -208,7 +208,7 @@ def test_an_index_that_the_signature_does_not_cover_is_refused(
     index = archive.folder / "Packages"
     index.write_bytes(index.read_bytes().replace(b"a package of a test", b"A package of a test"))
     (archive.folder / "Packages.gz").write_bytes(gzip.compress(index.read_bytes()))
-    with pytest.raises(BuildFailed, match="refused"):
+    with pytest.raises(BuildFailed, match="apt rejects"):
         IsolatedApt(root, archive.target()).update()
 
 
@@ -304,7 +304,7 @@ def test_an_archive_that_refuses_connections_is_named_at_once(archive: Archive, 
         url = f"http://127.0.0.1:{closed.getsockname()[1]}/debian"
     target = archive.target(sources=(f"deb [signed-by={archive.keyring}] {url} stable main",))
     began = time.monotonic()
-    with pytest.raises(BuildFailed, match="can not be reached") as caught:
+    with pytest.raises(BuildFailed, match="cannot be reached") as caught:
         IsolatedApt(root, target).update()
     assert url in caught.value.message
     assert time.monotonic() - began < 5
@@ -336,7 +336,7 @@ def test_an_archive_that_never_answers_is_named_within_our_patience(
         )
         began = time.monotonic()
         try:
-            with pytest.raises(BuildFailed, match="can not be reached") as caught:
+            with pytest.raises(BuildFailed, match="cannot be reached") as caught:
                 IsolatedApt(root, target, patience_seconds=1).update()
         finally:
             stop.set()

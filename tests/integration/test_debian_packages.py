@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts.apt import IsolatedApt, ResolvedPackage
-from appliance.adapters.artifacts.apt_repository import write_flat_repository
-from appliance.adapters.artifacts.apt_sources import host_target, read_os_release
+from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
+from appliance.builder.sources.apt_repository import write_flat_repository
+from appliance.builder.sources.apt_sources import host_target, read_os_release
 from tests.package_archive import ARCHITECTURE, Archive
 from tests.prerequisites import require
 

@@ -14,10 +14,11 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from appliance.adapters import ssh, ssh_call
-from appliance.adapters.ssh import SshNodes
-from appliance.model.cluster import NoCluster
-from appliance.workflows.survey import survey
+from appliance.adapters.ssh import call
+from appliance.adapters.ssh import nodes as ssh
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.model.state.cluster import NoCluster
+from appliance.workflows.session.survey import survey
 from tests import samples, ssh_server
 from tests.ssh_server import Behaviour
 
@@ -72,14 +73,14 @@ def test_a_worker_that_lies_stops_no_command_on_the_others(
     lie: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh, "PROBE_SECONDS", DEADLINE_SECONDS)
-    monkeypatch.setattr(ssh_call, "MOST_BYTES", 2 << 20)
+    monkeypatch.setattr(call, "MOST_BYTES", 2 << 20)
     with ssh_server.servers(tmp_path) as rack:
         behaviours = {"cp1": honest("cp1"), "w1": LIES[lie], "w2": honest("w2")}
         site = rack.serve(SITE, behaviours)
         nodes, began = SshNodes(site), time.monotonic()
         try:
             wish = samples.desired(site)
-            found = survey(wish, nodes, Api(), lambda *_: ())  # type: ignore[arg-type]
+            found = survey(wish, nodes, Api(), lambda *_: ())
         finally:
             nodes.close()
         assert time.monotonic() - began < 4 * DEADLINE_SECONDS
@@ -89,4 +90,4 @@ def test_a_worker_that_lies_stops_no_command_on_the_others(
         assert "vault" not in left.reason
         assert all("w1" not in step.nodes for step in found.plan.steps)
         # What it was sent is the probe, once a look, and nothing else.
-        assert all("mktemp" in command for command in rack.asked["w1"])
+        assert all("memfd_create" in command for command in rack.asked["w1"])

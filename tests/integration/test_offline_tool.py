@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.bundle_signature import SshSigner
-from appliance.adapters.cache import Cache
+from appliance.adapters.bundle.signature import SshSigner
+from appliance.adapters.local.cache import Cache
 from tests.unit.bundle.signing import allow, make_key
 from tests.unit.bundle.test_bundle_directory import Maker
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.lab_vendor_bundle import Ingredients, write_vendor_bundle
-from appliance.adapters.vendor_bundle_file import load_vendor_bundle
-from appliance.model.postconditions import Observed
-from appliance.model.role_vars_runai import runai_vars
-from appliance.model.runai_origin import TLS
+from appliance.adapters.bundle.vendor_bundle import load_vendor_bundle
+from appliance.lab.vendor_bundle import Ingredients, write_vendor_bundle
+from appliance.model.components.runai.origin import TLS
+from appliance.model.components.runai.variables import variables as runai_vars
+from appliance.model.state.observed import Observed
 from tests import samples
 from tests.commands import succeed
 from tests.unit.modules.loading import load
@@ -103,7 +103,7 @@ def prepared(request: pytest.FixtureRequest, bundle_directory: Path, tmp_path: P
     unpacked, work = tmp_path / "unpacked", tmp_path / "work"
     work.mkdir()
     unpack(path, unpacked)
-    return Prepared(told, runai_vars(wish, seen), unpacked, work)
+    return Prepared(told, runai_vars(samples.planned_run(wish, seen)), unpacked, work)
 
 
 def only(items: list[Any], kind: str, name: str) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts import wheels
-from appliance.adapters.artifacts.wheels import Wheel, WheelTarget
+from appliance.builder.sources import wheels
+from appliance.builder.sources.wheels import Wheel, WheelTarget
 from appliance.errors import BuildFailed, BundleRefused
 from tests.prerequisites import require
 
@@ -120,7 +120,7 @@ def test_an_installed_tool_writes_its_own_wheel_again(
 ) -> None:
     """A bundle is built by the installed tool too: there is no source tree then."""
     code = (
-        "from pathlib import Path; from appliance.adapters.artifacts import wheels; "
+        "from pathlib import Path; from appliance.builder.sources import wheels; "
         f"assert wheels.checkout() is None; print(wheels.write_own_wheel(Path({str(tmp_path)!r})))"
     )
     done = without_network([offline / "bin/python", "-c", code])
@@ -174,7 +174,7 @@ def test_an_index_that_can_not_be_reached_is_named(
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    with pytest.raises(BuildFailed, match="index can not be reached") as caught:
+    with pytest.raises(BuildFailed, match="index cannot be reached") as caught:
         wheels.write_wheel_closure(tmp_path / "wheels")
     assert "127.0.0.1" in caught.value.message
 

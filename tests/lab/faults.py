@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from appliance.adapters.lab_plays import LocalPlays
-from appliance.adapters.podman import Podman
-from appliance.model.lab import node_facts
-from appliance.model.lab_site import KEY
+from appliance.lab.layout import node_facts
+from appliance.lab.plays import LocalPlays
+from appliance.lab.podman import Podman
+from appliance.lab.site import KEY
 
 FACTS = "/etc/appliance-lab/facts"
 

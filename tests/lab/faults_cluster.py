@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from appliance.adapters.lease import FOLDER as LOCK
-from appliance.model.lease import EXPIRY_SECONDS, Holder
+from appliance.adapters.control_plane.lock import FOLDER as LOCK
+from appliance.model.control.lock import EXPIRY_SECONDS, Holder
 from tests.lab.cluster import KUBECTL
 from tests.lab.faults import address_of, shell, ssh_answers, wait, wait_for_ssh
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from appliance.model.lease import BEAT_SECONDS, SILENT_SECONDS
+from appliance.model.control.lock import BEAT_SECONDS, SILENT_SECONDS
 
 # With the beat that was due before it, shorter than the holder of a site trusts its own lock; and
 # so than others take it for stale.

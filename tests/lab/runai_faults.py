@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from appliance.adapters.artifacts.local import packed_chart
-from appliance.adapters.certificates import SiteAuthorities
-from appliance.adapters.content import STANDINS
-from appliance.adapters.runai_certificate import new_key
+from appliance.adapters.local.content import STANDINS
+from appliance.adapters.runai.certificate import new_key
+from appliance.adapters.site.authorities import SiteAuthorities
+from appliance.builder.sources.local import packed_chart
 from tests.lab import faults
 from tests.lab.cluster import KUBECTL
 from tests.lab.runai_site import RunaiSite, own_authority, signed

@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from appliance.adapters.runai_certificate import VALID_DAYS, new_key, request_for, sign
-from appliance.adapters.vault import KEPT, AnsibleVault
-from appliance.model.authority import Authority
-from appliance.model.lab_site import ADMIN_PASSWORD, NFS, NFS_OVERRIDES
+from appliance.adapters.runai.certificate import VALID_DAYS, new_key, request_for, sign
+from appliance.adapters.site.vault import KEPT, AnsibleVault
+from appliance.lab.site import ADMIN_PASSWORD, NFS, NFS_OVERRIDES
+from appliance.model.site.authority import Authority
 from tests.lab.conftest import LabSite
 from tests.vendor_bundles import tiny_bundle
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from appliance.cli.app import Application
-from appliance.model.photograph import Photograph, differences, photograph_digest
+from appliance.model.state.facts.facts import Photograph, differences, photograph_digest
 from tests.lab.conftest import LabSite
 
 LOOKS = 5

@@ -78,7 +78,7 @@ def test_an_issuer_by_another_name_is_refused_before_any_change(issuer: Issuer) 
     before = scene(lab)
     done = appliance(*words(lab))
     assert done.returncode == 3, done.stderr
-    assert "an issuer that calls itself https://elsewhere.test/auth/realms/runai" in done.stderr
+    assert "an issuer with the name https://elsewhere.test/auth/realms/runai" in done.stderr
     assert_still(before, scene(lab))
 
 

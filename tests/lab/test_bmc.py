@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.adapters.vault import KEPT, AnsibleVault
+from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance
 from tests.lab.conftest import LabSite
 from tests.lab.faults_cluster import power_off

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.adapters.ansible import AnsiblePlaybooks
-from appliance.adapters.content import find_content_root
-from appliance.adapters.site_files import load_site
-from appliance.adapters.vault import KEPT
+from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
+from appliance.adapters.local.content import find_content_root
+from appliance.adapters.site.files import load_site
+from appliance.adapters.site.vault import KEPT
 from appliance.errors import PlaybookFailed
-from appliance.model.observation import Play
-from appliance.model.role_vars import connection_vars
+from appliance.model.plan.play import Play
+from appliance.model.site.ssh import connection_vars
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
 
@@ -120,12 +120,12 @@ def test_through_a_jump_host_the_keys_are_shown_kept_and_strict(
     lab: LabSite, behind: Path, tmp_path: Path
 ) -> None:
     unknown = appliance("status", "--site", str(behind))
-    assert "see what its way says by itself" in unknown.stdout + unknown.stderr
+    assert "test the jump host" in unknown.stdout + unknown.stderr
     words = ("--site", str(behind), "--bundle", str(lab.bundle), "--yes", "--accept-host-keys")
     # A rehearsal keeps nothing, and ssh finds its way by what is kept alone.
     rehearsed = appliance("install", *words, "--dry-run")
     assert rehearsed.returncode == 3, rehearsed.stderr
-    assert "by the same command without --dry-run" in rehearsed.stderr
+    assert "with the same command without --dry-run" in rehearsed.stderr
     assert known(behind) == {}
     done = succeed("install", *words, "--only", "preflight")
     assert f"jump host ({lab.address('cp1')}): " in done.stderr

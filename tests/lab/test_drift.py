@@ -50,22 +50,32 @@ def _gone(path: str) -> str:
     return f"test -e {path} && rm -r {path}"
 
 
-HOST = "host_base : Bring kernel settings, swap, names and update guards"
-CLIENT = "artifact_client : Trust the authority and take packages from the bundle alone"
+MODULES = "host_base : Load the kernel modules, now and at every boot"
+SYSCTLS = "host_base : Set the sysctls, now and at every boot"
+HOSTS = "host_base : Name the hosts of the site in /etc/hosts"
+UPDATES = "host_base : Keep unattended-upgrades off the kernel, the GPU driver and the runtime"
+CLIENT = "artifact_client : Trust the authority, and take packages only from the bundle"
 TRUST = "registry_trust : Trust the registry in Docker and containerd"
 PROGRAMS = "kubernetes_node : Bring the programs and the CNI plugins"
 UNIT = "kubernetes_node : Write the unit of the kubelet"
-KUBELET = "verify | Run the kubelet with what is on disk"
+KUBELET = "verify | Run the kubelet with the configuration on disk"
 
 FIRST = (
-    Drift("w1", _append("/etc/sysctl.d/90-appliance.conf"), HOST, "90-appliance.conf"),
-    Drift("w1", _gone("/etc/modules-load.d/appliance.conf"), HOST, "appliance.conf"),
-    Drift("w1", "sed -i '/# BEGIN appliance/,/# END appliance/d' /etc/hosts", HOST, "hosts"),
-    Drift("w2", _gone("/etc/apt/apt.conf.d/52appliance-unattended-upgrades"), HOST, "52appliance"),
+    Drift("w1", _append("/etc/sysctl.d/90-appliance.conf"), SYSCTLS, "90-appliance.conf"),
+    Drift("w1", _gone("/etc/modules-load.d/appliance.conf"), MODULES, "appliance.conf"),
+    Drift(
+        "w1", "sed -i '/# BEGIN appliance/,/# END appliance/d' /etc/hosts", HOSTS, "Block inserted"
+    ),
+    Drift(
+        "w2",
+        _gone("/etc/apt/apt.conf.d/52appliance-unattended-upgrades"),
+        UPDATES,
+        "52appliance",
+    ),
     Drift(
         "cp1",
         _append(f"{BUNDLE}/cni/bridge"),
-        "artifact_server : bundle | Bring what is missing from the control host",
+        "artifact_server : bundle | Copy missing files from the control host",
         "cni/bridge",
     ),
     Drift(
@@ -124,7 +134,7 @@ END""",
     Drift(
         "w2",
         "systemctl disable --now pod-guard",
-        "kubernetes_node : guard | Run it with these rules",
+        "kubernetes_node : guard | Run the guard with these rules",
         "started",
     ),
     Drift("w1", _append("/etc/docker/certs.d/*/ca.crt"), TRUST, "ca.crt"),
@@ -168,7 +178,7 @@ END""",
     Drift(
         "cp1",
         f"{KUBECTL} annotate node $(hostname) appliance.dev/dmi-serial-",
-        "kubeadm_control_plane : verify | Find the Node with the serial that was accepted",
+        "kubeadm_control_plane : verify | Find the Node with the accepted serial",
     ),
     Drift(
         "cp1",
@@ -208,7 +218,7 @@ SECOND = (
     Drift(
         "cp1",
         "true",
-        "site_certificate : issue | Put the certificate in its place",
+        "site_certificate : issue | Write the certificate",
         "registry.crt",
     ),
     Drift(
@@ -226,7 +236,7 @@ SECOND = (
     Drift(
         "w1",
         _append("/etc/appliance/pod-guard.rules"),
-        "kubernetes_node : guard | Write the rules and what applies them",
+        "kubernetes_node : guard | Write the rules and their unit",
         "pod-guard.rules",
     ),
     Drift(
@@ -243,7 +253,7 @@ SECOND = (
     Drift(
         "w2",
         "true",
-        "kubeadm_worker : verify | Find the Node Ready, with the serial that was accepted",
+        "kubeadm_worker : verify | Find the Node Ready, with the accepted serial",
     ),
 )
 KUBECONFIG = Path(".appliance", "kubeconfig")

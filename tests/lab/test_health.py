@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.vault import KEPT, AnsibleVault
+from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance
 from tests.lab import faults
 from tests.lab.cluster import KUBECTL

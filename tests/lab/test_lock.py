@@ -22,8 +22,8 @@ from typing import IO, Any
 
 import pytest
 
-from appliance.adapters.play_processes import end_leftovers
-from appliance.model.lease import Holder
+from appliance.adapters.ansible.play_processes import end_leftovers
+from appliance.model.control.lock import Holder
 from tests.commands import succeed
 from tests.lab.conftest import lab_up, wait_for
 from tests.lab.frozen import FROZEN_SECONDS, frozen

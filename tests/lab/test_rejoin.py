@@ -65,7 +65,7 @@ def test_a_wiped_worker_has_another_host_key_and_the_hint_helps(
     done = lab.install()
     assert done.returncode == 4, done.stdout + done.stderr
     assert f"error: {lab.node(LOST)} ({lab.address(LOST)}): wrong host key" in done.stderr
-    (hint,) = re.findall(r"hint: .*If it was reinstalled: (.*) && ", done.stderr)
+    (hint,) = re.findall(r"hint: .*if it was reinstalled: (.*) && ", done.stderr)
     subprocess.run(shlex.split(hint), check=True, capture_output=True, timeout=30)
     assert lab.address(LOST) not in known_hosts.read_text()
     _others_are_still(lab, whole)

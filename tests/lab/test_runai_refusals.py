@@ -54,7 +54,7 @@ CASES: dict[str, Case] = {
     ),
     "a truncated bundle": Case(
         runai_faults.truncated_bundle,
-        ("{cp1}: vendor_bundle: found runai-2.7.1.tar: it ends in the middle: it is truncated",),
+        ("{cp1}: vendor_bundle: found runai-2.7.1.tar: the archive is truncated",),
         "appliance runai inspect",
     ),
     "a bundle for a later Kubernetes": Case(
@@ -84,7 +84,7 @@ CASES: dict[str, Case] = {
     ),
     "a certificate by a CA that nobody knows": Case(
         runai_faults.unknown_authority,
-        ("certificate: found a chain that ends at CN=another site CA, whom nobody here trusts",),
+        ("certificate: found a chain that ends at CN=another site CA, which the nodes do not",),
         "certificates.organisation_ca",
     ),
     "a certificate that expires tomorrow": Case(

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.cache import Cache
-from appliance.adapters.lab_vendor_bundle import ingredients, write_vendor_bundle
+from appliance.adapters.local.cache import Cache
+from appliance.lab.vendor_bundle import ingredients, write_vendor_bundle
 from tests.lab.cluster import kubectl
 from tests.lab.conftest import LabSite
 from tests.lab.runai_site import RunaiSite, own_authority, runai_site, signed

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.lab_site import NFS, NFS_OVERRIDES
+from appliance.lab.site import NFS, NFS_OVERRIDES
 from tests.lab import hostile_pod
 from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
@@ -129,10 +129,10 @@ def test_it_is_there_and_a_second_run_changes_nothing(stored_lab: LabSite) -> No
     ("place", "command", "words"),
     [
         ("cp1", "systemctl disable --now nfs-ganesha", "nfs-ganesha does not run"),
-        ("cp1", "rm /etc/ganesha/ganesha.conf", "not set up to be served by the ganesha"),
+        ("cp1", "rm /etc/ganesha/ganesha.conf", "ganesha NFS server is not configured to export"),
         ("cp1", "chown 0:0 /srv/runai; chmod 700 /srv/runai", "user 1001 may not write"),
         ("cp1", "rmdir /srv/runai/appliance-proof", "lacks a folder"),
-        ("w1", "rm /var/lib/appliance/storage-proof.json", "is not proved from here"),
+        ("w1", "rm /var/lib/appliance/storage-proof.json", "has not been tested from here"),
         ("cp1", f"{KUBECTL} delete pv appliance-volume-02", "no PersistentVolume appliance-vol"),
         (
             "w1",

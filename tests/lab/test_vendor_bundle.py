@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.lab_vendor_bundle import build_vendor_bundle
+from appliance.lab.vendor_bundle import build_vendor_bundle
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai_site import RunaiSite, runai_site
 from tests.lab.stillness import assert_still, scene
@@ -135,7 +135,7 @@ def test_a_script_that_was_killed_itself_is_run_again(story: Story) -> None:
     wait_for("the script", lambda: story.lab.shell("cp1", UNIT) == "active\n", 300)
     story.lab.shell("cp1", "systemctl kill --signal=KILL appliance-runai-prepare.service")
     assert running.wait(timeout=300) == 1
-    assert "has not run to its end" in json.dumps(story.lab.status()["unmet"])
+    assert "has not completed" in json.dumps(story.lab.status()["unmet"])
     assert story.lab.install().returncode == 0
 
 

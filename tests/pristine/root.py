@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from appliance.model.lab import options_for_markers
+from appliance.lab.layout import options_for_markers
 from tests.contract.tree import ROOT, files
 from tests.prerequisites import require
 

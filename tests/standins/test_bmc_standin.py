@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.redfish import RedfishBmcs
+from appliance.adapters.hardware.redfish import RedfishBmcs
 from appliance.errors import ConfigError
-from appliance.model.bmc import BmcReport
-from appliance.model.machine_identity import identity
-from appliance.model.site import Node
+from appliance.model.node.bmc import BmcReport
+from appliance.model.site.settings import Node
+from appliance.model.state.facts.identity import identity
 from tests import samples
 from tests.prerequisites import require
 

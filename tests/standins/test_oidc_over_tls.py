@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.certificates import SiteAuthorities
-from appliance.adapters.runai_certificate import new_key, request_for, sign
+from appliance.adapters.runai.certificate import new_key, request_for, sign
+from appliance.adapters.site.authorities import SiteAuthorities
 from appliance.probe.source import Machine, Request, Source
 from appliance.probe.wire import https_document
 from tests.prerequisites import require

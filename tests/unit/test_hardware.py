@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.hardware_files import load_hardware, load_role_minima
+from appliance.adapters.local.hardware_models import load_hardware, load_role_minima
 from appliance.errors import ConfigError
-from appliance.model.hardware import Dmi, HardwareModel, below_minimum, match
-from appliance.model.photograph import Photograph
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.hardware_models import Dmi, HardwareModel, below_minimum, match
 
 GIB = 1024**3
 WORKER: dict[str, Any] = {

@@ -10,16 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.adapters.jumpboxes import _extract
-from appliance.adapters.member_records import read_records
-from appliance.adapters.site_files import refusal
-from appliance.adapters.vault_text import read_secrets
+from appliance.adapters.control_plane.member_records import read_records
+from appliance.adapters.runai.jumpboxes import _extract
+from appliance.adapters.site.files import refusal
+from appliance.adapters.site.vault_text import read_secrets
 from appliance.errors import ApplianceError
-from appliance.model.backend_certificate import BackendCertificate, certificate_faults
-from appliance.model.cluster import GpuOperator
-from appliance.model.gpu import refusal_of
-from appliance.model.health.cluster import storage_class
-from appliance.model.surroundings import Surroundings
+from appliance.model.checks.health.cluster import storage_class
+from appliance.model.components.gpu.operator import refusal_of
+from appliance.model.components.runai.backend_certificate import (
+    BackendCertificate,
+    certificate_faults,
+)
+from appliance.model.state.cluster import GpuOperator
+from appliance.model.state.prerequisites import Surroundings
 from tests.fakes import FakeArchive
 
 HOSTILE = "x;touch${IFS}PWNED;`id`'"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from appliance.model.cluster import Unreachable
-from appliance.model.health.facts import Facts
-from appliance.model.planner import plan
-from appliance.model.postconditions import Observed
-from appliance.model.preflight.finding import Subject
-from appliance.model.preflight.network import address_in_use
-from appliance.model.ssh_command import ssh_command
+from appliance.model.checks.health.facts import Facts
+from appliance.model.checks.network import address_in_use
+from appliance.model.components.subject import Subject
+from appliance.model.plan.planner import plan
+from appliance.model.site.ssh import ssh_command
+from appliance.model.state.cluster import Unreachable
+from appliance.model.state.observed import Observed
 from tests import samples
 
 FAR = {
@@ -74,5 +74,5 @@ def test_a_lost_quorum_is_looked_at_by_the_leaders_login() -> None:
     broken = dict(observed.photographs)
     (refusal, *_) = plan(wish, Observed(broken, silent)).refusals
     assert refusal.hint == (
-        f"see why etcd has no quorum: {LOGIN}11 sudo docker ps -a --filter name=etcd"
+        f"find out why etcd has no quorum: {LOGIN}11 sudo docker ps -a --filter name=etcd"
     )

@@ -31,6 +31,18 @@ def test_unattended_upgrades_leave_kernel_and_runtime_alone(host):
     assert '"docker"' in found
 
 
+def test_apt_daily_runs_where_the_site_lets_it(host):
+    assert host.service("apt-daily.timer").is_running
+
+
+def test_a_byte_that_is_no_utf_8_stays_where_it_was(host, converge_again):
+    edit = r"sed '/site\.test/d' /etc/hosts > /tmp/hosts; cat /tmp/hosts > /etc/hosts"
+    host.run_expect([0], edit)
+    assert converge_again() == 1
+    assert host.run(r"LC_ALL=C grep -c -P '^# B\xfcro$' /etc/hosts").stdout == "1\n"
+    assert host.run("grep -c 'BEGIN appliance' /etc/hosts").stdout == "1\n"
+
+
 @pytest.mark.parametrize(
     ("commands", "tasks"),
     [
@@ -41,7 +53,7 @@ def test_unattended_upgrades_leave_kernel_and_runtime_alone(host):
                 "grep -v site.test /etc/hosts > /tmp/hosts; cat /tmp/hosts > /etc/hosts",
                 "truncate -s 0 /etc/apt/apt.conf.d/52appliance-unattended-upgrades",
             ],
-            1,
+            4,
         ),
     ],
 )

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: this node's API server runs with exactly these flags of a family."""
+"""Ansible module: run this node's API server with exactly these flags of a family."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: api_server_flags
-short_description: Give the API server flags, and take them back when it does not live with them
+short_description: Change flags of the API server, and restore the old ones when it fails
 description:
-  - Changes the lines of the flags in kubeadm's manifest and nothing else, in kubeadm's order, so
-    that the next manifest kubeadm writes is the same. The manifest is written elsewhere and moved.
-  - Saves a snapshot of etcd first. Works as the unit C(appliance-api-server.service), so a killed
-    control process changes nothing; a change that was cut off is taken up by the next run.
-  - When the container ends twice with the new flags, or is not ready in time, the former manifest
-    is put back and this fails with the container's last words.
+  - Changes only the lines of the flags in kubeadm's manifest, in kubeadm's order, so that
+    kubeadm's next manifest is the same. The manifest is written elsewhere and moved.
+  - Saves a snapshot of etcd first. Runs as the unit C(appliance-api-server.service), so a killed
+    control process has no effect; the next run completes an interrupted change.
+  - When the container ends twice with the new flags, or is not ready in time, the old manifest is
+    restored and this fails with the container's last output.
 options:
   flags: {description: The flags without dashes, type: dict, required: true}
-  prefix: {description: Others that begin so are removed, type: str, required: true}
-  ca_path: {description: Where the CA is kept that the flags name, type: path, required: true}
+  prefix: {description: Other flags with this prefix are removed, type: str, required: true}
+  ca_path: {description: The CA's path as in the flags, type: path, required: true}
   ca_certificate: {description: The CA (PEM), type: str, required: true}
   deadline_seconds: {description: How long the API server may take, type: int, default: 180}
 author: [Hyperscalers]
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 snapshot: {description: The snapshot of etcd that was saved first, type: str, returned: always}
-taken_up: {description: Whether a change that was cut off was ended, type: bool, returned: always}
+taken_up: {description: Whether an interrupted change was completed, type: bool, returned: always}
 """
 
 FOLDER = appliance_api_server.FOLDER
@@ -61,7 +61,7 @@ def install(name, source):
 
 
 def request_of(want):
-    """Return what the program is asked."""
+    """Return the program's request."""
     return {
         "flags": {key: str(value) for key, value in want["flags"].items()},
         "prefix": want["prefix"],
@@ -85,7 +85,7 @@ def carry_out(request):
     appliance_api_server.write(path, text)
     program = install("api_server.py", appliance_api_server)
     job = NodeJob("api-server", programs.run, python=sys.executable)
-    # Three watches at most: a change that was cut off, this one, and its way back.
+    # Three watches at most: an interrupted change, this one, and its rollback.
     seconds = 3 * request["deadline_seconds"] + 180
     result, _ = job.run([sys.executable, "-I", program, str(path)], deadline_seconds=seconds)
     if result["rc"] != 0:
@@ -109,7 +109,7 @@ def main():
     try:
         ssl.create_default_context(cadata=request["ca"])
     except (ssl.SSLError, ValueError) as error:
-        module.fail_json(msg="ca_certificate is no certificate (PEM): %s" % error)
+        module.fail_json(msg="ca_certificate is not a certificate (PEM): %s" % error)
     try:
         if module.check_mode:
             module.exit_json(changed=Change(request).is_due(), snapshot="", taken_up=False)

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: prove that the bundle on this host is complete, every byte."""
+"""Ansible module: verify that the bundle on this host is complete, every byte."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: bundle_proof
-short_description: Prove that the bundle on this host is complete
+short_description: Verify that the bundle on this host is complete
 description:
-  - Compares each file with the digest in the manifest, and the manifest with the digest asked for.
-  - A file whose size, times and inode did not change since it was proven is not read again.
-  - A file that differs is removed, so that the next transfer brings it again.
+  - Compares each file with the digest in the manifest, and the manifest with C(digest).
+  - A file with the same size, times and inode as at its verification is not read again.
+  - A file that differs is removed, so that the next transfer copies it again.
   - Only regular files below the folders of a bundle are read or removed, never through a link; a
-    manifest that names anything else is refused before anything is removed.
-  - The marker holds the digest exactly as long as everything is proven.
+    manifest with any other path is refused before anything is removed.
+  - The marker contains the digest exactly while everything is verified.
 options:
   path: {description: Folder of the bundle, type: path, required: true}
   digest: {description: sha256 of its manifest, type: str, required: true}
-  marker: {description: File that says the bundle is proven, type: path, required: true}
+  marker: {description: File that records the verified digest, type: path, required: true}
   required: {description: Whether an incomplete bundle is a failure, type: bool, default: false}
 author: [Hyperscalers]
 """
@@ -40,7 +40,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-complete: {description: Whether every byte is proven, type: bool, returned: always}
+complete: {description: Whether every byte is verified, type: bool, returned: always}
 faults: {description: What is missing or differs, type: list, returned: always}
 """
 
@@ -64,7 +64,7 @@ def sha256(path):
 
 
 def signature(path):
-    """Return what changes whenever a file is written, or None."""
+    """Return the values that change whenever a file is written, or None."""
     try:
         state = path.lstat()
     except OSError:
@@ -90,12 +90,12 @@ def is_number(value):
 def files_of(text):
     """Return the files that a manifest lists.
 
-    ValueError where it is not sound: nothing of it is believed then.
+    ValueError where it is not valid: no part of it is used then.
     """
     try:
         document = json.loads(text)
     except RecursionError:
-        raise ValueError("its manifest is too deep") from None
+        raise ValueError("its manifest is nested too deeply") from None
     files = document.get("files") if isinstance(document, dict) else None
     if not isinstance(files, list):
         raise ValueError("its manifest has no list of files")
@@ -103,7 +103,7 @@ def files_of(text):
         found = entry if isinstance(entry, dict) else {}
         name, digest = found.get("path"), found.get("sha256")
         if not isinstance(name, str) or not is_confined(name):
-            raise ValueError("its manifest names %r, no path inside a bundle's folders" % (name,))
+            raise ValueError("its manifest lists %r, which is not a path of a bundle" % (name,))
         if not isinstance(digest, str) or not SHA256.fullmatch(digest):
             raise ValueError("its manifest has no sha256 for %s" % name)
         if not is_number(found.get("size")):
@@ -112,7 +112,7 @@ def files_of(text):
 
 
 class Proof:
-    """The bundle on disk against its manifest."""
+    """Compares the bundle on disk with its manifest."""
 
     def __init__(self, path, digest, marker):
         self.path = Path(path)
@@ -121,7 +121,7 @@ class Proof:
         self.record = self.marker.with_name(self.marker.name + ".files")
 
     def known(self):
-        """Return the signatures of files that were proven for this digest."""
+        """Return the signatures of files that were verified for this digest."""
         try:
             record = json.loads(self.record.read_text())
         except (OSError, ValueError, RecursionError):
@@ -132,17 +132,17 @@ class Proof:
         return files if isinstance(files, dict) else {}
 
     def is_marked(self):
-        """Return whether the marker says that this bundle is proven."""
+        """Return whether the marker has the digest of this bundle."""
         try:
             return self.marker.read_text().strip() == self.digest
         except OSError:
             return False
 
     def look(self):
-        """Return (faults, paths that differ, signatures of what is proven)."""
+        """Return (faults, paths that differ, signatures of verified files)."""
         manifest = self.path / "manifest.json"
         if manifest.is_symlink() or not manifest.is_file():
-            return ["manifest.json is absent"], [], {}
+            return ["manifest.json is missing"], [], {}
         if sha256(manifest) != self.digest:
             return ["manifest.json is that of another bundle"], [], {}
         if manifest.stat().st_size > MOST_BYTES:
@@ -160,7 +160,7 @@ class Proof:
     def _fault(self, entry, known):
         path = self.path / entry["path"]
         if path.parent.resolve() != self.path.resolve() / Path(entry["path"]).parent:
-            return "lies behind a link"
+            return "is below a link"
         now = signature(path)
         if now is None:
             return "is absent"
@@ -173,9 +173,9 @@ class Proof:
         return None
 
     def settle(self, differing, proven, complete):
-        """Write down what was seen; remove what differs, so that it is brought again."""
+        """Record the result; remove files that differ, so that they are copied again."""
         for name in differing:
-            # A regular file below the bundle's own folders: the manifest was refused otherwise.
+            # A regular file below the bundle's own folders, because the manifest was checked.
             (self.path / name).unlink()
         if complete:
             write(self.record, json.dumps({"digest": self.digest, "files": proven}))

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: a registry holds given images, with every blob, and gets only what is missing."""
+"""Ansible module: push images that a registry lacks, or of which it lacks a blob."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: registry_push
-short_description: Push what a registry lacks from an OCI layout
+short_description: Push missing images from an OCI layout to a registry
 description:
   - Asks the registry for each image by tag, and for every blob of it.
-  - Pushes with crane, in the transient unit C(appliance-registry-push.service), what is missing,
-    half pushed or has another digest. Then asks for everything again.
-  - Asks without a login, as everyone may; pushes and deletes with it.
+  - Pushes images that are missing, incomplete or have another digest, with crane in the
+    transient unit C(appliance-registry-push.service). Then checks everything again.
+  - Reads without a login; pushes and deletes with it.
 options:
   layout: {description: Folder of the OCI layout, type: path, required: true}
   registry: {description: "NAME:PORT", type: str, required: true}
   login_dir: {description: Folder of the login (config.json of Docker), type: path, required: true}
   images: {description: "name:tag and the digest of its manifest", type: dict, required: true}
-  storage: {description: Folder in which the registry keeps its data, type: path, required: true}
+  storage: {description: Folder of the registry's data, type: path, required: true}
   ca_path: {description: Certificate authority of the registry, type: path, required: true}
   crane: {description: Path of crane, type: path, required: true}
   at_once: {description: How many images are pushed at the same time, type: int, default: 4}
@@ -89,7 +89,7 @@ class Registry:
         )
 
     def fault(self, image, digest):
-        """Return what is wrong with an image, or None."""
+        """Return an image's fault, or None."""
         name, _, tag = image.rpartition(":")
         line = self._connect()
         try:
@@ -104,7 +104,7 @@ class Registry:
         answer = line.getresponse()
         body = answer.read()
         if answer.status != 200:
-            return "absent" if answer.status == 404 else "the registry says %d" % answer.status
+            return "absent" if answer.status == 404 else "the registry answers %d" % answer.status
         if "sha256:" + hashlib.sha256(body).hexdigest() != digest:
             return "another digest"
         document = json.loads(body)
@@ -131,7 +131,7 @@ class Registry:
         return None
 
     def forget(self, image, digest, authorization):
-        """Delete a manifest: crane believes that one that exists has all its blobs."""
+        """Delete a manifest: crane assumes that an existing one has all its blobs."""
         line = self._connect()
         path = "/v2/%s/manifests/%s" % (image.rpartition(":")[0], digest)
         line.request("DELETE", path, headers={"Authorization": authorization})
@@ -140,7 +140,7 @@ class Registry:
         line.close()
         if answer.status not in (202, 404):
             raise RegistryError(
-                "%s has a damaged blob, and the registry says %d to its removal"
+                "%s has a damaged blob, and the registry answers its removal with %d"
                 % (image, answer.status)
             )
 
@@ -152,7 +152,7 @@ class Registry:
 
 
 def authorization(want):
-    """Return the header's value that carries the login, as Docker and crane send it."""
+    """Return the Authorization header's value, as Docker and crane send it."""
     path = Path(want["login_dir"]) / "config.json"
     held = json.loads(path.read_text()).get("auths", {}).get(want["registry"], {})
     if not held.get("auth"):
@@ -161,9 +161,9 @@ def authorization(want):
 
 
 def clear(registry, want, faults):
-    """Take away what a push would take for whole: the manifest, and a blob of the wrong size.
+    """Remove what a push would skip as complete: the manifest, and a blob of the wrong size.
 
-    The registry keeps a blob that exists whatever is in it, so that one is removed on disk.
+    The registry never replaces an existing blob, so it is removed on disk.
     """
     blobs = Path(want["storage"]) / "docker/registry/v2/blobs/sha256"
     for image, fault in faults.items():
@@ -177,7 +177,7 @@ def clear(registry, want, faults):
 
 
 def single_layout(layout, image, digest):
-    """Make a layout that names one image and shares the blobs of the whole; return its path."""
+    """Create a layout with one image that shares the blobs of the whole; return its path."""
     index = json.loads((layout / "index.json").read_text())
     entries = [entry for entry in index["manifests"] if entry["digest"] == digest]
     if not entries:

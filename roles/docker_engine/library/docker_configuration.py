@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: merge options into Docker's daemon.json, keeping what others put there."""
+"""Ansible module: merge options into Docker's daemon.json, keeping foreign settings."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-configuration: {description: What is in the file now, type: dict, returned: always}
+configuration: {description: The file's content, type: dict, returned: always}
 """
 
 
 def merged_list(have, want):
-    """Return a list with every wanted entry once; "name=value" entries replace by name."""
+    """Return a list with every new entry once; "name=value" entries replace by name."""
     names = {str(entry).partition("=")[0] for entry in want if "=" in str(entry)}
     kept = [
         entry
@@ -44,7 +44,7 @@ def merged_list(have, want):
 
 
 def merged(have, want):
-    """Return the configuration with everything wanted in it."""
+    """Return the configuration merged with the new options."""
     result = dict(have)
     for key, value in want.items():
         old = result.get(key)
@@ -59,14 +59,14 @@ def merged(have, want):
 
 
 def load(path):
-    """Return what the file holds; an empty or absent file holds nothing."""
+    """Return the file's content; empty for an empty or missing file."""
     try:
         text = path.read_text()
     except FileNotFoundError:
         return {}
     found = json.loads(text) if text.strip() else {}
     if not isinstance(found, dict):
-        raise ValueError("it holds no JSON object")
+        raise ValueError("it is not a JSON object")
     return found
 
 
@@ -97,8 +97,8 @@ def main():
         have = load(path)
     except ValueError as error:
         module.fail_json(
-            msg="%s is not what Docker can read (%s); mend or remove it, then run again: it was "
-            "left as it is" % (path, error)
+            msg="Docker cannot read %s (%s); it was not changed: fix or remove it, then run again"
+            % (path, error)
         )
     want = merged(have, module.params["options"])
     if want != have and not module.check_mode:

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: the kernel's own driver nouveau is not loaded, and no boot loads it."""
+"""Ansible module: keep the kernel's own driver nouveau from loading, now and at boot."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ DOCUMENTATION = r"""
 module: nouveau_blocked
 short_description: Keep nouveau off the GPUs
 description:
-  - Writes a drop-in for modprobe, and renews the initial RAM file systems where there is a program
-    for it, because a module in one of them is loaded before the drop-in is read.
-  - Unloads nouveau when it is loaded; where something uses it, says that the node must be rebooted.
+  - Writes a drop-in for modprobe, and updates the initial RAM file systems where there is a program
+    for it, because their modules are loaded before the drop-in is read.
+  - Unloads nouveau when it is loaded; if it is in use, fails and asks for a reboot.
 author: [Hyperscalers]
 """
 
@@ -34,7 +34,7 @@ LOADED = "/sys/module/nouveau"
 HEADER = "# Written by appliance; changes are overwritten.\n"
 TEXT = HEADER + "blacklist nouveau\noptions nouveau modeset=0\n"
 
-# An initial RAM file system for each kernel that is installed.
+# One initial RAM file system for each installed kernel.
 PROGRAM_SECONDS = 900
 
 
@@ -55,12 +55,12 @@ def write(path, text):
 
 
 def block(run, root, check_mode):
-    """Bring the drop-in, and the initial RAM file systems with it; return the changes."""
+    """Write the drop-in and update the initial RAM file systems; return the changes."""
     path = Path(root + DROP_IN)
     if path.is_file() and path.read_text() == TEXT:
         return []
     if not check_mode:
-        # Under another name until the end, so that a run that is killed does all of it again.
+        # Under another name until the end, so that the run after a killed one repeats all of it.
         unfinished = path.with_name("appliance-nouveau-unfinished.conf")
         write(unfinished, TEXT)
         renew_ram_disks(run)
@@ -69,7 +69,7 @@ def block(run, root, check_mode):
 
 
 def renew_ram_disks(run):
-    """Put the drop-in into every initial RAM file system."""
+    """Update every initial RAM file system with the drop-in."""
     program = shutil.which("update-initramfs")
     if not program:
         return
@@ -86,7 +86,7 @@ def unload(run, root, check_mode):
         rc, out, err = run(["modprobe", "-r", "nouveau"])
         if rc != 0:
             raise InUse(
-                "nouveau is in use and stays loaded (%s); it is blocked from the next boot on: "
+                "nouveau is in use and stays loaded (%s); it is blocked after the next boot: "
                 "reboot this node, then run the same command again" % (err or out).strip()
             )
     return ["nouveau is unloaded"]

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: etcd has no member whose data are gone; run on a control-plane node."""
+"""Ansible module: remove an etcd member that lost its data; run on a control-plane node."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: etcd_member
-short_description: Remove an etcd member whose data are gone
+short_description: Remove an etcd member that lost its data
 description:
-  - A member that lost its data may not come back under its old identity, and one that was announced
-    and never started stands in the way of the next.
-  - Refuses to remove a member that answers, or of which etcdctl does not say that it is dead.
+  - A member that lost its data must not rejoin under its old identity, and a member that was added
+    but never started blocks the next one.
+  - Refuses to remove a member that answers, or that etcdctl does not report as dead.
   - Saves a snapshot of etcd on this node before it removes one.
 options:
   address: {description: Address of the member's node, type: str, required: true}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
   kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
-  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
+  patience_seconds: {description: How long to wait for an unready server, type: int, default: 60}
 author: [Hyperscalers]
 """
 
@@ -43,7 +43,7 @@ OWN = ENDPOINT % "127.0.0.1"
 
 
 def healths(report):
-    """Return endpoint -> whether it is well, as etcdctl reports; empty when it is no report."""
+    """Return endpoint -> whether etcdctl reports it as healthy; empty without a report."""
     try:
         return {entry["endpoint"]: entry["health"] for entry in json.loads(report)}
     except (ValueError, TypeError, KeyError):
@@ -51,7 +51,7 @@ def healths(report):
 
 
 class Etcd:
-    """etcdctl inside the etcd pod of another, living member."""
+    """etcdctl inside the etcd pod of another, running member."""
 
     clock = staticmethod(time.monotonic)
     sleep = staticmethod(time.sleep)
@@ -63,7 +63,7 @@ class Etcd:
         self._pod = None
 
     def _living(self):
-        """Return the name of a living member's pod; one that just started is waited for."""
+        """Return the name of a running member's pod, waiting for one that just started."""
         until = self.clock() + self._patience
         while True:
             name = self._ready_pod()
@@ -71,13 +71,13 @@ class Etcd:
                 return name
             if self.clock() >= until:
                 raise KubectlError(
-                    "no etcd pod but the one on %s is ready after %d s"
+                    "no etcd pod except the one on %s is ready after %d s"
                     % (self._address, self._patience)
                 )
             self.sleep(1)
 
     def _ready_pod(self):
-        """Return the name of an etcd pod that is ready and not on the node in question."""
+        """Return the name of a ready etcd pod on another node."""
         pods = self._kubectl.get("--namespace=kube-system", "pods", "--selector=component=etcd")
         for pod in (pods or {}).get("items", []):
             status = pod.get("status", {})
@@ -111,11 +111,11 @@ class Etcd:
         return None
 
     def answers(self):
-        """Return whether the member of the address lives; what is not sure is asked again.
+        """Return whether the member of the address is healthy; retry while that is unclear.
 
-        kubectl ends with 1 for its own faults too, and no shell is sure to be in the image that
-        could tell them apart. So etcdctl's report counts alone, and its no beside the yes of the
-        member that it runs with: what ails all of them does not make one dead.
+        kubectl also exits with 1 for its own faults, and the image may have no shell to tell them
+        apart. So only etcdctl's report counts, and only if it reports its own member as healthy: a
+        fault of all members does not show that one is dead.
         """
         wanted, until = ENDPOINT % self._address, self.clock() + self._patience
         ask = ["endpoint", "health", "--write-out=json"]
@@ -128,8 +128,8 @@ class Etcd:
                 return False
             if self.clock() >= until:
                 raise KubectlError(
-                    "whether the etcd member on %s lives could not be learnt in %s (%s); nothing "
-                    "was removed: see that etcd and the API server are well there, then run again"
+                    "the health of the etcd member on %s could not be read in %s (%s); nothing "
+                    "was removed: check that etcd and the API server run there, then run again"
                     % (self._address, self._pod, report.strip() or "kubectl exec gave no report")
                 )
             self._pod = None
@@ -157,8 +157,8 @@ def main():
             module.exit_json(changed=False, removed="")
         if etcd.answers():
             module.fail_json(
-                msg="the etcd member on %s answers, so its data are not gone; its node was probed "
-                "without any: look at /var/lib/etcd there, nothing was removed" % address
+                msg="the etcd member on %s answers, so it has data, but the probe found none "
+                "on its node; nothing was removed: check /var/lib/etcd there" % address
             )
         if not module.check_mode:
             appliance_etcd_snapshot.snapshot("member")

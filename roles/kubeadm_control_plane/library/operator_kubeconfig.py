@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: a login user has the cluster's kubeconfig, unless the file there is their own."""
+"""Ansible module: give a login user the cluster's kubeconfig, but keep the user's own file."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ DOCUMENTATION = r"""
 module: operator_kubeconfig
 short_description: Give a login user the kubeconfig of this control plane
 description:
-  - Copies admin.conf to C(~/.kube/config) of the user, mode 0600, and remembers its digest.
-  - A file that is there and is not the one this module wrote belongs to the user. It is left alone,
-    with a warning, and never merged.
+  - Copies admin.conf to C(~/.kube/config) of the user, mode 0600, and records its digest.
+  - An existing file that this module did not write belongs to the user. The module keeps it, with
+    a warning, and never merges it.
 options:
   user: {description: The login user, type: str, required: true}
-  source: {description: What is copied, type: path, default: /etc/kubernetes/admin.conf}
-  stamps_dir: {description: Where digests are remembered, type: path,
+  source: {description: The file to copy, type: path, default: /etc/kubernetes/admin.conf}
+  stamps_dir: {description: Folder of the recorded digests, type: path,
     default: /var/lib/appliance/kubeconfigs}
 author: [Hyperscalers]
 """
@@ -32,7 +32,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-path: {description: Where it is, type: str, returned: always}
+path: {description: Path of the kubeconfig, type: str, returned: always}
 """
 
 
@@ -42,7 +42,7 @@ def digest(data):
 
 
 def content(path):
-    """Return what a file holds, or None."""
+    """Return a file's content, or None."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def content(path):
 
 
 def is_theirs(found, wanted, stamp):
-    """Return whether a file was put there by somebody else."""
+    """Return whether this module did not write the file."""
     if found is None or found == wanted:
         return False
     remembered = content(stamp)
@@ -58,7 +58,7 @@ def is_theirs(found, wanted, stamp):
 
 
 def is_right(path, wanted, account):
-    """Return whether the file is what it should be."""
+    """Return whether the file is current."""
     if content(path) != wanted:
         return False
     status = path.stat()
@@ -80,7 +80,7 @@ def write(path, data, account):
 
 
 def remember(stamp, data):
-    """Note the digest of what was written."""
+    """Record the digest of the written file."""
     stamp.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp.write_text(digest(data) + "\n")
 
@@ -104,9 +104,12 @@ def main():
     stamp = Path(want["stamps_dir"]) / (want["user"] + ".sha256")
     wanted, found = content(Path(want["source"])), content(path)
     if wanted is None and not module.check_mode:
-        module.fail_json(msg="%s does not exist: kubeadm did not finish here" % want["source"])
+        module.fail_json(msg="%s does not exist: kubeadm did not complete here" % want["source"])
     if wanted is not None and is_theirs(found, wanted, stamp):
-        module.warn("%s is not ours and was left as it is; ours is %s" % (path, want["source"]))
+        module.warn(
+            "%s was not written by appliance and stays; the cluster's is %s"
+            % (path, want["source"])
+        )
         module.exit_json(changed=False, path=str(path))
     if wanted is not None and is_right(path, wanted, account):
         module.exit_json(changed=False, path=str(path))

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: the image of a lab node, built once and kept."""
+"""Ansible module: build the image of a lab node once and keep it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ options:
     type: path
     required: true
   cache_dir:
-    description: Where the built root file system is kept.
+    description: Folder of the built root file system.
     type: path
     required: true
   apt_sources:
@@ -50,7 +50,7 @@ image:
   type: str
   returned: success
 source:
-  description: Where it came from; podman, cache or built.
+  description: Its source; podman, cache or built.
   type: str
   returned: success
 seconds:
@@ -59,7 +59,7 @@ seconds:
   returned: success
 """
 
-# Part of the digest: raise it when the build below changes what it makes.
+# Part of the digest: raise it when the build below changes its result.
 BUILD_VERSION = "1"
 
 
@@ -106,7 +106,7 @@ def build_command(rootfs, recipe, target, apt_sources):
 
 
 def stage(rootfs, target):
-    """Copy the files as root's own: a checkout may be anybody's, under any umask."""
+    """Copy the files as root's: a checkout may have any owner and umask."""
     for path in sorted(rootfs.rglob("*")):
         copy = target / path.relative_to(rootfs)
         if path.is_dir():

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: the nodes of one lab, all at once."""
+"""Ansible module: create or remove the nodes of one lab in parallel."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ DOCUMENTATION = r"""
 module: lab_nodes
 short_description: Create or remove the nodes of one lab
 description:
-  - Creates what is missing, starts what was stopped, heals what was left half made.
-  - Removes containers, volumes, network and control groups, and puts the sysctls of this machine
-    back after the last lab.
+  - Creates what is missing, starts what was stopped, repairs what is incomplete.
+  - Removes containers, volumes, network and control groups, and restores the sysctls of this
+    machine after the last lab.
 options:
   lab:
     description: Name of the lab.
     type: str
     required: true
   state:
-    description: What shall be.
+    description: The desired state.
     type: str
     choices: [present, absent]
     default: present
@@ -56,7 +56,7 @@ options:
     elements: str
     default: []
   volumes:
-    description: Paths on volumes of their own in every node.
+    description: Paths on separate volumes in every node.
     type: list
     elements: path
     default: []
@@ -66,11 +66,11 @@ options:
     elements: str
     default: []
   user:
-    description: Who logs in.
+    description: The login user.
     type: str
     default: appliance
   public_key:
-    description: Key that may log in.
+    description: The public key of the login user.
     type: str
   wait_seconds:
     description: How long a node may take to boot.
@@ -103,7 +103,7 @@ sysctls:
 
 
 def in_parallel(work, items):
-    """Do the same for all at once; the first failure is raised after all have ended."""
+    """Do the same for all in parallel; raise the first failure after all have ended."""
     if not items:
         return []
     with ThreadPoolExecutor(max_workers=min(8, len(items))) as pool:
@@ -111,7 +111,7 @@ def in_parallel(work, items):
 
 
 def ensure_network(params, check_mode):
-    """Have the lab's internal network; refuse when its name carries another range."""
+    """Create the lab's internal network; refuse one of that name with another range."""
     name = network_name(params["lab"])
     if succeeds("network", "exists", name):
         found = lines(
@@ -126,7 +126,7 @@ def ensure_network(params, check_mode):
         return []
     if not check_mode:
         gateway = params["subnet"].rsplit(".", 1)[0] + ".1"
-        # A gateway, so that this machine has an address there; internal, so that nothing leaves.
+        # A gateway gives this machine an address there; internal networks have no way out.
         podman(
             "network", "create", "--internal", "--disable-dns", "--subnet", params["subnet"],
             "--gateway", gateway, "--label", LABEL + "=" + params["lab"], name,
@@ -135,7 +135,7 @@ def ensure_network(params, check_mode):
 
 
 def present(module):
-    """Bring every node to run, booted, with its identity."""
+    """Start and boot every node with its identity."""
     params = module.params
     with locked(STATE_DIR / "lock"):
         sysctls = lab_machine.prepare(module.check_mode)
@@ -159,7 +159,7 @@ def present(module):
 
 
 def absent(module):
-    """Leave nothing of this lab behind; images and the cache stay."""
+    """Remove everything of this lab except images and the cache."""
     params = module.params
     chosen = set(params["only"])
     containers = containers_of(params["lab"])
@@ -172,7 +172,7 @@ def absent(module):
     if module.check_mode:
         module.exit_json(changed=bool(actions), actions=actions, sysctls=[])
     in_parallel(lambda pair: remove_container(pair[0]), containers)
-    # Neither is forced: podman would remove other containers that use them, whoever made those.
+    # Without force: podman would also remove foreign containers that use them.
     if volumes:
         podman("volume", "rm", *volumes)
     lab_machine.remove_control_groups([pair[0] for pair in containers])
@@ -184,7 +184,7 @@ def absent(module):
 
 
 def main():
-    """Bring the lab to the state asked for."""
+    """Bring the lab to the desired state."""
     module = AnsibleModule(
         argument_spec={
             "lab": {"type": "str", "required": True},

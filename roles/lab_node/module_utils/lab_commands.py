@@ -13,7 +13,7 @@ from pathlib import Path
 LABEL = "appliance-lab"
 STATE_DIR = Path("/run/appliance-lab")
 REMOVALS = 4
-# A host name's label. Labs that people name are shorter (model/lab.py); tests make longer ones.
+# A host name's label. Labs that people name are shorter (lab/layout.py); tests make longer ones.
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 
 

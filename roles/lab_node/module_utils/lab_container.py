@@ -110,7 +110,7 @@ class LabNode:
         return "container {0} would be created or started".format(self.name)
 
     def ensure_running(self):
-        """Create or start the container; one that was left half made is made anew."""
+        """Create or start the container; recreate an incomplete one."""
         state = self.state()
         if state == "running":
             return []
@@ -155,7 +155,7 @@ class LabNode:
             self.name,
         ]
         command += ["--label", LABEL + "=" + self.params["lab"], *self.params["run_options"]]
-        # Nobody listens for DNS at the gateway: look-ups are refused at once, they do not hang.
+        # The gateway has no DNS server: lookups are refused at once and do not hang.
         command += ["--network", network_name(self.params["lab"]), "--ip", self.address]
         command += ["--dns", gateway]
         command += [self.mount_option(volume) for volume in self.volumes]

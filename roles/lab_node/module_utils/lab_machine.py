@@ -14,7 +14,7 @@ RECORD = STATE_DIR / "host-sysctls.json"
 REQUIRED = {"fs.inotify.max_user_instances": 4096, "fs.inotify.max_user_watches": 524288}
 
 # What podman's bridge and the nodes' kubelets, which share this kernel, set by themselves. A value
-# that no lab sets is somebody's own: it is not put back after the last lab.
+# that no lab sets is the operator's own: it is not restored after the last lab.
 SET_BY_LABS = {
     **{name: str(value) for name, value in REQUIRED.items()},
     "kernel.keys.root_maxbytes": "25000000",

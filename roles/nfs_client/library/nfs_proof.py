@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: prove a mount of shared storage: who may write, and how long an fsync takes."""
+"""Ansible module: test a mount of shared storage: who may write, and how long an fsync takes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: nfs_proof
-short_description: Prove that an NFS export can be used
+short_description: Test whether an NFS export can be used
 description:
-  - Mounts the export where nothing else looks, has the user of the databases make folders and
-    write with fsync, looks what root becomes there, and unmounts it.
-  - What was found is kept on this node with the export's name, so that a proof is made once, and
-    again when the export is another one or a folder is missing.
+  - Mounts the export in a private folder, creates folders and writes with fsync as the databases'
+    user, checks which user root becomes there, and unmounts it.
+  - Records the result on this node with the export's name. So the test runs once, and again when
+    the export changes or a folder is missing.
 options:
   server: {description: Address or name of the server, type: str, required: true}
   path: {description: The exported folder, type: str, required: true}
-  folders: {description: Folders to have in it, type: list, elements: str, default: []}
-  user: {description: Who must be able to write, type: int, default: 1001}
+  folders: {description: Folders to create in it, type: list, elements: str, default: []}
+  user: {description: The user that must be able to write, type: int, default: 1001}
   root_squash_allowed: {description: Whether root may be another user, type: bool, default: true}
   record:
-    description: Where to keep it
+    description: Where to record the result
     type: path
     default: /var/lib/appliance/storage-proof.json
   mount_seconds: {description: How long a mount may take, type: int, default: 30}
@@ -38,28 +38,28 @@ author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Prove the shared storage
+- name: Test the shared storage
   nfs_proof:
     server: 198.51.100.4
     path: /srv/runai
 """
 
 RETURN = r"""
-proof: {description: What was found, type: dict, returned: success}
+proof: {description: The result, type: dict, returned: success}
 """
 
 # A database writes its log in blocks of 8 KiB and waits for each commit.
 BLOCK, WRITES = 8192, 20
-# On a soft mount a server that goes away is an error here, and not a process that never ends.
+# On a soft mount a lost server is an error here, not a process that never ends.
 OPTIONS = "vers=4,proto=tcp,soft,timeo=50,retrans=2"
 
 
 class ProofError(Exception):
-    """The export cannot be used; the text says why."""
+    """The export cannot be used; the text has the reason."""
 
 
 class Mount:
-    """The export, mounted for as long as a block lasts."""
+    """The export, mounted for the duration of a block."""
 
     def __init__(self, run, source, seconds):
         self._run = run
@@ -85,7 +85,7 @@ class Mount:
 
 
 def as_user(user, action):
-    """Return what an action returns when another process does it as that user."""
+    """Run an action in another process as that user; return its result."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -112,19 +112,19 @@ def as_user(user, action):
 
 
 def make_folders(base, folders):
-    """Make the folders that are missing, open to every user, and return them."""
+    """Create the missing folders, writable for every user, and return them."""
     made = []
     os.umask(0)  # in a process of its own
     for name in folders:
         if not (base / name).is_dir():
-            # Another node may make the same one at this moment.
+            # Another node may create the same one at this moment.
             (base / name).mkdir(mode=0o777, exist_ok=True)
             made.append(name)
     return made
 
 
 def timed_writes(base, clock=time.perf_counter):
-    """Write block after block with an fsync each; return the seconds of every one."""
+    """Write blocks with an fsync each; return the seconds of each."""
     descriptor, name = tempfile.mkstemp(prefix=".appliance-proof-", dir=str(base))
     took = []
     try:
@@ -140,7 +140,7 @@ def timed_writes(base, clock=time.perf_counter):
 
 
 def owner_of_roots_file(base):
-    """Return who owns what root writes there; None where root may not write at all."""
+    """Return the owner of a file that root writes there; None where root cannot write."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=".appliance-root-", dir=str(base))
     except PermissionError:
@@ -153,7 +153,7 @@ def owner_of_roots_file(base):
 
 
 def prove(run, want):
-    """Return what was found."""
+    """Return the result of the test."""
     source = "%s:%s" % (want["server"], want["path"])
     with Mount(run, source, want["mount_seconds"]) as base:
         try:
@@ -168,8 +168,8 @@ def prove(run, want):
         owner = owner_of_roots_file(base)
     if owner != 0 and not want["root_squash_allowed"]:
         raise ProofError(
-            "what root writes to %s belongs to %s there: another export of it squashes root; look "
-            "at: exportfs -s" % (source, "nobody" if owner is None else "user %d" % owner)
+            "a file that root writes to %s belongs to %s there: another export of it squashes "
+            "root; check: exportfs -s" % (source, "no user" if owner is None else "user %d" % owner)
         )
     return {
         "server": want["server"],
@@ -182,7 +182,7 @@ def prove(run, want):
 
 
 def known(record):
-    """Return the proof that was kept, or an empty one."""
+    """Return the recorded result, or an empty one."""
     try:
         return json.loads(Path(record).read_text())
     except (OSError, ValueError):
@@ -190,7 +190,7 @@ def known(record):
 
 
 def keep(record, proof):
-    """Write the proof in one step."""
+    """Write the result atomically."""
     path = Path(record)
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")

@@ -1,9 +1,8 @@
 #!/usr/bin/python
-"""Ansible module: the kernel's NFS server exports one folder, now and after a reboot."""
+"""Ansible module: the kernel's NFS server exports a folder as the files of exports say."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -12,91 +11,96 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: nfs_exports
-short_description: The kernel's NFS server exports a folder
+short_description: The kernel's NFS server exports a folder as the files say
 description:
-  - Writes a file of its own below /etc/exports.d and has exportfs read it; running clients keep
-    their mounts, because the server is not restarted.
-  - Compares with what is exported at this moment, so that an export taken back by hand returns.
+  - Compares what is exported at this moment with C(/etc/exports) and C(/etc/exports.d), and has
+    exportfs read them when a client is missing, has other options, or is in no file any more.
+  - Running clients keep their mounts, because the server is not restarted.
+  - Unlike a handler this holds when the run that changed a file was killed before its end, and
+    when an export was taken back by hand.
 options:
   path: {description: The folder, type: path, required: true}
-  clients: {description: Networks that may mount it, type: list, elements: str, required: true}
-  options:
-    description: Options of the export, the same for each network
+  files:
+    description: The files, or folders of files
     type: list
-    elements: str
-    default: [rw, sync, no_subtree_check, no_root_squash]
-  file: {description: The file, type: path, default: /etc/exports.d/appliance.exports}
+    elements: path
+    default: [/etc/exports, /etc/exports.d]
   table: {description: What is exported now, type: path, default: /var/lib/nfs/etab}
 author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Export the folder
+- name: Export what the files say
   nfs_exports:
     path: /srv/runai
-    clients: [198.51.100.0/24]
 """
 
 RETURN = r"""
-did: {description: "Any of written, exported", type: list, returned: always}
+clients: {description: Who may mount it, type: list, returned: always}
 """
 
-# What exportfs writes in the place of the options that it knows by another name.
+FILES = ("/etc/exports", "/etc/exports.d")
+# Options that exportfs writes as they were given; it tells more, which were not.
 SAID = {"no_subtree_check", "no_root_squash", "rw", "sync"}
+CLIENT = re.compile(r"(?<!\S)([^\s()-][^\s()]*)(?:\(([^)]*)\))?")
+ADDRESS = re.compile(r"[0-9a-fA-F.:]+(/[0-9.]+)?")
 
 
-def content(path, clients, options):
-    """Return the file's content."""
-    places = " ".join("%s(%s)" % (client, ",".join(options)) for client in clients)
-    return "# Written by appliance; changes are overwritten.\n%s %s\n" % (path, places)
-
-
-def exported(table, path):
-    """Return client -> its options, of what is exported under a path now."""
+def lines_of(path):
+    """Return the lines of a file, without comments; none when there is no file."""
     try:
-        lines = Path(table).read_text().splitlines()
+        # A comment in another encoding is no fault of the exports.
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except FileNotFoundError:
-        return {}
+        return []
+    return [line.partition("#")[0] for line in lines]
+
+
+def clients(lines, path):
+    """Return client -> its options, of the lines that export a path."""
     found = {}
     for line in lines:
-        place, _, rest = line.partition("\t")
-        match = re.match(r"(\S+)\((.*)\)$", rest.strip())
-        if place == path and match:
-            found[match.group(1)] = set(match.group(2).split(","))
+        words = line.split(None, 1)
+        if len(words) > 1 and words[0].strip('"') == path:
+            found.update((name, set(told.split(","))) for name, told in CLIENT.findall(words[1]))
     return found
 
 
-def is_exported(table, path, clients, options):
-    """Return whether every client has every option at this moment."""
-    now = exported(table, path)
-    return all(set(options) & SAID <= now.get(client, set()) for client in clients)
+def told(files, path):
+    """Return client -> its options, as the files say."""
+    found = {}
+    for place in map(Path, files):
+        for file in sorted(place.glob("[!.]*.exports")) if place.is_dir() else [place]:
+            found.update(clients(lines_of(file), path))
+    return found
 
 
-def write(path, text):
-    """Replace the file in one step."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    os.replace(partial, path)  # noqa: PTH105
+def is_exported(table, path, wanted):
+    """Return whether these clients have their options at this moment, and no other address.
+
+    Only addresses are compared: exportfs writes a host's name as its name server does.
+    """
+    now = clients(lines_of(Path(table)), path)
+    ours = {client: options for client, options in wanted.items() if ADDRESS.fullmatch(client)}
+    others = {client for client in now if ADDRESS.fullmatch(client)} - set(ours)
+    return not others and all(
+        client in now and options & SAID <= now[client] for client, options in ours.items()
+    )
 
 
 def converge(module, run):
-    """Return what was done."""
+    """Return whether something had to be exported or withdrawn."""
     want = module.params
-    file, text = Path(want["file"]), content(want["path"], want["clients"], want["options"])
-    did = []
-    if not file.is_file() or file.read_text() != text:
-        did.append("written")
-        if not module.check_mode:
-            write(file, text)
-    place = (want["table"], want["path"], want["clients"], want["options"])
-    if did or not is_exported(*place):
-        did.append("exported")
-        if not module.check_mode:
-            rc, out, err = run(["exportfs", "-ra"])
-            if rc != 0 or not is_exported(*place):
-                module.fail_json(msg="exportfs -ra did not export %s: %s" % (place[1], err or out))
-    return did
+    wanted = told(want["files"], want["path"])
+    if is_exported(want["table"], want["path"], wanted):
+        return False
+    if not module.check_mode:
+        rc, out, err = run(["exportfs", "-ra"])
+        if rc != 0 or not is_exported(want["table"], want["path"], wanted):
+            module.fail_json(
+                msg="exportfs -ra did not export %s: %s" % (want["path"], (err or out).strip())
+            )
+    return True
 
 
 def main():
@@ -104,22 +108,21 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "path": {"type": "path", "required": True},
-            "clients": {"type": "list", "elements": "str", "required": True},
-            "options": {
+            "files": {
                 "type": "list",
-                "elements": "str",
-                "default": ["rw", "sync", "no_subtree_check", "no_root_squash"],
+                "elements": "path",
+                "default": list(FILES),
             },
-            "file": {"type": "path", "default": "/etc/exports.d/appliance.exports"},
             "table": {"type": "path", "default": "/var/lib/nfs/etab"},
         },
         supports_check_mode=True,
     )
     try:
-        did = converge(module, runner(module))
+        changed = converge(module, runner(module))
+        now = told(module.params["files"], module.params["path"])
     except OSError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=bool(did), did=did)
+    module.exit_json(changed=changed, clients=sorted(now))
 
 
 if __name__ == "__main__":

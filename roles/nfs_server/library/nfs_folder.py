@@ -44,7 +44,7 @@ RETURN = r"""
 did: {description: "Any of made, marked, owner, mode", type: list, returned: success}
 """
 
-# As model/export_path.py has them: nothing of these, or below them, is ever exported.
+# As model/site/export_path.py has them: nothing of these, or below them, is ever exported.
 TREES = (
     *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/lost+found"),
     *("/opt/cni", "/proc", "/root", "/run", "/sbin", "/snap", "/sys", "/tmp", "/usr"),  # noqa: S108

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: a pod on every Ready node writes to a volume of a StorageClass, as 1001."""
+"""Ansible module: test writing to a volume of a StorageClass, by a pod on every Ready node."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: volume_proof
-short_description: Pods of every node write to a volume
+short_description: Test writing to a volume with a pod on every node
 description:
-  - Makes a volume of the class and a claim for it, and one pod a node that writes as the user of
-    Run:ai's databases; then takes all of it away.
-  - That it was proved is an annotation of the StorageClass, so that it is done once an export.
-  - One proof at a time, because all have the same namespace. The module of a run that was killed
-    works on; its proof is waited for, and counts.
+  - Creates a volume of the class, a claim for it, and on each node one pod that writes as the user
+    of Run:ai's databases; then removes all of them.
+  - Records the success as an annotation of the StorageClass, so that it is tested once per export.
+  - One test at a time, because all use the same namespace. The module of a killed run continues;
+    this waits for its test and uses the result.
 options:
   storage_class: {description: Name of the StorageClass, type: str, required: true}
   server: {description: The NFS server, type: str, required: true}
   path: {description: The exported folder, type: str, required: true}
   folder: {description: The folder in it that the pods write to, type: str, required: true}
   image: {description: Image with a shell at /bin/busybox, type: str, required: true}
-  user: {description: Who writes, type: int, default: 1001}
-  timeout_seconds: {description: How long pods are waited for, type: int, default: 120}
+  user: {description: The user that writes, type: int, default: 1001}
+  timeout_seconds: {description: How long to wait for pods, type: int, default: 120}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
   kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
-  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
+  patience_seconds: {description: How long to wait for an unready server, type: int, default: 60}
 author: [Hyperscalers]
 """
 
@@ -60,7 +60,7 @@ WRITE = (
 
 
 class ProofError(Exception):
-    """A pod did not write; the text says why."""
+    """A pod did not write; the text has the reason."""
 
 
 def claim_objects(want):
@@ -120,7 +120,7 @@ def pod_object(node, want):
 
 
 def why_not(kubectl, pod):
-    """Return why a pod has not written: its end, what it waits for, or its last warning."""
+    """Return why a pod has not written: its exit, its waiting reason, or its last warning."""
     status = pod.get("status", {})
     for container in status.get("containerStatuses", []):
         state = container.get("state", {})
@@ -141,7 +141,7 @@ def why_not(kubectl, pod):
 
 
 def wait(kubectl, seconds, nodes):
-    """Wait until the pod of every node wrote, or say why one did not."""
+    """Wait until the pod of every node has written, or raise the reason why one did not."""
     until = kubectl.clock() + seconds
     while True:
         pods = (kubectl.get("--namespace=" + NAME, "pods") or {}).get("items", [])
@@ -149,7 +149,7 @@ def wait(kubectl, seconds, nodes):
         gone = [node for node in nodes if node not in there]
         if gone:
             raise ProofError(
-                "the pods of %s are gone: somebody deleted them, or the namespace %s; run again"
+                "the pods of %s are gone: they or the namespace %s were deleted; run again"
                 % (", ".join(gone), NAME)
             )
         phases = [pod.get("status", {}).get("phase") for pod in pods]
@@ -168,7 +168,7 @@ def wait(kubectl, seconds, nodes):
 
 
 def remove(kubectl, wait):
-    """Take everything of the proof away; the volume's folder stays, and is empty."""
+    """Remove all objects of the test; the volume's empty folder stays."""
     patience = ["--timeout=60s"] if wait else ["--wait=false"]
     for arguments in (["namespace", NAME], ["persistentvolume", NAME]):
         call = ["delete", "--ignore-not-found", *patience, *arguments]
@@ -176,8 +176,8 @@ def remove(kubectl, wait):
 
 
 def prove(kubectl, want, run):
-    """Run the proof; return the nodes that took part."""
-    remove(kubectl, wait=True)  # what a run that was killed left
+    """Run the test; return its nodes."""
+    remove(kubectl, wait=True)  # left over from a killed run
     nodes = (kubectl.get("nodes") or {}).get("items", [])
     ready = [node["metadata"]["name"] for node in nodes if condition(node)[0] == "True"]
     if not ready:
@@ -193,19 +193,19 @@ def prove(kubectl, want, run):
 
 
 def source_of(want):
-    """Return which export is proved."""
+    """Return the export under test."""
     return "%s:%s" % (want["server"], want["path"])
 
 
 def is_proved(kubectl, want):
-    """Return whether the StorageClass says that this export was proved."""
+    """Return whether the StorageClass records that this export was tested."""
     held = kubectl.get("storageclass", want["storage_class"]) or {"metadata": {}}
     return held["metadata"].get("annotations", {}).get(ANNOTATION) == source_of(want)
 
 
 @contextlib.contextmanager
 def alone(kubectl, seconds, lock):
-    """Hold the lock of all proofs on this node; wait for another one so long, and no longer."""
+    """Hold the lock of all tests on this node; wait a limited time for another test."""
     until = kubectl.clock() + seconds
     lock.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     with lock.open("w") as handle:
@@ -216,16 +216,16 @@ def alone(kubectl, seconds, lock):
             except BlockingIOError:
                 if kubectl.clock() >= until:
                     raise ProofError(
-                        "another run has been proving the volumes for more than %d s: see who "
-                        "holds %s (fuser -v), let it end, and run again" % (seconds, lock)
+                        "another run has tested the volumes for more than %d s: find the holder of "
+                        "%s (fuser -v), let it end, and run again" % (seconds, lock)
                     ) from None
             kubectl.sleep(0.5)
         yield
 
 
 def prove_alone(kubectl, want, run, lock=LOCK):
-    """Prove the volumes and write it down; None where another run did so meanwhile."""
-    # What the other one may take: what was left is taken away, pods are waited for, and again.
+    """Test the volumes and record it; None where another run did so meanwhile."""
+    # The time of the other test: removal of leftovers, waiting for pods, and removal again.
     longest = want["timeout_seconds"] + want["patience_seconds"] + 4 * DELETE_SECONDS
     with alone(kubectl, longest, lock):
         if is_proved(kubectl, want):
@@ -237,7 +237,7 @@ def prove_alone(kubectl, want, run, lock=LOCK):
 
 
 def apply(kubectl, item, run, want):
-    """Create one object; a Namespace needs a moment before a pod may be made in it."""
+    """Create one object; a Namespace needs a moment before it accepts a pod."""
     argv = [want["kubectl"], "--kubeconfig=" + want["kubeconfig"], "apply", "--filename=-"]
     until = kubectl.clock() + want["patience_seconds"]
     while True:

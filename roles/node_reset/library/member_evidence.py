@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: this machine is the node that is to be emptied, or nothing goes on."""
+"""Ansible module: verify that this machine is the node to empty, or fail."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ansible.module_utils.reset_evidence import ARGUMENTS, Evidence, refusal
 
 DOCUMENTATION = r"""
 module: member_evidence
-short_description: Refuse to empty a machine that is not proved to be the node
+short_description: Refuse to empty a machine that is not verified to be the node
 description:
-  - Compares the machine-id, the API server that the kubeconfigs name and the cluster's CA with what
-    is expected; fails where they differ, or where nothing proves whose member the machine is.
-  - Writes down as whose member it is being emptied, so that a reset that was interrupted goes on.
+  - Compares the machine-id, the API server in the kubeconfigs and the cluster's CA with the
+    expected values; fails where they differ, or where nothing shows whose member the machine is.
+  - Records the membership of the machine, so that an interrupted reset can continue.
 options:
   node_name: {description: The node's name in the cluster, type: str, required: true}
-  machine_id: {description: Of the machine that was looked at, type: str, required: true}
+  machine_id: {description: Machine-id of the probed machine, type: str, required: true}
   api_hosts: {description: Names and addresses of the cluster's API, type: list, elements: str,
     required: true}
   ca_sha256: {description: sha256 of the cluster's CA; empty where unknown, type: str, default: ""}
-  vouched: {description: What proved it to the caller beside the CA, type: str, default: "",
+  vouched: {description: The caller's evidence besides the CA, type: str, default: "",
     choices: ["", ca, serial, machine, removal, operator]}
-  root: {description: The folder that stands for /, type: path, default: /}
+  root: {description: The folder used as /, type: path, default: /}
 author: [Hyperscalers]
 """
 
@@ -53,9 +53,9 @@ def main():
         why = refusal(evidence, want)
         if why:
             module.fail_json(msg="%s. Nothing was changed" % why)
-        # A mark without a CA proves nothing to the next run.
+        # A mark without a CA is no evidence for the next run.
         require_own(root, FOLDERS)
-        # What pods mounted below the kubelet's folder is unmounted later, by kubeadm or by us.
+        # Later, kubeadm or this role unmounts the pods' mounts below the kubelet's folder.
         require_local(root, resolved(root, [name for name in FOLDERS if name != KUBELET]))
         mark = (want["node_name"], want["ca_sha256"])
         begin = bool(want["ca_sha256"]) and evidence.traces() and evidence.begun() != mark

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: nothing of a member of a cluster is left on this node."""
+"""Ansible module: remove all traces of cluster membership from this node."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ from ansible.module_utils.reset_evidence import ARGUMENTS, SERVER, Evidence, hos
 
 DOCUMENTATION = r"""
 module: member_traces
-short_description: Remove what a member of a cluster leaves behind
+short_description: Remove the traces of a cluster member
 description:
-  - Stops the kubelet and what stands beside it, removes the containers that it made, unmounts
+  - Stops the kubelet and its companion units, removes the kubelet's containers, unmounts
     pods' volumes, removes kubeadm's files, the kubelet's identity, etcd's data, the pod network's
     links, files and firewall rules.
   - Removes the private keys and logins of a node that served the site, and lets its web server
-    forget them; what else that web server serves goes on.
-  - Fails where Docker does not tell which containers there are, and before the mark is taken away.
+    forget them; the web server keeps its other services.
+    - Fails where Docker does not list its containers, before the mark is removed.
   - Removes the snapshots of etcd that the tool saved here; each holds every Secret of the cluster.
-  - Docker, its images, other containers, its own rules, programs and packages stay, and so does
-    everything else.
-  - Run it after C(kubeadm reset), which leaves much of this, or without it, where there is none.
-  - Refuses a machine that is not proved to be the node, before it changes anything.
+  - Docker, its images, other containers, its own rules, programs, packages and everything else
+    stay.
+  - Run it after C(kubeadm reset), which leaves much of this, or alone, where kubeadm is missing.
+  - Refuses a machine that is not verified to be the node, before any change.
   - Links in the folders' paths are resolved; nothing is deleted while anything is mounted below
     them, on another file system, or on network storage.
 options:
   node_name: {description: The node's name in the cluster, type: str, required: true}
-  machine_id: {description: Of the machine that was looked at, type: str, required: true}
+  machine_id: {description: Machine-id of the probed machine, type: str, required: true}
   api_hosts: {description: Names and addresses of the cluster's API, type: list, elements: str,
     required: true}
   ca_sha256: {description: sha256 of the cluster's CA; empty where unknown, type: str, default: ""}
-  vouched: {description: What proved it to the caller beside the CA, type: str, default: "",
+  vouched: {description: The caller's evidence besides the CA, type: str, default: "",
     choices: ["", ca, serial, machine, removal, operator]}
-  units: {description: Units that are stopped and not started at boot, type: list, elements: str,
+  units: {description: Units to stop and disable, type: list, elements: str,
     default: [kubelet.service]}
   homes: {description: Login users whose ~/.kube/config is removed, type: list, elements: str,
     default: []}
-  root: {description: The folder that stands for /, type: path, default: /}
+  root: {description: The folder used as /, type: path, default: /}
 author: [Hyperscalers]
 """
 
@@ -65,14 +65,14 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-removed: {description: What was there and is gone, type: list, elements: str, returned: always}
+removed: {description: What was removed, type: list, elements: str, returned: always}
 """
 
-# Stopping the kubelet's units and unmounting may wait for what hangs.
+# Stopping the kubelet's units and unmounting may block.
 PROGRAM_SECONDS = 180
-# A pod may leave millions of files; what is not done by then goes on with the next run.
+# A pod may leave millions of files; the next run continues after this limit.
 DELETE_SECONDS = 1200
-# Of a node that served the bundle and the registry, or pushed to it; as their roles write it.
+# On a former services node, or one that pushed to the registry; written by their roles.
 CONFIGURATION = ("etc/nginx/conf.d/appliance.conf",)
 PRIVATE = (
     "etc/appliance/registry/nginx.conf",
@@ -86,7 +86,7 @@ PRIVATE = (
 )
 WEB_SERVER = "nginx.service"
 DOCKER = "docker.service"
-# Both are put on a container by the kubelet alone: pause containers and all others.
+# Only the kubelet sets these labels: for pause containers and for all others.
 POD_LABEL, POD_PREFIX = "io.kubernetes.pod.uid", "k8s_"
 # A folder for each container of Docker's that runs: of the system's containerd, or its own.
 TASKS = (
@@ -95,7 +95,7 @@ TASKS = (
 )
 STUCK = "look at it with: sudo docker ps --filter name=k8s_; restart Docker, or reboot the machine"
 LINKS = ("cni0", "flannel.1", "flannel-v6.1", "kube-ipvs0", "nodelocaldns")
-# Both kinds of iptables: kube-proxy picks one by itself, and the node's default may be the other.
+# Both kinds of iptables: kube-proxy chooses one, and the node's default may be the other.
 FIREWALLS = (
     ("iptables-nft-save", "iptables-nft-restore", None),
     ("iptables-legacy-save", "iptables-legacy-restore", "proc/net/ip_tables_names"),
@@ -107,14 +107,14 @@ OWN_CHAIN = re.compile(r"-A %s" % CHAIN)
 OURS = re.compile(r"^(?::%s|-A %s)|-[jg] %s|--comment \"?(?:flanneld|cni:) ?" % ((CHAIN,) * 3))
 
 
-# Somebody may change a table between our look and our change, which is then refused as a whole.
+# If a table changes between our read and our write, iptables-restore refuses it as a whole.
 ATTEMPTS = 3
 
 
 def removal(text):
-    """Return (what takes away the rules of kube-proxy, flannel and CNI, how many those are).
+    """Return (input that removes the rules of kube-proxy, flannel and CNI, their number).
 
-    The text is for ``iptables-restore --noflush``, which leaves alone whatever it does not name.
+    The text is for ``iptables-restore --noflush``, which keeps everything that it does not name.
     """
     out, dropped, table = [], 0, ""
     chains, rules = [], []
@@ -135,7 +135,7 @@ def removal(text):
 
 
 class Traces:
-    """What is left of a member on this node."""
+    """The traces of a member on this node."""
 
     def __init__(self, root, run, delete, which=shutil.which, account=pwd.getpwnam):
         self._root = root
@@ -152,7 +152,7 @@ class Traces:
         return out
 
     def units(self, names, act):
-        """Stop units and keep them from starting at boot."""
+        """Stop and disable units."""
         for name in names:
             _, active, _ = self._run(["systemctl", "is-active", name])
             _, enabled, _ = self._run(["systemctl", "is-enabled", name])
@@ -165,9 +165,9 @@ class Traces:
                 self._call("systemctl", "disable", "--now", name)
 
     def containers(self, act):
-        """Remove what the kubelet made and kubeadm could not, and no other container.
+        """Remove the kubelet's containers that kubeadm left, and no other container.
 
-        A Docker that does not run has no containers, but where they outlived it.
+        A stopped Docker has no containers, unless they survived it.
         """
         found = self._pod_containers()
         self.removed += ["container %s" % name for name in sorted(found.values())]
@@ -177,9 +177,9 @@ class Traces:
         rc, out, err = self._run(argv)
         left = sorted(self._pod_containers().values())
         if rc != 0 or left:
-            why = (err or out).strip() or "docker rm says that they are gone"
+            why = (err or out).strip() or "docker rm reported success"
             raise OSError(
-                "%d containers of pods are still there (%s): %s; %s"
+                "%d containers of pods still exist (%s): %s; %s"
                 % (len(left), ", ".join(left[:3]), why, STUCK)
             )
 
@@ -190,7 +190,7 @@ class Traces:
         there = self._which("docker") and active.strip() in ("active", "activating", "reloading")
         if not there and outlived:
             raise OSError(
-                "Docker does not run, and containers of its do (/%s); start Docker, or reboot "
+                "Docker does not run, but some of its containers do (/%s); start Docker, or reboot "
                 "the machine" % outlived[0]
             )
         if not there:
@@ -200,7 +200,7 @@ class Traces:
         rc, out, err = self._run([*argv, "--format", "{{.ID}} {{.Names}}"])
         if rc != 0:
             raise OSError(
-                "Docker does not tell which containers of pods there are: %s; %s"
+                "Docker does not list the containers of pods: %s; %s"
                 % ((err or out).strip(), STUCK)
             )
         pairs = (line.split(None, 1) for line in out.splitlines())
@@ -211,17 +211,17 @@ class Traces:
         return folder.is_dir() and any(folder.iterdir())
 
     def mounts(self, act):
-        """Unmount what pods had mounted, the innermost first."""
+        """Unmount the pods' mounts, the innermost first."""
         kubelet = str((self._root / KUBELET).resolve())
         paths = [path for path, _ in mounts_of(self._root) if below(path, kubelet)]
         for path in sorted(paths, reverse=True):
             self.removed.append("mount %s" % path)
             if act:
-                # The path is not looked up: a server that is away would be asked.
+                # Without resolving the path: that would contact an unreachable server.
                 self._call("umount", "--no-canonicalize", "--lazy", path)
 
     def folders(self, act):
-        """Empty the folders that are a member's alone, on their own file system alone."""
+        """Empty the folders that only a member has, each on its own file system."""
         require_own(self._root, FOLDERS)
         folders = resolved(self._root, FOLDERS)
         if act:
@@ -243,7 +243,7 @@ class Traces:
             raise OSError("%s: %s" % (" ".join(argv), (err or out).strip()))
 
     def credentials(self, homes, hosts, act):
-        """Remove the kubeconfigs of login users that name this cluster and no other."""
+        """Remove the kubeconfigs of login users that contain only this cluster."""
         for user in homes:
             path = self._home(user) / ".kube/config"
             servers = SERVER.findall(path.read_text(errors="replace")) if path.is_file() else []
@@ -253,7 +253,7 @@ class Traces:
                     path.unlink()
 
     def _home(self, user):
-        """Return where a user's home is; where homes are by custom for one who is not known."""
+        """Return a user's home; /root or /home/NAME for an unknown user."""
         try:
             folder = self._account(user).pw_dir
         except KeyError:
@@ -261,16 +261,16 @@ class Traces:
         return self._root / folder.lstrip("/")
 
     def snapshots(self, act):
-        """Remove what the tool saved of etcd on this machine."""
+        """Remove the tool's snapshots of etcd on this machine."""
         for path in snapshots(self._root):
             self.removed.append(str(path))
             if act:
                 path.unlink()
 
     def served(self, act):
-        """Remove keys and logins of a node that served the site, and nothing beside them.
+        """Remove only keys and logins of a former services node.
 
-        The private files go last: a run that was killed finds them, and reloads again.
+        The private files go last: the run after a killed one finds them, and reloads again.
         """
         configuration, private = self._there(CONFIGURATION), self._there(PRIVATE)
         if not configuration and not private:
@@ -289,7 +289,7 @@ class Traces:
             path.unlink()
 
     def _there(self, names):
-        """Return the files and links among them that exist."""
+        """Return the existing files and links among them."""
         paths = [self._root / name for name in names]
         return [path for path in paths if path.is_symlink() or path.is_file()]
 
@@ -314,7 +314,7 @@ class Traces:
                     self._take_away(save, restore, told)
 
     def _take_away(self, save, restore, told):
-        """Take rules away by name, after another look where somebody changed them meanwhile."""
+        """Remove rules by name; read them again if they changed meanwhile."""
         for attempt in range(1, ATTEMPTS + 1):
             argv = [restore, "--noflush", "--wait=5"]
             rc, out, err = self._run(argv, data=told)
@@ -327,7 +327,7 @@ class Traces:
                 return
 
     def _in_use(self, tables):
-        """Say whether the old kernel tables exist; asking them otherwise would make them."""
+        """Return whether the legacy kernel tables exist; a query would create them."""
         if tables is None:
             return True
         path = self._root / tables
@@ -366,7 +366,7 @@ def main():
             evidence.end()
     except OSError as error:
         module.fail_json(
-            msg="%s. What was removed before: %s. Run the same command again"
+            msg="%s. Removed before: %s. Run the same command again"
             % (error, ", ".join(traces.removed) or "nothing"),
             removed=traces.removed,
         )

@@ -1,4 +1,4 @@
-"""The folders that are a member's alone."""
+"""The folders that only a member has."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from ansible.module_utils.appliance_mounts import NETWORK, kind_at, mounts_of
 
 KUBELET = "var/lib/kubelet"
-# Everything below these goes; the folders themselves may be mount points, and stay.
+# Their content is removed; the folders stay, because they may be mount points.
 FOLDERS = (
     KUBELET,
     "var/lib/etcd",
@@ -25,30 +25,30 @@ SNAPSHOT = re.compile(r"\d{8}T\d{6}Z-[\w-]+\.db(?:\.new)?")
 
 
 def snapshots(root):
-    """Return the snapshots of etcd that the tool saved on this machine, and on it alone."""
+    """Return the tool's snapshots of etcd that are on this machine itself."""
     folder = root / SNAPSHOTS
     if not folder.is_dir():
         return []
     require_own(root, ["var/lib/appliance", SNAPSHOTS])
-    # What several machines have in common is not on this one when it goes.
+    # Shared folders are not on this machine itself.
     if NETWORK.match(kind_at(str(folder.resolve()), mounts_of(root))):
         return []
     return sorted(path for path in folder.iterdir() if SNAPSHOT.fullmatch(path.name))
 
 
 def resolved(root, names):
-    """Return the folders that are there, links in their paths followed; each once."""
+    """Return the existing folders with links resolved; each once."""
     # One may be a link to another, as /var/run is to /run.
     found = [(root / name).resolve() for name in names]
     return list(dict.fromkeys(path for path in found if path.is_dir()))
 
 
 def require_own(root, names):
-    """Refuse a folder that is a link to one of another name: what else is in there is not ours."""
+    """Refuse a link to a folder of another name, which may contain foreign data."""
     for name in names:
         path = root / name
         if path.is_symlink() and path.resolve().name != path.name:
             raise OSError(
-                "%s is a link to %s, which is not a member's alone: empty it by hand and remove "
+                "%s is a link to %s, which may contain other data: empty it by hand and remove "
                 "the link" % (path, path.resolve())
             )

@@ -1,7 +1,7 @@
-"""What proves that this machine is the node that is to be emptied, read from the machine itself.
+"""Evidence that this machine is the node to empty, read from the machine itself.
 
-Whoever calls the role has judged by what the probe told a moment ago (model/ownership.py). Nothing
-is emptied on that alone: it is asked here again, by the code that deletes.
+The role's caller has judged by the probe's facts of a moment ago (model/node/ownership.py). That
+is not enough to delete anything: the code that deletes checks again here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ARGUMENTS = {
     },
     "root": {"type": "path", "default": "/"},
 }
-# The others name a control-plane node's own API server, whosever it is.
+# The others point to a control-plane node's own API server, in any cluster.
 KUBECONFIGS = ("kubelet.conf", "bootstrap-kubelet.conf", "admin.conf")
 MARK = "var/lib/appliance/node-reset.json"
 PEM_BODY = re.compile(r"-----BEGIN CERTIFICATE-----\s*(.*?)\s*-----END CERTIFICATE-----", re.DOTALL)
@@ -33,7 +33,7 @@ SERVER = re.compile(r"^\s*server:\s*[\"']?([^\s\"']+)", re.MULTILINE)
 
 
 def text_of(path):
-    """Return a file's text, or None where there is no file; what cannot be read is an error."""
+    """Return a file's text, or None where there is no file; an unreadable file is an error."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def text_of(path):
 
 
 class Evidence:
-    """What the machine tells of itself."""
+    """The machine's own evidence."""
 
     def __init__(self, root):
         self._home = root / "etc/kubernetes"
@@ -51,12 +51,12 @@ class Evidence:
         self.hostname = os.uname().nodename
 
     def servers(self):
-        """Return the API servers that the kubeconfigs name."""
+        """Return the API servers in the kubeconfigs."""
         texts = [text_of(self._home / name) or "" for name in KUBECONFIGS]
         return sorted({server for text in texts for server in SERVER.findall(text)})
 
     def ca(self):
-        """Return the sha256 of the cluster's CA; None without a file, "" for one that is no PEM."""
+        """Return the sha256 of the cluster's CA; None without a file, "" for one without PEM."""
         text = text_of(self._home / "pki/ca.crt")
         if text is None:
             return None
@@ -71,12 +71,12 @@ class Evidence:
         return self._etcd.is_dir() and any(self._etcd.iterdir())
 
     def traces(self):
-        """Return whether there is anything left that tells whose member this is or was."""
+        """Return whether any file still shows whose member this is or was."""
         names = (*KUBECONFIGS, "pki", "manifests")
         return self.has_etcd_data() or any((self._home / name).exists() for name in names)
 
     def begun(self):
-        """Return (node, CA) as which a reset of ours was begun here, or (None, None)."""
+        """Return (node, CA) of an unfinished reset of ours, or (None, None)."""
         try:
             found = json.loads(text_of(self._mark) or "")
             return str(found["node"]), str(found["ca_sha256"])
@@ -84,7 +84,7 @@ class Evidence:
             return None, None
 
     def begin(self, node, ca):
-        """Write down as whose member it is emptied: what tells that now goes first."""
+        """Record whose member is emptied, because the evidence is removed first."""
         self._mark.parent.mkdir(parents=True, exist_ok=True)
         new = self._mark.with_name(self._mark.name + ".new")
         with new.open("w", encoding="utf-8") as stream:
@@ -94,7 +94,7 @@ class Evidence:
         new.replace(self._mark)
 
     def end(self):
-        """Forget it; return whether there was anything to forget."""
+        """Remove the record; return whether there was one."""
         there = self._mark.exists()
         if there:
             self._mark.unlink()
@@ -110,10 +110,10 @@ def host_of(server):
 
 
 def refusal(evidence, want):
-    """Return why this machine is not emptied, or None where it is proved to be the node."""
+    """Return why this machine is not emptied, or None where it is verified to be the node."""
     who = "the machine %s" % evidence.hostname
     if not want["machine_id"] or evidence.machine_id != want["machine_id"]:
-        return "%s has the machine-id %s, expected %s, of the machine that was looked at" % (
+        return "%s has the machine-id %s, expected %s, that of the probed machine" % (
             who,
             evidence.machine_id or "none",
             want["machine_id"] or "none (it is not known)",
@@ -122,12 +122,12 @@ def refusal(evidence, want):
     strange = [one for one in evidence.servers() if host_of(one) not in want["api_hosts"]]
     theirs = ca is not None and own and ca != own
     if etcd and (theirs or strange):
-        return "%s holds etcd data of another cluster (%s): it is never emptied by this role" % (
+        return "%s has etcd data of another cluster (%s): this role never empties it" % (
             who,
             ", ".join(strange) or "another CA",
         )
     if strange and want["vouched"] != "operator":
-        return "%s is a member of another cluster: its kubeconfig names %s, expected %s" % (
+        return "%s is a member of another cluster: its kubeconfig points to %s, expected %s" % (
             who,
             ", ".join(strange),
             " or ".join(want["api_hosts"]),
@@ -137,10 +137,10 @@ def refusal(evidence, want):
     accepted = ("removal", "operator") if etcd else ("serial", "machine", "removal", "operator")
     if want["vouched"] in accepted:
         return None
-    return "%s: nothing on it proves that it is %s: its cluster's CA is %s, expected %s%s" % (
+    return "%s: nothing on it shows that it is %s: its cluster's CA is %s, expected %s%s" % (
         who,
         want["node_name"],
         "absent" if ca is None else ca[:16] or "not readable",
         own[:16] or "unknown",
-        ", and it holds etcd data" if etcd else "",
+        ", and it has etcd data" if etcd else "",
     )

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: what one host alone can tell of its network; reads only, never changes."""
+"""Ansible module: check the network from one host, read-only."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ DOCUMENTATION = r"""
 module: network_check
 short_description: Check peers, path MTU, names and ports from this host
 description:
-  - Sends each peer a ping of the full MTU that may not be fragmented, asks the resolver for the
-    names of the site, and opens the endpoints that may exist already.
+  - Sends each peer an unfragmentable ping of the full MTU, resolves the names of the site, and
+    connects to the endpoints, which may exist already.
   - Changes nothing, and reports every fault at once.
 options:
   peers: {description: Names and addresses of all nodes, type: dict, required: true}
-  mtu: {description: MTU that every path must carry, type: int, required: true}
-  names: {description: Names and the addresses they may have, type: dict, default: {}}
+  mtu: {description: The minimum MTU of every path, type: int, required: true}
+  names: {description: Names and their allowed addresses, type: dict, default: {}}
   endpoints:
-    description: "C(address:port) that must not be filtered; a refused connection is fine"
+    description: "C(address:port) that must not be filtered; a refused connection is allowed"
     type: list
     elements: str
     default: []
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 faults: {description: One sentence for each fault, type: list, returned: always}
-unresolved: {description: Names that nothing resolves yet, type: list, returned: always}
+unresolved: {description: Names that do not resolve yet, type: list, returned: always}
 """
 
 IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
@@ -99,7 +99,7 @@ class Pinger:
             self._socket.sendto(echo(self._identifier, 1, size - HEADERS), (address, 0))
         except OSError as error:
             if error.errno == errno.EMSGSIZE:
-                return "this host's own interface takes no packet of %d bytes" % size
+                return "this host's own interface refuses a packet of %d bytes" % size
             return error.strerror or str(error)
         return None
 
@@ -128,14 +128,14 @@ def peer_faults(peers, mtu, pinger):
             faults.append("%s does not answer a ping: %s" % (node, small[address]))
         else:
             faults.append(
-                "%s answers a ping, but not one of %d bytes that may not be fragmented (%s): "
+                "%s answers a small ping, but not an unfragmented one of %d bytes (%s): "
                 "the MTU of the path is smaller" % (node, mtu, reason)
             )
     return faults
 
 
 def resolve(name):
-    """Return the IPv4 addresses of a name as any program here would get them, or none."""
+    """Return the IPv4 addresses of a name from the system's resolver, or none."""
     try:
         found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -144,10 +144,10 @@ def resolve(name):
 
 
 def name_faults(names, lookup=resolve):
-    """Return (faults, names that nothing resolves); a name of this host may be a loopback."""
+    """Return (faults, unresolved names); this host's own name may be a loopback address."""
     faults, unresolved = [], []
     order = sorted(names)
-    # A resolver that does not answer must not cost 5 s for each name; unresolved is no fault here.
+    # A silent resolver must not cost 5 s for each name; an unresolved name is no fault here.
     os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"
     with ThreadPoolExecutor(max_workers=16) as pool:
         answers = dict(pool.map(lambda name: (name, lookup(name)), order))
@@ -159,15 +159,15 @@ def name_faults(names, lookup=resolve):
             unresolved.append(name)
         elif wrong:
             faults.append(
-                "%s resolves to %s, the site says %s: look at DNS and /etc/hosts (a wildcard in "
-                "a search domain answers for every name)"
+                "%s resolves to %s, but is %s in the site: check DNS and /etc/hosts (a wildcard "
+                "in a search domain resolves every name)"
                 % (name, ", ".join(wrong), ", ".join(right))
             )
     return faults, unresolved
 
 
 def endpoint_faults(endpoints, timeout):
-    """Return the faults of endpoints; a refused connection proves that nothing is in between."""
+    """Return the faults of endpoints; a refused connection shows that no firewall filters."""
     faults = []
     for endpoint in endpoints:
         address, _, port = endpoint.rpartition(":")
@@ -178,7 +178,7 @@ def endpoint_faults(endpoints, timeout):
         except OSError as error:
             reason = error.strerror or str(error)
             faults.append(
-                "%s cannot be reached from here: %s; is it filtered?" % (endpoint, reason)
+                "%s cannot be reached from here: %s; check for a firewall" % (endpoint, reason)
             )
     return faults
 

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import pwd
+import tempfile
+from pathlib import Path
 
-from ansible.module_utils.appliance_jumpbox import (
-    as_user,
-    config_path,
-    put_aside,
-    researcher,
-    write_config,
-)
+from ansible.module_utils.appliance_jumpbox import as_user, config_path, researcher
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -47,6 +44,33 @@ changes: {description: One line for each change, type: list, returned: always}
 """
 
 REFUSED = ("no user", "no home")
+
+
+def put_aside(path):
+    """Move a file away under a name that is free; return that name."""
+    number = 1
+    while True:
+        kept = path.with_name("%s.before-appliance-%d" % (path.name, number))
+        if not os.path.lexists(str(kept)):
+            path.rename(kept)
+            return kept
+        number += 1
+
+
+def write_config(path, content):
+    """Write a kubeconfig atomically, mode 0600; the caller has the user's rights."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    handle, new = tempfile.mkstemp(prefix=".config.", dir=str(path.parent))
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(new).chmod(0o600)
+        Path(new).replace(path)
+    finally:
+        if Path(new).exists():
+            Path(new).unlink()
 
 
 def refusals(states, replace):

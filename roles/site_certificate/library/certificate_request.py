@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: tell whether a service needs a certificate, and make the key and the request."""
+"""Ansible module: create a key and a signing request if a service needs a certificate."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: certificate_request
-short_description: Make a key and a signing request when a certificate is needed
+short_description: Create a key and a signing request when a certificate is needed
 description:
-  - Looks at C(<path>.key) and C(<path>.crt) with the openssl command. A new certificate is needed
-    when it is absent, expires soon, names other hosts, belongs to another key, or was issued by
-    another authority. A key is only made when there is none that can be read.
+  - Checks C(<path>.key) and C(<path>.crt) with the openssl command. A new certificate is needed
+    when it is missing, expires soon, names other hosts, belongs to another key, or was issued by
+    another authority. A key is created only when there is no readable one.
 options:
   path: {description: Path without suffix, type: path, required: true}
   names: {description: Host names, type: list, elements: str, required: true}
@@ -61,7 +61,7 @@ class Certificate:
         return rc == 0, out
 
     def public_keys(self):
-        """Return the public keys of the key and of the certificate; None for one that is broken."""
+        """Return the public keys of the key and of the certificate; None for an invalid one."""
         key_fine, of_key = self.openssl("pkey", "-in", str(self.key), "-pubout")
         crt_fine, of_crt = self.openssl("x509", "-in", str(self.crt), "-noout", "-pubkey")
         return (of_key if key_fine else None), (of_crt if crt_fine else None)
@@ -72,16 +72,16 @@ class Certificate:
         return set(re.findall(r"(?:DNS|IP Address):([^\s,]+)", out))
 
     def end(self):
-        """Return the line that says when the certificate ends."""
+        """Return openssl's line with the certificate's expiry."""
         return self.openssl("x509", "-in", str(self.crt), "-noout", "-enddate")[1]
 
     def ends_within(self, days):
-        """Return whether the certificate ends within that many days."""
+        """Return whether the certificate expires within that many days."""
         seconds = str(days * 86400)
         return not self.openssl("x509", "-in", str(self.crt), "-noout", "-checkend", seconds)[0]
 
     def end_of(self, authority):
-        """Return when the authority ends: no certificate outlives it, so a new one is no gain."""
+        """Return when the authority expires: no certificate outlives it."""
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(authority)
             file.flush()
@@ -95,7 +95,7 @@ class Certificate:
             return self.openssl("verify", "-no-CApath", "-CAfile", file.name, str(self.crt))[0]
 
     def faults(self, names, authority, renew_days):
-        """Yield why a new certificate is needed; looks no further than it is asked."""
+        """Yield why a new certificate is needed, lazily."""
         if not self.crt.exists():
             yield "there is no certificate"
         of_key, of_crt = self.public_keys()
@@ -113,7 +113,7 @@ class Certificate:
             yield "the certificate was issued by another authority, or is not valid yet"
 
     def make_key(self):
-        """Make a key, unless one can be read."""
+        """Create a key, unless there is a readable one."""
         if self.key.exists() and self.openssl("pkey", "-in", str(self.key), "-noout")[0]:
             return
         self.key.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ class Certificate:
 
 
 def key_access(path, group, check_mode):
-    """Bring mode and group of the key; return whether they differed."""
+    """Set mode and group of the key; return whether they differed."""
     if not path.exists():
         return False
     state = path.stat()

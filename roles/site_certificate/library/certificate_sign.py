@@ -25,9 +25,9 @@ DOCUMENTATION = r"""
 module: certificate_sign
 short_description: Sign a request with the site's certificate authority
 description:
-  - The names in the certificate are those given here, its subject is the first of them; of the
-    request only the key is taken, once its signature shows that the key is there.
-  - Only computes; a host changes when the certificate is written.
+  - The certificate has the names given here, and the first of them as its subject. Only the key
+    is used of the request, after its signature was verified.
+  - Only computes; a later task writes the certificate.
 options:
   csr: {description: The request (PEM), type: str, required: true}
   names: {description: Host names, type: list, elements: str, required: true}
@@ -59,7 +59,7 @@ def issuer_of(authorities, key):
     for authority in authorities:
         if authority.public_key() == key.public_key():
             return authority
-    raise ValueError("the key of the authority belongs to none of its certificates")
+    raise ValueError("the key of the authority matches none of its certificates")
 
 
 def subject_of(names):
@@ -71,7 +71,7 @@ def sign(want, now):
     """Return the certificate, followed by the intermediates."""
     request = x509.load_pem_x509_csr(want["csr"].encode())
     if not request.is_signature_valid:
-        raise ValueError("the request is not signed by the key that it is for")
+        raise ValueError("the request is not signed by its own key")
     authorities = x509.load_pem_x509_certificates(want["authority"].encode())
     key = serialization.load_pem_private_key(want["authority_key"].encode(), None)
     issuer = issuer_of(authorities, key)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts import Context
-from appliance.adapters.artifacts.apt_sources import AptTarget
-from appliance.adapters.artifacts.packages import TargetPackages
-from appliance.adapters.artifacts.reach import Reach
-from appliance.adapters.cache import Cache
+from appliance.adapters.local.cache import Cache
+from appliance.builder.sources.apt_sources import AptTarget
+from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.reach import Reach
+from appliance.builder.sources.source import Context
 from appliance.errors import BuildFailed
 from tests.integration.bundle.web import Web, serving
 

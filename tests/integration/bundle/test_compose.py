@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts import Context
-from appliance.adapters.artifacts.apt import ResolvedPackage
-from appliance.adapters.artifacts.compose import AptFile, Compose
-from appliance.adapters.artifacts.package_root import root_entries
-from appliance.adapters.cache import Cache, digest_of
+from appliance.adapters.local.cache import Cache, digest_of
+from appliance.builder.sources.apt import ResolvedPackage
+from appliance.builder.sources.compose import AptFile, Compose
+from appliance.builder.sources.package_root import root_entries
+from appliance.builder.sources.source import Context
 from appliance.errors import BuildFailed, SourceUnavailable
-from appliance.model.release import Artifact
-from appliance.model.sources import AptSource, ComposeSource
-from appliance.model.taken import Taken, TakenFile
+from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release import Artifact
+from appliance.model.bundle.sources import AptSource, ComposeSource
 from tests.prerequisites import require
 
 RELEASE = Path(__file__).parents[3] / "appliance/releases/k8s-1.23.5-r1"
@@ -74,7 +74,7 @@ def with_packages(context: Context, *paths: Path) -> Context:
 
 def with_input(context: Context, name: str, content: bytes) -> Context:
     digest, size = context.cache.add_bytes(content)
-    part = Taken("go", name, "gosum", (TakenFile(f"parts/{name}", digest, size),))
+    part = FetchedArtifact("go", name, "gosum", (FetchedFile(f"parts/{name}", digest, size),))
     return replace(context, inputs={**context.inputs, name: part})
 
 
@@ -82,9 +82,9 @@ def image(spec: ComposeSource) -> Artifact:
     return Artifact(name="web", kind="image", version="1", image="web:v1", sources=(spec,))
 
 
-def members(context: Context, taken: Taken) -> dict[str, tarfile.TarInfo]:
+def members(context: Context, fetched: FetchedArtifact) -> dict[str, tarfile.TarInfo]:
     found: dict[str, tarfile.TarInfo] = {}
-    manifest = json.loads(context.cache.path(str(taken.image)).read_bytes())
+    manifest = json.loads(context.cache.path(str(fetched.image)).read_bytes())
     for layer in manifest["layers"]:
         with tarfile.open(context.cache.path(layer["digest"].removeprefix("sha256:"))) as archive:
             found |= {member.name: member for member in archive}
@@ -103,7 +103,7 @@ def test_packages_become_a_merged_root_without_documentation(
     spec = ComposeSource(
         kind="compose", packages=("shell",), links={"/sbin/iptables": "iptables-nft"}
     )
-    found = members(context, Compose().take(image(spec), spec, with_packages(context, package)))
+    found = members(context, Compose().fetch(image(spec), spec, with_packages(context, package)))
     assert found["bin"].linkname == "usr/bin"
     assert found["usr/bin/sh"].linkname == "dash"
     assert found["usr/bin/dash"].isfile()
@@ -119,7 +119,7 @@ def test_packages_become_a_merged_root_without_documentation(
 
 def test_two_packages_with_one_file_are_refused(tmp_path: Path) -> None:
     packages = {name: deb(tmp_path, name, {"usr/bin/tool": name}) for name in ("first", "second")}
-    with pytest.raises(BuildFailed, match="second brings /usr/bin/tool"):
+    with pytest.raises(BuildFailed, match="second and another package both contain /usr/bin/tool"):
         root_entries(packages, tmp_path / "work")
 
 
@@ -129,9 +129,9 @@ def test_an_image_of_binaries_has_the_links_of_its_multi_call_program(context: C
         kind="compose", files={"/bin/busybox": "busybox"}, applets={"/bin/busybox": "/bin"},
         directories=("/root", "/etc"), command=("sh",),
     )  # fmt: skip
-    taken = Compose().take(image(spec), spec, context)
-    found = members(context, taken)
-    assert taken.verified == "inputs"
+    fetched = Compose().fetch(image(spec), spec, context)
+    found = members(context, fetched)
+    assert fetched.verified == "inputs"
     assert found["bin/ls"].linkname == "/bin/busybox"
     assert found["bin/busybox"].isfile()
     assert (found["bin/busybox"].mode, found["root"].mode) == (0o755, 0o755)
@@ -139,10 +139,10 @@ def test_an_image_of_binaries_has_the_links_of_its_multi_call_program(context: C
 
 def test_the_same_inputs_give_the_same_image_in_any_cache(context: Context, tmp_path: Path) -> None:
     spec = ComposeSource(kind="compose", files={"/tool": "tool"}, entrypoint=("/tool",))
-    one = Compose().take(image(spec), spec, with_input(context, "tool", b"tool"))
+    one = Compose().fetch(image(spec), spec, with_input(context, "tool", b"tool"))
     other = replace(context, cache=Cache(tmp_path / "other"))
-    two = Compose().take(image(spec), spec, with_input(other, "tool", b"tool"))
-    three = Compose().take(image(spec), spec, with_input(other, "tool", b"changed"))
+    two = Compose().fetch(image(spec), spec, with_input(other, "tool", b"tool"))
+    three = Compose().fetch(image(spec), spec, with_input(other, "tool", b"changed"))
     assert one == two
     assert one.image != three.image
 
@@ -151,12 +151,12 @@ def test_a_file_is_taken_out_of_a_package(context: Context, tmp_path: Path) -> N
     package = deb(tmp_path, "busybox-static", {"bin/busybox": "static"})
     spec = AptSource(kind="apt", package="busybox-static", member="bin/busybox")
     artifact = Artifact(name="busybox", kind="part", version="1", sources=(spec,))
-    taken = AptFile().take(artifact, spec, with_packages(context, package))
-    assert context.cache.path(taken.file.sha256).read_bytes() == b"static"
-    assert (taken.ref, taken.verified) == ("busybox-static=1:/bin/busybox", "apt")
+    fetched = AptFile().fetch(artifact, spec, with_packages(context, package))
+    assert context.cache.path(fetched.file.sha256).read_bytes() == b"static"
+    assert (fetched.ref, fetched.verified) == ("busybox-static=1:/bin/busybox", "apt")
     absent = AptSource(kind="apt", package="busybox-static", member="bin/other")
     with pytest.raises(BuildFailed, match="no file /bin/other"):
-        AptFile().take(artifact, absent, with_packages(context, package))
+        AptFile().fetch(artifact, absent, with_packages(context, package))
 
 
 def test_pause_is_compiled_and_answers_its_version(context: Context, tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_pause_is_compiled_and_answers_its_version(context: Context, tmp_path: P
     context = replace(context, folder=RELEASE)
     spec = ComposeSource(kind="compose", c_program="pause.c")
     artifact = Artifact(name="pause", kind="part", version="3.6", sources=(spec,))
-    taken = Compose().take(artifact, spec, context)
+    fetched = Compose().fetch(artifact, spec, context)
     program = tmp_path / "pause"
-    context.cache.place(taken.file.sha256, program, executable=True)
+    context.cache.place(fetched.file.sha256, program, executable=True)
     done = subprocess.run([program, "-v"], capture_output=True, text=True, check=True)
     assert "3.6" in done.stdout
     with subprocess.Popen([program]) as running:
@@ -174,7 +174,7 @@ def test_pause_is_compiled_and_answers_its_version(context: Context, tmp_path: P
             running.wait(0.2)
         running.terminate()
         assert running.wait(5) == 0
-    assert Compose().take(artifact, spec, context) == taken
+    assert Compose().fetch(artifact, spec, context) == fetched
 
 
 def test_a_program_that_does_not_compile_is_told(context: Context) -> None:
@@ -183,4 +183,4 @@ def test_a_program_that_does_not_compile_is_told(context: Context) -> None:
     spec = ComposeSource(kind="compose", c_program="broken.c")
     artifact = Artifact(name="broken", kind="part", version="1", sources=(spec,))
     with pytest.raises(SourceUnavailable, match=r"broken\.c could not be compiled"):
-        Compose().take(artifact, spec, context)
+        Compose().fetch(artifact, spec, context)

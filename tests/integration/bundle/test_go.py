@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import processes
-from appliance.adapters.artifacts import Context
-from appliance.adapters.artifacts.go import Go
+from appliance.adapters.local import processes
+from appliance.builder.sources.go import Go
+from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.release import Artifact
-from appliance.model.sources import GoSource
+from appliance.model.bundle.release import Artifact
+from appliance.model.bundle.sources import GoSource
 from tests.prerequisites import require
 
 MAIN = 'package main\n\nvar version = "unknown"\n\nfunc main() { print(version) }\n'
@@ -43,20 +43,24 @@ def tool(**fields: object) -> tuple[Artifact, GoSource]:
 def test_a_program_is_built_with_its_version_and_recalled(
     module: Path, context: Context, tmp_path: Path
 ) -> None:
-    taken = Go().take(*tool(), context)
-    assert (taken.kind, taken.ref, taken.verified) == ("go", "example.test/tool@v1.2.3", "gosum")
+    fetched = Go().fetch(*tool(), context)
+    assert (fetched.kind, fetched.ref, fetched.verified) == (
+        "go",
+        "example.test/tool@v1.2.3",
+        "gosum",
+    )
     program = tmp_path / "program"
-    context.cache.place(taken.file.sha256, program, executable=True)
+    context.cache.place(fetched.file.sha256, program, executable=True)
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     assert done.stderr == "v1.2.3"
     (module / "main.go").write_text("does not compile any more")
-    assert Go().take(*tool(), context).file == taken.file
+    assert Go().fetch(*tool(), context).file == fetched.file
 
 
 def test_other_flags_are_another_program(module: Path, context: Context) -> None:
     assert module.is_dir()
-    one = Go().take(*tool(), context)
-    two = Go().take(*tool(ldflags=["-X main.version=v2"]), context)
+    one = Go().fetch(*tool(), context)
+    two = Go().fetch(*tool(ldflags=["-X main.version=v2"]), context)
     assert one.file.sha256 != two.file.sha256
 
 
@@ -65,7 +69,7 @@ def test_a_program_that_does_not_compile_is_told_and_its_log_kept(
 ) -> None:
     (module / "main.go").write_text("package main\n\nfunc main() { nonsense() }\n")
     with pytest.raises(SourceUnavailable, match="could not be built") as caught:
-        Go().take(*tool(), context)
+        Go().fetch(*tool(), context)
     assert "nonsense" in caught.value.message
     assert caught.value.log_path is not None
     assert "nonsense" in caught.value.log_path.read_text()
@@ -73,11 +77,11 @@ def test_a_program_that_does_not_compile_is_told_and_its_log_kept(
 
 def test_a_go_that_is_too_old_is_told(module: Path, context: Context) -> None:
     assert module.is_dir()
-    with pytest.raises(SourceUnavailable, match=r"Go 9\.9 is needed"):
-        Go().take(*tool(minimum_go="9.9"), context)
+    with pytest.raises(SourceUnavailable, match=r"expected Go 9\.9 or later"):
+        Go().fetch(*tool(minimum_go="9.9"), context)
 
 
 def test_a_host_without_go_is_told(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "search_path", lambda: "/nowhere")
     with pytest.raises(SourceUnavailable, match="no Go toolchain"):
-        Go().take(*tool(), context)
+        Go().fetch(*tool(), context)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts import Context
-from appliance.adapters.artifacts.local import LocalChart, LocalFile
-from appliance.adapters.cache import Cache
+from appliance.adapters.local.cache import Cache
+from appliance.builder.sources.local import LocalChart, LocalFile
+from appliance.builder.sources.source import Context
 from appliance.errors import BuildFailed, SourceUnavailable
-from appliance.model.release import Artifact
-from appliance.model.sources import LocalChartSource, LocalSource
+from appliance.model.bundle.release import Artifact
+from appliance.model.bundle.sources import LocalChartSource, LocalSource
 
 FILE = LocalSource(kind="local", path="gpu_standin/plugin.py")
 CHART = LocalChartSource(kind="local-chart", path="gpu_standin/chart")
@@ -45,31 +45,31 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_taken_as_a_part_of_an_image(context: Context, folder: Path) -> None:
-    taken = LocalFile().take(part(), FILE, replace(context, standins=folder))
-    assert (taken.kind, taken.verified, taken.ref) == (
+    fetched = LocalFile().fetch(part(), FILE, replace(context, standins=folder))
+    assert (fetched.kind, fetched.verified, fetched.ref) == (
         "local", "own", "standins/gpu_standin/plugin.py",
     )  # fmt: skip
-    assert context.cache.path(taken.file.sha256).read_text() == "print()\n"
-    assert taken.file.path == "parts/plugin"
+    assert context.cache.path(fetched.file.sha256).read_text() == "print()\n"
+    assert fetched.file.path == "parts/plugin"
 
 
 def test_a_file_that_is_not_there_is_told(context: Context, folder: Path) -> None:
     (folder / FILE.path).unlink()
-    with pytest.raises(SourceUnavailable, match=r"plugin\.py is no file"):
-        LocalFile().take(part(), FILE, replace(context, standins=folder))
+    with pytest.raises(SourceUnavailable, match=r"plugin\.py is not a file"):
+        LocalFile().fetch(part(), FILE, replace(context, standins=folder))
 
 
 def test_stand_ins_are_not_taken_unless_they_are_asked_for(context: Context) -> None:
     with pytest.raises(SourceUnavailable, match="--standins"):
-        LocalFile().take(part(), FILE, context)
+        LocalFile().fetch(part(), FILE, context)
     with pytest.raises(SourceUnavailable, match="--standins"):
-        LocalChart().take(chart(), CHART, context)
+        LocalChart().fetch(chart(), CHART, context)
 
 
 def test_a_chart_is_packed_as_helm_wants_it(context: Context, folder: Path) -> None:
-    taken = LocalChart().take(chart(), CHART, replace(context, standins=folder))
-    assert (taken.file.path, taken.file.executable) == ("charts/gpu.tgz", False)
-    packed = context.cache.path(taken.file.sha256).read_bytes()
+    fetched = LocalChart().fetch(chart(), CHART, replace(context, standins=folder))
+    assert (fetched.file.path, fetched.file.executable) == ("charts/gpu.tgz", False)
+    packed = context.cache.path(fetched.file.sha256).read_bytes()
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
         members = archive.getmembers()
     assert [m.name for m in members] == [
@@ -81,18 +81,18 @@ def test_a_chart_is_packed_as_helm_wants_it(context: Context, folder: Path) -> N
 def test_the_same_chart_is_the_same_bytes_in_any_cache_at_any_time(
     context: Context, folder: Path, tmp_path: Path
 ) -> None:
-    one = LocalChart().take(chart(), CHART, replace(context, standins=folder))
+    one = LocalChart().fetch(chart(), CHART, replace(context, standins=folder))
     for path in folder.rglob("*"):
         os.utime(path, (1, 1))
     other = replace(context, standins=folder, cache=Cache(tmp_path / "other"))
-    assert LocalChart().take(chart(), CHART, other) == one
+    assert LocalChart().fetch(chart(), CHART, other) == one
     (folder / "gpu_standin/chart/values.yaml").write_text("a: 2\n")
-    assert LocalChart().take(chart(), CHART, other).file.sha256 != one.file.sha256
+    assert LocalChart().fetch(chart(), CHART, other).file.sha256 != one.file.sha256
 
 
 def test_a_chart_of_another_version_than_listed_is_refused(context: Context, folder: Path) -> None:
-    with pytest.raises(BuildFailed, match=r"is of gpu v1\.2\.3, not of gpu 2\.0"):
-        LocalChart().take(chart("2.0"), CHART, replace(context, standins=folder))
+    with pytest.raises(BuildFailed, match=r"found gpu v1\.2\.3, expected gpu 2\.0"):
+        LocalChart().fetch(chart("2.0"), CHART, replace(context, standins=folder))
     (folder / "gpu_standin/chart/Chart.yaml").unlink()
     with pytest.raises(SourceUnavailable, match=r"no Chart\.yaml"):
-        LocalChart().take(chart(), CHART, replace(context, standins=folder))
+        LocalChart().fetch(chart(), CHART, replace(context, standins=folder))

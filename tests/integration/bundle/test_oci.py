@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.artifacts import Context
-from appliance.adapters.artifacts.oci import Oci
-from appliance.adapters.artifacts.oci_layout import (
+from appliance.adapters.bundle.oci import Blob
+from appliance.builder.sources.oci import Oci
+from appliance.builder.sources.oci_layout import (
     INDEX_TYPE,
     MANIFEST_TYPE,
-    Blob,
     Entry,
     ImageSettings,
     blob_of,
@@ -26,9 +25,10 @@ from appliance.adapters.artifacts.oci_layout import (
     layout_index,
     write_layer,
 )
+from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.release import Artifact
-from appliance.model.sources import OciSource
+from appliance.model.bundle.release import Artifact
+from appliance.model.bundle.sources import OciSource
 from tests.integration.bundle.web import Web
 
 LAYER = b"a layer" * 100
@@ -68,38 +68,38 @@ class Registry:
 
 def test_the_variant_of_the_architecture_is_taken_whole(web: Web, context: Context) -> None:
     registry = Registry(web)
-    taken = Oci().take(*registry.artifact(), context)
-    assert taken.image == blob_of(registry.manifest).sha256
-    assert (taken.verified, taken.media_type) == ("never", MANIFEST_TYPE)
-    assert taken.learned == (registry.reference, registry.digest.removeprefix("sha256:"))
-    assert {file.path for file in taken.files} == {
+    fetched = Oci().fetch(*registry.artifact(), context)
+    assert fetched.image == blob_of(registry.manifest).sha256
+    assert (fetched.verified, fetched.media_type) == ("never", MANIFEST_TYPE)
+    assert fetched.learned == (registry.reference, registry.digest.removeprefix("sha256:"))
+    assert {file.path for file in fetched.files} == {
         f"images/blobs/sha256/{blob_of(content).sha256}"
         for content in (LAYER, CONFIG, registry.manifest)
     }
-    assert all(context.cache.holds(file.sha256, file.size) for file in taken.files)
+    assert all(context.cache.holds(file.sha256, file.size) for file in fetched.files)
 
 
 def test_a_registry_that_wants_a_token_gets_one(web: Web, context: Context) -> None:
     registry = Registry(web)
     web.token = str(len(LAYER))
-    Oci().take(*registry.artifact(), context)
+    Oci().fetch(*registry.artifact(), context)
     asked = [path for path in web.asked if path.startswith("/token")]
     assert asked == ["/token?service=test&scope=repository%3Ateam%2Fweb%3Apull"]
 
 
 def test_an_image_is_fetched_once(web: Web, context: Context) -> None:
     registry = Registry(web)
-    first = Oci().take(*registry.artifact(), context)
+    first = Oci().fetch(*registry.artifact(), context)
     web.asked.clear()
-    assert Oci().take(*registry.artifact(), context) == first
+    assert Oci().fetch(*registry.artifact(), context) == first
     assert web.asked == []
 
 
 def test_the_digest_of_the_release_or_of_the_lock_vouches(web: Web, context: Context) -> None:
     registry = Registry(web)
-    assert Oci().take(*registry.artifact(registry.digest), context).verified == "digest"
+    assert Oci().fetch(*registry.artifact(registry.digest), context).verified == "digest"
     locked = replace(context, locked={registry.reference: registry.digest.removeprefix("sha256:")})
-    assert Oci().take(*registry.artifact(), locked).verified == "lock"
+    assert Oci().fetch(*registry.artifact(), locked).verified == "lock"
 
 
 def test_another_image_than_the_digest_names_is_refused(web: Web, context: Context) -> None:
@@ -107,26 +107,26 @@ def test_another_image_than_the_digest_names_is_refused(web: Web, context: Conte
     wrong = f"sha256:{'0' * 64}"
     web.pages[f"/v2/team/web/manifests/{wrong}"] = (INDEX_TYPE, registry.index)
     with pytest.raises(SourceUnavailable, match="expected sha256:0000"):
-        Oci().take(*registry.artifact(wrong), context)
+        Oci().fetch(*registry.artifact(wrong), context)
 
 
 def test_a_damaged_layer_is_refused_and_forgotten(web: Web, context: Context) -> None:
     registry = Registry(web)
     path = f"/v2/team/web/blobs/sha256:{blob_of(LAYER).sha256}"
     web.pages[path] = ("application/octet-stream", LAYER[:-1] + b"!")
-    with pytest.raises(SourceUnavailable, match="was damaged"):
-        Oci().take(*registry.artifact(), context)
+    with pytest.raises(SourceUnavailable, match="is damaged"):
+        Oci().fetch(*registry.artifact(), context)
     web.pages[path] = ("application/octet-stream", LAYER)
-    Oci().take(*registry.artifact(), context)
+    Oci().fetch(*registry.artifact(), context)
 
 
 def test_a_missing_image_and_a_missing_architecture_are_told(web: Web, context: Context) -> None:
     registry = Registry(web)
     with pytest.raises(SourceUnavailable, match="no variant for s390x"):
-        Oci().take(*registry.artifact(), replace(context, architecture="s390x"))
+        Oci().fetch(*registry.artifact(), replace(context, architecture="s390x"))
     del web.pages["/v2/team/web/manifests/v1"]
     with pytest.raises(SourceUnavailable, match="answers 404"):
-        Oci().take(*registry.artifact(), context)
+        Oci().fetch(*registry.artifact(), context)
 
 
 HOSTILE_DIGESTS = ("sha256:../../../victim", "sha256:" + "A" * 64, "../victim", "", 5, None)
@@ -145,8 +145,8 @@ def test_a_digest_that_is_a_path_names_no_file(
     content = canonical({"schemaVersion": 2, "config": config, "layers": [layer]})
     web.pages["/v2/team/web/manifests/v1"] = (MANIFEST_TYPE, content)
     web.pages["/v2/team/web/blobs/sha256:../../../victim"] = ("x", b"more")
-    with pytest.raises(SourceUnavailable, match="no sha256 digest"):
-        Oci().take(*registry.artifact(), context)
+    with pytest.raises(SourceUnavailable, match="sha256 digest"):
+        Oci().fetch(*registry.artifact(), context)
     assert victim.read_text() == "theirs"
 
 
@@ -162,7 +162,7 @@ def test_what_is_no_manifest_is_a_source_that_does_not_work(
     registry = Registry(web)
     web.pages["/v2/team/web/manifests/v1"] = (kind, content)
     with pytest.raises(SourceUnavailable):
-        Oci().take(*registry.artifact(), context)
+        Oci().fetch(*registry.artifact(), context)
 
 
 def test_the_manifest_that_an_index_names_is_compared_with_its_digest(
@@ -172,8 +172,8 @@ def test_the_manifest_that_an_index_names_is_compared_with_its_digest(
     path = f"/v2/team/web/manifests/sha256:{blob_of(registry.manifest).sha256}"
     other = image_manifest(blob_of(CONFIG), [])
     web.pages[path] = (MANIFEST_TYPE, other)
-    with pytest.raises(SourceUnavailable, match="leads to another manifest"):
-        Oci().take(*registry.artifact(registry.digest), context)
+    with pytest.raises(SourceUnavailable, match="has another manifest under"):
+        Oci().fetch(*registry.artifact(registry.digest), context)
 
 
 def test_a_layer_larger_than_its_manifest_says_is_cut_off(web: Web, context: Context) -> None:
@@ -181,7 +181,7 @@ def test_a_layer_larger_than_its_manifest_says_is_cut_off(web: Web, context: Con
     path = f"/v2/team/web/blobs/sha256:{blob_of(LAYER).sha256}"
     web.pages[path] = ("application/octet-stream", LAYER * 100)
     with pytest.raises(SourceUnavailable, match=f"larger than {len(LAYER)} bytes"):
-        Oci().take(*registry.artifact(), context)
+        Oci().fetch(*registry.artifact(), context)
 
 
 @pytest.mark.parametrize("realm", ["file:///etc/passwd", "ftp://e.test/token", "http://e.test/t"])
@@ -190,8 +190,8 @@ def test_a_token_is_asked_for_at_no_other_kind_of_place(
 ) -> None:
     registry = Registry(web)
     web.token, web.realm = "secret", realm
-    with pytest.raises(SourceUnavailable, match="sends for its token to"):
-        Oci().take(*registry.artifact(), context)
+    with pytest.raises(SourceUnavailable, match="names an invalid token server"):
+        Oci().fetch(*registry.artifact(), context)
 
 
 @pytest.mark.parametrize("token", ["a\\r\\nX-Evil: 1", "a b"])
@@ -199,7 +199,7 @@ def test_a_token_that_is_none_is_refused(web: Web, context: Context, token: str)
     registry = Registry(web)
     web.token = token
     with pytest.raises(SourceUnavailable, match="gives no token"):
-        Oci().take(*registry.artifact(), context)
+        Oci().fetch(*registry.artifact(), context)
 
 
 def test_a_layer_is_the_same_whatever_the_order_of_its_entries(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.bundle_directory import BundleDirectory
-from appliance.cli.bundle_parts import build
-from appliance.model.bundle import BundleManifest
+from appliance.adapters.bundle.directory import BundleDirectory
+from appliance.cli.bundle.parts import build
+from appliance.model.bundle.manifest import BundleManifest
 from tests.prerequisites import require
 from tests.this_run import built_bundle
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts import packages as packages_module
-from appliance.adapters.artifacts.packages import TargetPackages, target_of
-from appliance.adapters.artifacts.taking import Sources
-from appliance.adapters.artifacts.wheels_recipe import own_content
-from appliance.adapters.cache import Cache
+from appliance.adapters.local.cache import Cache
+from appliance.builder.fetch import Sources
+from appliance.builder.sources import packages as packages_module
+from appliance.builder.sources.packages import TargetPackages, target_of
+from appliance.builder.sources.wheels import own_content
 from appliance.errors import BuildFailed, BundleRefused
-from appliance.model.release import Archive as ReleaseArchive
-from appliance.model.release import OperatingSystem
+from appliance.model.bundle.release import Archive as ReleaseArchive
+from appliance.model.bundle.release import OperatingSystem
 from tests.integration.bundle.web import Web
 from tests.package_archive import Archive, signing_key
 from tests.prerequisites import require
@@ -99,15 +99,15 @@ def test_the_release_asks_for_packages_and_gets_their_closure(
             "debian-12": {"title": "x", "versions": {}, "package_roots": {"time": ["chrony"]}}
         },
     )
-    taken = Sources(found, "debian-12", cache, folder=tmp_path).packages()
-    assert {file.name: file.version for file in taken.files}["chrony"] == "4.3"
-    assert {file.path for file in taken.files} == {
+    fetched = Sources(found, "debian-12", cache, folder=tmp_path).packages()
+    assert {file.name: file.version for file in fetched.files}["chrony"] == "4.3"
+    assert {file.path for file in fetched.files} == {
         "apt/pool/base_1.0_amd64.deb",
         "apt/pool/chrony_4.3_amd64.deb",
         "apt/pool/library_1.0_amd64.deb",
     }
-    assert taken.verified == "apt"
-    assert all(file.origin for file in taken.files)
+    assert fetched.verified == "apt"
+    assert all(file.origin for file in fetched.files)
 
 
 def test_each_kind_of_source_is_known(cache: Cache, web: Web, tmp_path: Path) -> None:
@@ -116,21 +116,21 @@ def test_each_kind_of_source_is_known(cache: Cache, web: Web, tmp_path: Path) ->
     found = release(artifact("tool", sources=[url]))
     sources = Sources(found, "debian-12", cache, folder=tmp_path)
     (tool,) = found.artifacts
-    taken = sources.take(tool, tool.sources[0], {})
-    assert (taken.kind, taken.file.path) == ("url", "bin/tool")
+    fetched = sources.fetch(tool, tool.sources[0], {})
+    assert (fetched.kind, fetched.file.path) == ("url", "bin/tool")
     sources.stop()
 
 
 KILLED = """
 import sys
 from pathlib import Path
-from appliance.adapters.artifacts.url import fetch
+from appliance.builder.sources.url import fetch
 fetch(sys.argv[1], Path(sys.argv[2]))
 """
 
 
 def test_a_download_that_was_killed_goes_on(web: Web, tmp_path: Path) -> None:
-    from appliance.adapters.artifacts.url import fetch
+    from appliance.builder.sources.url import fetch
 
     content = bytes(range(256)) * 4000
     web.pages["/big"] = ("application/octet-stream", content)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.lab_gpus import sliced
+from appliance.lab.gpus import sliced
 from tests.commands import appliance
 from tests.lab.cluster import KUBECTL, allocatable, busybox, kubectl
 from tests.lab.conftest import GPUS, LabSite, wait_for
@@ -38,6 +38,12 @@ def pod(name: str, gpus: int, image: str, node: str) -> dict[str, Any]:
         "nodeSelector": {"kubernetes.io/hostname": node},
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def start(lab: LabSite, name: str, gpus: int) -> None:
+    """Create a pod on w1 that asks for GPUs and lists them."""
+    document = json.dumps(pod(name, gpus, busybox(lab), lab.node("w1")))
+    lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
 
 
 def printed(lab: LabSite, *names: str) -> list[str]:
@@ -86,8 +92,7 @@ def test_no_image_comes_from_outside(gpu_lab: LabSite) -> None:
 
 def test_each_pod_sees_exactly_the_gpus_that_it_was_given(gpu_lab: LabSite) -> None:
     for name, count in (("one", 1), ("other", 1), ("none", 0), ("many", GPUS)):
-        document = json.dumps(pod(name, count, busybox(gpu_lab), gpu_lab.node("w1")))
-        gpu_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
+        start(gpu_lab, name, count)
 
     def running() -> bool:
         found = kubectl(gpu_lab, "get pods one other none -o jsonpath='{.items[*].status.phase}'")
@@ -112,8 +117,8 @@ def test_a_stack_that_is_gone_is_seen_and_brought_back(gpu_lab: LabSite) -> None
     kubectl(gpu_lab, f"-n {NAMESPACE} delete daemonset nvidia-device-plugin-daemonset")
     wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
     found = unmet(gpu_lab)
-    assert f"{GPUS} GPUs on PCI, and pods can ask for 0" in found
-    assert "the GPU Operator does not run: its Deployment is gone" in found
+    assert f"{GPUS} GPUs on PCI, but pods can request 0" in found
+    assert "the GPU Operator does not run: its Deployment is missing" in found
     done = gpu_lab.install()
     assert done.returncode == 0, done.stderr
     assert "will run: preflight, gpu" in done.stderr
@@ -149,13 +154,12 @@ def test_a_kubelet_that_restarts_gets_its_gpus_again(gpu_lab: LabSite) -> None:
     # The moment without GPUs may be shorter than any sampling; a registration stays in the log.
     wait_for("another registration", lambda: _registrations(gpu_lab) > before, 90)
     wait_for("the GPUs to come back", lambda: allocatable(gpu_lab) == GPUS, 90)
-    document = json.dumps(pod("again", 1, busybox(gpu_lab), gpu_lab.node("w1")))
-    gpu_lab.shell("cp1", f"echo '{document}' | {KUBECTL} apply -f -")
-    phase = "get pod again -o jsonpath={.status.phase}"
+    start(gpu_lab, "restarted", 1)
+    phase = "get pod restarted -o jsonpath={.status.phase}"
     wait_for("a pod with a GPU", lambda: kubectl(gpu_lab, phase) == "Running", 90)
-    (again,) = printed(gpu_lab, "again")
-    assert again.startswith("GPU 0: STANDIN")
-    kubectl(gpu_lab, "delete pod again --wait=false")
+    (listed,) = printed(gpu_lab, "restarted")
+    assert listed.startswith("GPU 0: STANDIN")
+    kubectl(gpu_lab, "delete pod restarted --wait=false")
 
 
 @pytest.fixture

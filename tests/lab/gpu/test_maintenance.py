@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.maintenance import ANNOTATION
+from appliance.model.state.maintenance import ANNOTATION
 from tests.commands import appliance
 from tests.lab import faults
 from tests.lab.cluster import KUBECTL, allocatable, busybox, kubectl
@@ -243,7 +243,7 @@ def test_somebody_elses_cordon_is_kept(gpu_lab: LabSite) -> None:
 # The command, which holds its breath when it has written a phase: most last for milliseconds.
 BREATHLESS = """
 import sys, time
-from appliance.adapters.kubernetes_drain import KubernetesDrain
+from appliance.adapters.kubernetes.drain import KubernetesDrain
 from appliance.cli.exits import main
 phase, mark = sys.argv.pop(1), KubernetesDrain.mark
 def slow(self, node, maintenance, *, cordon):

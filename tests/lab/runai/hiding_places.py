@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.adapters.journal import FileJournal, new_run_id
-from appliance.model.journal import Record
+from appliance.adapters.control_plane.journal import FileJournal, new_run_id
+from appliance.model.state.journal import Record
 from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
 from tests.lab.issuer import put

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from appliance.adapters.vault import KEPT, AnsibleVault
+from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.lab.conftest import LabSite
 from tests.lab.runai.watch import Seen
 

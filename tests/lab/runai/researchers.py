@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from appliance.model.lab_site import ADMIN_PASSWORD
+from appliance.lab.site import ADMIN_PASSWORD
 from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
 from tests.lab.issuer import put, settings_file, site_with

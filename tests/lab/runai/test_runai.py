@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.vault import KEPT, AnsibleVault
+from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.lab.cluster import KUBECTL, busybox, kubectl
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai.commands import Commands

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.adapters.vault import KEPT, AnsibleVault
+from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.lab import faults
 from tests.lab.conftest import LabSite
 from tests.lab.issuer import settings_file, site_with
@@ -89,7 +89,7 @@ def world(
         make_it_log_in(found)
         site = ("--site", str(runai_lab.directory))
         words = ("install", *site, "--bundle", str(runai_lab.bundle), "--yes")
-        assert "proven: " in commands.succeed(*words, timeout=1200).stderr
+        assert "verified: " in commands.succeed(*words, timeout=1200).stderr
         for line in COMMANDS:
             run(found, line)
         assert "Logged in" in researchers.log_in("ada")

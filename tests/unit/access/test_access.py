@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from appliance.model import access
-from appliance.model.api_flags import ApiFlags
-from appliance.model.cluster import Cluster, NoCluster
-from appliance.model.desired import Desired
-from appliance.model.kubeconfig import researcher_kubeconfig
-from appliance.model.planner import Scope, plan
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import probe_arguments
-from appliance.model.role_vars_access import access_vars
-from appliance.model.vault_ref import CA_CERTIFICATE
+from appliance.model.checks.preflight import probe_arguments
+from appliance.model.components.access import oidc
+from appliance.model.components.access.kubeconfig import researcher_kubeconfig
+from appliance.model.components.access.variables import variables as access_vars
+from appliance.model.plan.planner import Scope, plan
+from appliance.model.site.vault_ref import CA_CERTIFICATE
+from appliance.model.state.api_flags import ApiFlags
+from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
 from tests import samples
 
 ISSUER = "https://runai.rack.test/auth/realms/runai"
@@ -29,12 +29,12 @@ def _wish(**changes: Any) -> Desired:
 
 
 def _cluster(wish: Desired, configured: dict[str, str]) -> Cluster:
-    running = {"cp1": access.wanted_flags(wish)}
+    running = {"cp1": oidc.wanted_flags(wish)}
     return replace(samples.cluster(wish), api_flags=ApiFlags(configured, running))
 
 
 def _observed(wish: Desired, *, flags: dict[str, str] | None = None, **api: Any) -> Observed:
-    wanted = access.wanted_flags(wish)
+    wanted = oidc.wanted_flags(wish)
     documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
     document = documents["cp1"]
     document["kubernetes"]["apiserver"] = {
@@ -48,11 +48,11 @@ def _observed(wish: Desired, *, flags: dict[str, str] | None = None, **api: Any)
 
 
 def _unmet(wish: Desired, observed: Observed) -> list[str]:
-    return list(access.unmet(wish.site.node("cp1"), wish, observed))
+    return list(oidc.unmet(wish.site.node("cp1"), wish, observed))
 
 
 def test_local_users_have_the_vendors_flags_and_the_ca() -> None:
-    assert access.wanted_flags(_wish()) == {
+    assert oidc.wanted_flags(_wish()) == {
         "oidc-ca-file": "/etc/kubernetes/pki/appliance-oidc-ca.crt",
         "oidc-client-id": "runai",
         "oidc-issuer-url": ISSUER,
@@ -61,14 +61,14 @@ def test_local_users_have_the_vendors_flags_and_the_ca() -> None:
 
 
 def test_sso_has_another_client_and_knows_users_by_their_mail() -> None:
-    found = access.wanted_flags(_wish(access={"mode": "sso"}))
+    found = oidc.wanted_flags(_wish(access={"mode": "sso"}))
     assert found["oidc-client-id"] == "runai-cli-sso"
     assert found["oidc-username-claim"] == "email"
 
 
 def test_a_sites_exceptions_are_flags_like_any_other() -> None:
     more = {"api_oidc": {"api_oidc_more_flags": {"oidc-groups-claim": "groups", "v": "4"}}}
-    found = access.wanted_flags(_wish(role_overrides=more))
+    found = oidc.wanted_flags(_wish(role_overrides=more))
     assert found["oidc-groups-claim"] == "groups"
     assert "v" not in found, "another family is none of the role's"
 
@@ -82,8 +82,8 @@ def test_access_that_holds_everywhere_needs_nothing() -> None:
     ("flags", "api", "sentence"),
     [
         ({}, {}, "the manifest of its API server has no --oidc-issuer-url"),
-        (None, {"change_unfinished": True}, "a change of its API server's flags was not finished"),
-        (None, {"oidc_ca_sha256": None}, "appliance-oidc-ca.crt is not the CA of the issuer"),
+        (None, {"change_unfinished": True}, "a change of its API server's flags is unfinished"),
+        (None, {"oidc_ca_sha256": None}, "appliance-oidc-ca.crt does not hold the issuer's CA"),
     ],
 )
 def test_whatever_differs_on_the_node_is_named(
@@ -101,9 +101,10 @@ def test_flags_that_run_and_are_not_configured_would_be_lost_and_are_named() -> 
 
 def test_a_flag_that_nobody_asks_for_is_named() -> None:
     wish = _wish()
-    flags = {**access.wanted_flags(wish), "oidc-groups-claim": "g"}
+    flags = {**oidc.wanted_flags(wish), "oidc-groups-claim": "g"}
     (said,) = _unmet(wish, _observed(wish, flags=flags))
-    assert said == "the manifest of its API server has --oidc-groups-claim, which is not asked for"
+    manifest = "the manifest of its API server"
+    assert said == f"{manifest} has --oidc-groups-claim, which the site does not ask for"
 
 
 def test_what_restarts_with_the_api_server_is_waited_for() -> None:
@@ -134,9 +135,9 @@ def _with_issuer(observed: Observed, **issuer: Any) -> Observed:
 @pytest.mark.parametrize(
     ("issuer", "sentence"),
     [
-        ({}, f"{ISSUER}: nobody asked"),
+        ({}, f"{ISSUER}: not checked"),
         ({"ok": False, "error": "unable to get local issuer certificate"}, "local issuer certifi"),
-        ({"ok": False, "issuer": "https://a.test", "error": "x"}, "calls itself https://a.test"),
+        ({"ok": False, "issuer": "https://a.test", "error": "x"}, "the name https://a.test"),
     ],
 )
 def test_an_issuer_that_is_not_believed_forbids_the_step(
@@ -162,18 +163,18 @@ def test_the_issuer_is_judged_later_when_the_control_plane_is_yet_to_come() -> N
 def test_a_site_that_does_not_ask_has_no_such_step_and_asks_nobody() -> None:
     wish = samples.desired()
     assert "--issuer" not in probe_arguments(wish)
-    assert access_vars(wish) == {}
+    assert access_vars(samples.planned_run(wish)) == {}
     assert plan(wish, Observed({}, NoCluster()), (), Scope(only="access")).steps == ()
-    assert access.is_enabled(access.with_access(wish.site))
+    assert oidc.is_enabled(oidc.with_access(wish.site))
 
 
 def test_the_probe_and_the_role_are_told_the_organisations_ca() -> None:
     wish = replace(_wish(), issuer_ca="PEM")
     assert probe_arguments(wish)[-4:] == ("--issuer", ISSUER, "--issuer-ca", "PEM")
-    found = access_vars(wish)
+    found = access_vars(samples.planned_run(wish))
     assert found["api_oidc_ca_certificate"] == "PEM"
-    assert found["kubeadm_control_plane_pki_files"] == {access.CA_FILE: "PEM"}
-    assert access_vars(_wish())["api_oidc_ca_certificate"] == CA_CERTIFICATE
+    assert found["kubeadm_control_plane_pki_files"] == {oidc.CA_FILE: "PEM"}
+    assert access_vars(samples.planned_run(_wish()))["api_oidc_ca_certificate"] == CA_CERTIFICATE
 
 
 def test_a_researchers_kubeconfig_has_the_vendors_shape_and_no_credential() -> None:

@@ -6,16 +6,11 @@ from types import SimpleNamespace as Thing
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiException
 
-from appliance.adapters.kubernetes_roles import api_flags, read_roles, write_roles
-from appliance.model.node_roles import (
-    LABELS,
-    Anchored,
-    LabelChange,
-    NodeAffinity,
-    RolesPlan,
-)
+from appliance.adapters.kubernetes.client import ApiRefused
+from appliance.adapters.kubernetes.roles import api_flags, read_roles, write_roles
+from appliance.model.components.node_metadata.node_roles import LabelChange, RolesPlan
+from appliance.model.state.roles import LABELS, Anchored, NodeAffinity
 
 AFFINITY = {"restrictScheduling": True, "restrictRunaiSystem": False}
 
@@ -39,7 +34,7 @@ class Api:
 
     def get_namespaced_custom_object(self, *_: Any) -> Any:
         if isinstance(self.config, int):
-            raise ValueError("not readable") from ApiException(status=self.config)
+            raise ApiRefused(self.config, "a reason")
         return self.config
 
     def list_namespaced_pod(self, namespace: str) -> Any:
@@ -86,7 +81,7 @@ def test_labels_config_and_what_is_bound_are_read() -> None:
 def test_no_config_yet_is_no_error_and_anything_else_is() -> None:
     assert read_roles(None, Api(404)).affinity is None
     assert read_roles(None, Api({})).affinity == NodeAffinity(False, False)
-    with pytest.raises(ValueError, match="not readable"):
+    with pytest.raises(ApiRefused, match="403"):
         read_roles(None, Api(403))
 
 

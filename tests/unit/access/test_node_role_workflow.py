@@ -7,16 +7,17 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import ClusterError, NodeUnreachable, PreflightFailed, Refused, StepNotProven
-from appliance.model.node_roles import LABELS, Anchored, NodeAffinity, RoleRequest, RolesView
-from appliance.workflows.node_role import (
-    NodeRolePorts,
+from appliance.model.components.node_metadata.node_roles import RoleRequest
+from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView
+from appliance.workflows.node.role import (
     NodeRoleRequest,
-    RolesChanged,
+    RoleResult,
     describe,
     node_role,
 )
 from tests import samples
-from tests.fakes import FakeClock, FakeJournal, FakeRack, run
+from tests.fakes import FakeJournal, FakeRack, run
+from tests.sessions import fake_session
 
 GPU = LABELS["gpu"]
 SET = RoleRequest("set", "gpu", ("w1",))
@@ -38,13 +39,11 @@ class Scene:
         self.asked = 0
         self.answer = True
 
-    def run(self, wish: RoleRequest, *, dry_run: bool = False) -> RolesChanged:
+    def run(self, wish: RoleRequest, *, dry_run: bool = False) -> RoleResult:
         request = NodeRoleRequest(
             self.wish.site, wish, run(f"node role {wish.verb}"), dry_run=dry_run
         )
-        return node_role(
-            request, NodeRolePorts(self.rack, self.journal, FakeClock(), lambda _: self.confirm())
-        )
+        return node_role(request, fake_session(self.rack, self.journal), lambda _: self.confirm())
 
     def confirm(self) -> bool:
         self.asked += 1

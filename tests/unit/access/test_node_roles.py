@@ -8,17 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.inventory_roles import inventory_roles
-from appliance.model.node_roles import (
-    LABELS,
-    Anchored,
-    NodeAffinity,
+from appliance.model.components.node_metadata.node_roles import (
     RoleRequest,
     RolesPlan,
-    RolesView,
     plan_inventory,
     plan_roles,
 )
+from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView, inventory_roles
 from tests import samples
 
 DATA = Path(__file__).parents[2] / "data" / "node_roles"

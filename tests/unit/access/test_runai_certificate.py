@@ -9,9 +9,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from appliance.adapters.certificates import SiteAuthorities
-from appliance.adapters.runai_certificate import VALID_DAYS, new_key, request_for, sign
-from appliance.adapters.runai_files import issuer_ca, write_new
+from appliance.adapters.runai.certificate import VALID_DAYS, new_key, request_for, sign
+from appliance.adapters.runai.files import issuer_ca, write_new
+from appliance.adapters.site.authorities import SiteAuthorities
 from appliance.errors import ConfigError, Refused
 from tests import samples
 
@@ -56,7 +56,7 @@ def test_no_certificate_outlives_its_ca(key: str) -> None:
 
 def test_a_ca_that_ended_signs_nothing(key: str) -> None:
     old = SiteAuthorities(NOW - timedelta(days=4000)).make("rack")
-    with pytest.raises(Refused, match="the site's CA ended on"):
+    with pytest.raises(Refused, match="the site's CA expired on"):
         sign(request_for(NAME, key), old, NOW)
 
 
@@ -70,7 +70,7 @@ def test_a_new_file_is_private_and_never_written_over(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "file"
     write_new(path, "one")
     assert path.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(Refused, match="is there already"):
+    with pytest.raises(Refused, match="exists already"):
         write_new(path, "two")
     assert path.read_text() == "one"
 

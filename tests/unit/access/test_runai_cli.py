@@ -12,9 +12,8 @@ import pytest
 import yaml
 
 from appliance.errors import Interrupted, PlaybookFailed, PreflightFailed, Refused, StepNotProven
-from appliance.model.kubeconfig import researcher_kubeconfig
-from appliance.model.observation import Play
-from appliance.model.runai_cli import (
+from appliance.model.components.access.kubeconfig import researcher_kubeconfig
+from appliance.model.components.access.runai_cli import (
     PROGRAM,
     CliWish,
     Home,
@@ -27,15 +26,16 @@ from appliance.model.runai_cli import (
     plan_cli,
     play_inventory,
 )
-from appliance.model.site import Node, Site
-from appliance.model.steps import BY_NAME, INSTALL
-from appliance.model.vault_ref import CA_CERTIFICATE
-from appliance.workflows.runai_cli import (
-    RunaiCliInstalled,
-    RunaiCliPorts,
+from appliance.model.plan.play import Play
+from appliance.model.plan.steps import BY_NAME, INSTALL
+from appliance.model.site.settings import Node, Site
+from appliance.model.site.vault_ref import CA_CERTIFICATE
+from appliance.workflows.runai.cli import (
     RunaiCliRequest,
+    RunaiCliResult,
     runai_cli,
 )
+from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import FakeClock, FakeJournal, FakeObserver, run
 
@@ -87,17 +87,17 @@ def test_no_jumpbox_and_none_named_is_refused_and_so_is_a_name_that_is_no_node()
     with pytest.raises(Refused, match="group jumpboxes is empty") as caught:
         choose_nodes(samples.site(), ())
     assert "--nodes NAME" in (caught.value.hint or "")
-    with pytest.raises(Refused, match="j8 is no node of rack") as caught:
+    with pytest.raises(Refused, match="j8 is not a node of rack") as caught:
         choose_nodes(rack(), ("j1", "j8", "j9"))
-    assert caught.value.details == ("j9 is no node of rack",)
+    assert caught.value.details == ("j9 is not a node of rack",)
 
 
 def test_a_bare_jumpbox_gets_all_of_it() -> None:
     assert texts(BARE) == [
-        "/usr/local/bin/runai is brought",
-        "/etc/bash_completion.d/runai is written by the program itself",
-        "kubectl is brought from the site's bundle",
-        "/home/ada/.kube/config is not there: a researcher's is written",
+        "/usr/local/bin/runai is installed",
+        "/etc/bash_completion.d/runai is written by the program",
+        "kubectl is installed from the site's bundle",
+        "/home/ada/.kube/config is not there: a researcher's kubeconfig is written",
     ]
 
 
@@ -110,15 +110,15 @@ def test_a_given_file_goes_over_another_and_the_vendor_bundles_does_not() -> Non
     old = replace(DONE, program_sha256=OTHER)
     assert texts(old)[0] == f"{PROGRAM} is replaced"
     assert texts(old, program=replace(FILE, replaces=False)) == []
-    assert texts(BARE, program=replace(FILE, replaces=False))[0] == f"{PROGRAM} is brought"
+    assert texts(BARE, program=replace(FILE, replaces=False))[0] == f"{PROGRAM} is installed"
 
 
 @pytest.mark.parametrize(
     ("home", "wanted_text"),
     [
-        (Home("loose", "C has mode 0644"), "C has mode 0644: it becomes 0600"),
-        (Home("outdated", "C has another server"), "C has another server: a researcher's is"),
-        (Home("foreign", "C is not ours"), "C is not ours: it is put aside"),
+        (Home("loose", "C has mode 0644"), "C has mode 0644: its mode becomes 0600"),
+        (Home("outdated", "C has another server"), "C has another server: a researcher's"),
+        (Home("foreign", "C is not ours"), "C is not ours: it is moved aside"),
     ],
 )
 def test_a_kubeconfig_is_brought_right(home: Home, wanted_text: str) -> None:
@@ -159,7 +159,7 @@ def test_a_jumpbox_that_does_not_know_the_api_is_told_of() -> None:
     site = rack()
     plan = plan_cli(wanted(site), site, {"j1": replace(DONE, resolves=False)})
     (notice,) = plan.notices
-    assert "does not resolve api.rack.test" in notice.text
+    assert "cannot resolve api.rack.test" in notice.text
 
 
 def test_what_a_kubeconfig_must_have_is_all_but_tokens_and_namespace() -> None:
@@ -235,14 +235,22 @@ class Scene:
         self.asked += 1
         return self.answer
 
-    def run(self, *, dry_run: bool = False) -> RunaiCliInstalled:
+    def run(self, *, dry_run: bool = False) -> RunaiCliResult:
         wish = replace(wanted(self.site), nodes=choose_nodes(self.site, ()))
         request = RunaiCliRequest(
             samples.desired(self.site), wish, run("runai cli install"), dry_run=dry_run
         )
         return runai_cli(
             request,
-            RunaiCliPorts(self, self, self.journal, FakeClock(), self.observer, self.confirm),
+            Session(
+                jumpboxes=self,
+                playbooks=self,
+                journal=self.journal,
+                lock=self.journal,
+                clock=FakeClock(),
+                observer=self.observer,
+            ),
+            self.confirm,
         )
 
 
@@ -254,7 +262,7 @@ def test_only_the_jumpbox_that_lacks_something_is_played_and_recorded() -> None:
     (record,) = scene.journal.records
     assert (record.command, record.step) == ("runai cli install", "runai_cli")
     assert (record.nodes, record.outcome) == (("j1",), "proven")
-    assert record.why[0] == "j1: /usr/local/bin/runai is brought"
+    assert record.why[0] == "j1: /usr/local/bin/runai is installed"
     assert ("task", "runai_cli", "j1", "Bring Run:ai's CLI", True) in scene.observer.said
 
 
@@ -306,6 +314,6 @@ def test_a_run_that_fails_is_recorded_as_that(error: Exception, outcome: str) ->
 def test_what_is_not_seen_afterwards_is_not_proven() -> None:
     scene = Scene()
     scene.without_effect = True
-    with pytest.raises(StepNotProven, match="j1: still to do: /usr/local/bin/runai is brought"):
+    with pytest.raises(StepNotProven, match="j1: still to do: /usr/local/bin/runai is installed"):
         scene.run()
     assert [record.outcome for record in scene.journal.records] == ["not proven"]

@@ -9,15 +9,20 @@ from typing import Any
 import pytest
 
 from appliance.errors import ClusterError, PreflightFailed, StepNotProven
-from appliance.model import access
-from appliance.model.api_flags import ApiFlags
-from appliance.model.cluster import Cluster, Unreachable
-from appliance.model.node_roles import LABELS, Anchored, NodeAffinity, RolesView
-from appliance.model.planner import Scope
-from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
-from appliance.workflows.runai_access import enable
+from appliance.model.components.access import oidc
+from appliance.model.plan.planner import Scope
+from appliance.model.state.api_flags import ApiFlags
+from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView
+from appliance.workflows.install import InstallRequest, InstallResult, install
+from appliance.workflows.runai.access import enable
 from tests import samples
-from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
+from tests.fakes import (
+    FakeJournal,
+    FakeRack,
+    run,
+)
+from tests.sessions import fake_session
 
 ISSUER = "https://runai.rack.test/auth/realms/runai"
 
@@ -55,22 +60,10 @@ class Bench:
         self.rack = rack
         self.journal = FakeJournal()
 
-    def run(self, workflow: Any = install, **scope: Any) -> Installed:
-        ports = InstallPorts(
-            nodes=self.rack,
-            cluster=self.rack,
-            playbooks=self.rack,
-            journal=self.journal,
-            clock=FakeClock(),
-            observer=FakeObserver(),
-            preflight=lambda *_: (),
-            bundle=FakeBundle(samples.manifest()),
-            confirm=lambda _: True,
-            archive=FakeArchive(),
-            members=self.rack,
-        )
+    def run(self, workflow: Any = install, **scope: Any) -> InstallResult:
+        session = fake_session(self.rack, self.journal)
         request = InstallRequest(self.rack.wish, run(), Scope(**scope))
-        result: Installed = workflow(request, ports)
+        result: InstallResult = workflow(request, session, lambda _: True)
         return result
 
 
@@ -93,7 +86,7 @@ def test_a_role_that_nobody_gave_is_taken_back() -> None:
     bench.rack.cluster = replace(bench.rack.cluster, roles=replace(view, labels=labels))
     done = bench.run(only="node_roles")
     (reason,) = done.plan.steps[0].reasons
-    assert (reason.node, reason.text.split(",")[1]) == ("w1", " and is in no such group")
+    assert (reason.node, reason.text.split(",")[1]) == ("w1", " but is not in that group")
     assert bench.rack.roles().roles("w1") == {"cpu"}
 
 
@@ -109,7 +102,8 @@ def test_the_inventory_does_not_move_a_stateful_service() -> None:
     with pytest.raises(PreflightFailed, match=told) as caught:
         bench.run(only="node_roles")
     # An install has no --allow-move; the command for roles has.
-    assert "role remove w2 --role system --allow-move, then this again" in str(caught.value.hint)
+    hint = str(caught.value.hint)
+    assert "role remove w2 --role system --allow-move, then run this again" in hint
     assert rack.role_plans == []
     assert bench.journal.records == []
 
@@ -166,4 +160,4 @@ def test_every_flag_of_the_plan_reaches_the_role() -> None:
     bench = Bench(Rack())
     bench.run(enable)
     found = bench.rack.plays[-1].inventory["all"]["vars"]
-    assert found["api_oidc_flags"] == access.wanted_flags(bench.rack.wish)
+    assert found["api_oidc_flags"] == oidc.wanted_flags(bench.rack.wish)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from appliance.adapters.kubernetes import KubernetesApi
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
-from appliance.model.site import Node
+from appliance.adapters.kubernetes.api import KubernetesApi
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.model.site.settings import Node
 from tests import samples
 from tests.unit.modules.certificates import self_signed
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NodeUnreachable
-from appliance.model.site import Node
+from appliance.model.site.settings import Node
 
 
 class ShellNodes(SshNodes):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from urllib3.exceptions import ReadTimeoutError
 
-from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.kubernetes.api import KubernetesApi
 from appliance.errors import NodeUnreachable
-from appliance.model.cluster import Unreachable
-from appliance.model.site import Node
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import Unreachable
 from tests import samples
 
 SILENT = 0

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.archive import ControlPlaneArchive
-from appliance.adapters.ssh_call import Answer
+from appliance.adapters.control_plane.archive import ControlPlaneArchive
+from appliance.adapters.ssh.call import Answer
 from appliance.errors import ConfigError, NodeUnreachable
-from appliance.model.site import Node
+from appliance.model.site.settings import Node
 from tests import samples
 from tests.unit.adapters.shell_nodes import ShellNodes
 
@@ -100,7 +100,7 @@ def test_one_of_three_may_be_away_and_is_named(
 
 def test_no_majority_is_an_error(three: ControlPlaneArchive, nodes: ShellNodes) -> None:
     nodes.away = {"cp1", "cp2"}
-    with pytest.raises(NodeUnreachable, match="no majority of the control-plane nodes"):
+    with pytest.raises(NodeUnreachable, match="on a majority of the control-plane nodes"):
         three.put("a/b", "text")
     nodes.away = {"cp1", "cp2", "cp3"}
     with pytest.raises(NodeUnreachable, match="no control-plane node answers"):
@@ -173,7 +173,7 @@ def test_what_arrives_cut_off_replaces_nothing_and_leaves_nothing(
 ) -> None:
     three.put("passports/w1.json", OLD)
     nodes.cut = cut
-    with pytest.raises(NodeUnreachable, match="cp1: what arrived is not whole"):
+    with pytest.raises(NodeUnreachable, match="cp1: the document is incomplete"):
         three.put("passports/w1.json", NEW)
     with pytest.raises(NodeUnreachable):
         three.put("passports/w2.json", NEW)
@@ -331,7 +331,7 @@ def test_a_node_that_answers_in_another_form_is_left_out_and_named_when_it_is_al
     lying = {"cp1"}
     assert three.everything("passports") == {"passports/w1.json": "{}"}
     lying |= {"cp2", "cp3"}
-    with pytest.raises(NodeUnreachable, match="cp1: what it keeps cannot be told"):
+    with pytest.raises(NodeUnreachable, match="cp1: its archive cannot be read"):
         three.everything("passports")
     if said != "1700000000\ne30=\n" and not said.startswith("1700000000 p"):
         with pytest.raises(NodeUnreachable):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.adapters.etcd_members import EtcdMembers
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
+from appliance.adapters.control_plane.etcd_members import EtcdMembers
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import ClusterError
-from appliance.model.quorum import EtcdMember
-from appliance.model.site import Node
+from appliance.model.node.etcd_quorum import EtcdMember
+from appliance.model.site.settings import Node
 from tests import samples
 
 MEMBER = EtcdMember(id="2a", name="cp2", peer="https://198.18.7.12:2380", healthy=False)
@@ -32,7 +32,7 @@ class Etcd(SshNodes):
     ) -> Answer:
         self.commands.append(script)
         if b"/v3/maintenance/snapshot" in stdin:
-            return Answer(self._code, "etcd gives no snapshot: no space\n", "")
+            return Answer(self._code, "etcd sent no snapshot: no space\n", "")
         return Answer(0, "{}", "")
 
 
@@ -44,6 +44,8 @@ def test_a_snapshot_is_saved_before_a_member_is_removed() -> None:
 
 def test_without_a_snapshot_the_member_stays() -> None:
     nodes = Etcd(snapshot_code=1)
-    with pytest.raises(ClusterError, match=r"cp1: the etcd member cp2 stays, .* no space"):
+    with pytest.raises(
+        ClusterError, match=r"cp1: the etcd member cp2 was not removed: .* no space"
+    ):
         EtcdMembers(nodes, "python3").remove(samples.site(3).control_plane[0], MEMBER)
     assert nodes.commands == ["python3 - member"]

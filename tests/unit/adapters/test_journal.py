@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.journal import FileJournal, new_run_id
-from appliance.model.journal import Outcome, Record
+from appliance.adapters.control_plane.journal import FileJournal, new_run_id
+from appliance.model.state.journal import Outcome, Record
 from tests.fakes import RUN_A, RUN_B, RUN_C, RUN_D, RUN_Z
 
 

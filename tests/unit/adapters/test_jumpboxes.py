@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters import jumpboxes
-from appliance.adapters.jumpboxes import SshJumpboxes, find_program, look_script, researchers
-from appliance.adapters.ssh_call import Answer
+from appliance.adapters.local.content import find_content_root
+from appliance.adapters.runai import jumpboxes
+from appliance.adapters.runai.jumpboxes import SshJumpboxes, find_program, look_script, researchers
+from appliance.adapters.ssh.call import Answer
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.runai_cli import CliWish, Researcher, read_look
-from appliance.model.site import Node, Site
+from appliance.model.components.access.runai_cli import CliWish, Researcher, read_look
+from appliance.model.site.settings import Node, Site
 from tests import samples
 from tests.vendor_bundles import judged
 
@@ -67,10 +68,12 @@ def test_the_look_runs_as_it_is_sent_and_comes_back_as_a_jumpbox() -> None:
     assert "no-such-user" not in ssh.commands[0]
 
 
-def test_the_look_is_the_roles_own_judgement() -> None:
+def test_the_look_judges_as_the_role_does() -> None:
     script = look_script(samples.site(), wish(samples.site())).decode()
     assert "def judge(" in script
     compile(script, "look", "exec")
+    linked = find_content_root() / "playbooks/module_utils/appliance_jumpbox.py"
+    assert linked.read_text() in script
 
 
 @pytest.mark.parametrize(
@@ -92,7 +95,7 @@ def test_the_look_is_the_roles_own_judgement() -> None:
 def test_an_answer_that_is_none_names_the_node(said: str) -> None:
     site = samples.site()
     boxes = SshJumpboxes(site, Ssh(Answer(1, said, "")))  # type: ignore[arg-type]
-    with pytest.raises(NodeUnreachable, match=r"w1: the look ended with code 1") as told:
+    with pytest.raises(NodeUnreachable, match=r"w1: the inspection exited with 1") as told:
         boxes._one(site.node("w1"), b"", frozenset(["ada"]))
     assert len(told.value.message) < 300
 
@@ -118,7 +121,7 @@ def test_a_given_file_must_be_a_program(tmp_path: Path) -> None:
         find_program(samples.site(), path)
     assert "--cli FILE" in (caught.value.hint or "")
     path.write_text("<!doctype html>")
-    with pytest.raises(Refused, match="is no program for Linux") as caught:
+    with pytest.raises(Refused, match="is not a Linux program") as caught:
         find_program(samples.site(), path)
     assert "login page" in (caught.value.hint or "")
     path.write_bytes(ELF)
@@ -156,7 +159,7 @@ def test_the_vendor_bundles_own_is_taken_out_once(tar: Path, tmp_path: Path) -> 
 def test_a_vendor_bundle_that_breaks_is_said_and_leaves_nothing(tar: Path, tmp_path: Path) -> None:
     site = replace(samples.site(), directory=tmp_path / "rack")
     tar.write_bytes(b"no tar")
-    with pytest.raises(Refused, match="deploy/runai-linux cannot be taken from"):
+    with pytest.raises(Refused, match="deploy/runai-linux cannot be extracted from"):
         find_program(site, None)
     assert [path for path in (tmp_path / "rack").rglob("*") if path.is_file()] == []
 
@@ -172,7 +175,7 @@ def test_a_cli_that_is_too_large_or_not_there_leaves_nothing(
         member.size = (1 << 20) + 1
         archive.addfile(member, io.BytesIO(bytes(member.size)))
     site = replace(samples.site(), directory=tmp_path / "rack")
-    says = "no CLI is larger than" if name.endswith("linux") else "it has no such file"
+    says = "expected at most" if name.endswith("linux") else "the bundle has no such file"
     with pytest.raises(Refused, match=says):
         find_program(site, None)
     assert [path for path in (tmp_path / "rack").rglob("*") if path.is_file()] == []

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.archive import ControlPlaneArchive
-from appliance.adapters.holding import Holding
-from appliance.adapters.journal import FileJournal
-from appliance.adapters.kept_documents import KeptDocuments
-from appliance.adapters.kept_journal import KeptJournal
-from appliance.adapters.lease import SiteLease, awake_seconds, holder_of
+from appliance.adapters.control_plane.archive import ControlPlaneArchive
+from appliance.adapters.control_plane.holding import Holding
+from appliance.adapters.control_plane.journal import FileJournal
+from appliance.adapters.control_plane.kept_documents import KeptDocuments
+from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
+from appliance.adapters.control_plane.replicated_journal import KeptJournal
 from appliance.errors import Refused
-from appliance.model.journal import Record, read_record
-from appliance.workflows.recording import Recorder
-from appliance.workflows.site_adopt import AdoptPorts, site_adopt
+from appliance.model.state.journal import Record, read_record
+from appliance.workflows.session.recording import Recorder
+from appliance.workflows.session.session import Session
+from appliance.workflows.site.adopt import site_adopt
 from tests import samples
 from tests.fakes import RUN_A, RUN_B, RUN_Z, FakeClock, run
 from tests.unit.adapters.shell_nodes import ShellNodes
@@ -113,14 +114,19 @@ def test_another_laptop_gets_all_and_keeps_its_own(
     there.append(_record(1, RUN_B))
     site = samples.site(masters=3)
     lease = SiteLease(site, nodes, holder_of(run(), ""), awake_seconds(), print)
-    ports = AdoptPorts(archive, there, KeptDocuments(tmp_path / "there"), lease)
-    adopted = site_adopt(ports)
+    session = Session(
+        archive=archive,
+        records=there,
+        documents=KeptDocuments(tmp_path / "there"),
+        lock=Holding(tmp_path / "there", "site adopt", lease),
+    )
+    adopted = site_adopt(session)
     assert (adopted.records, adopted.documents) == (1, ("passports/w1.json",))
     assert adopted.handover.unfinished is None
     assert there.read() == [_record(1), _record(1, RUN_B)]
     passport = tmp_path / "there" / "passports" / "w1.json"
     assert passport.stat().st_mode & 0o777 == 0o600
-    again = site_adopt(ports)
+    again = site_adopt(session)
     assert (again.records, again.documents) == (0, ())
 
 
@@ -136,7 +142,10 @@ def test_a_hostile_control_plane_node_writes_nothing_outside_and_stops_no_adopti
     site, state = samples.site(masters=3), tmp_path / "there" / ".appliance"
     lease = SiteLease(site, nodes, holder_of(run(), ""), awake_seconds(), print)
     there = FileJournal(state / "journal")
-    adopted = site_adopt(AdoptPorts(archive, there, KeptDocuments(state), lease))
+    lock = Holding(state, "site adopt", lease)
+    adopted = site_adopt(
+        Session(archive=archive, records=there, documents=KeptDocuments(state), lock=lock)
+    )
     assert (adopted.records, adopted.documents) == (1, ("passports/w2.json",))
     assert [sentence.split("'")[1] for sentence in adopted.skipped] == [
         "passports/w1.json",
@@ -183,26 +192,23 @@ def test_the_first_step_takes_the_site_and_a_refused_one_leaves_no_record(
         lease = SiteLease(site, nodes, holder, awake_seconds(), print)
         return Holding(state / run_id, "install", lease)
 
-    def journal(guard: Holding) -> KeptJournal:
-        one = KeptJournal(local, archive, print)
-        one.guard = guard
-        return one
+    kept = KeptJournal(local, archive, print)
 
-    first, second = holding("one"), holding("two")
-    Recorder(run(), journal(first), FakeClock()).begin()
-    with (
-        pytest.raises(Refused, match="another command is at work"),
-        Recorder(run(), journal(second), FakeClock()).step("host", ["w1"], ()),
-    ):
-        pytest.fail("the step began")
-    assert local.read() == []
-    second.end()
-    first.end()
-    first.end()
-    third = holding("three")
-    kept = journal(third)
-    with Recorder(run(), kept, FakeClock()).step("host", ["w1"], ()):
+    def recorder(lock: Holding) -> Recorder:
+        return Recorder(run(), Session(journal=kept, lock=lock, clock=FakeClock()))
+
+    first, second, third = holding("one"), holding("two"), holding("three")
+    with first:
+        with first:
+            recorder(first).begin()
+        with (
+            second,
+            pytest.raises(Refused, match="another command is at work"),
+            recorder(second).step("host", ["w1"], ()),
+        ):
+            pytest.fail("the step began")
+        assert local.read() == []
+    with third, recorder(third).step("host", ["w1"], ()):
         pass
     kept.settle(20)
-    third.end()
     assert [one.step for one in local.read()] == ["host"]

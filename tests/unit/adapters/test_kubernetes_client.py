@@ -17,20 +17,15 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 
-from appliance.adapters.kubernetes_client import (
-    OPEN_FILES,
-    NotReadable,
-    api_client,
-    credentials_of,
-)
+from appliance.adapters.kubernetes.client import OPEN_FILES, NotReadable, api_client, credentials_of
 from appliance.errors import NodeUnreachable
-from appliance.model.cluster import Unreachable
+from appliance.model.state.cluster import Unreachable
 from tests import samples
 from tests.contract import tree
 from tests.unit.adapters.api_servers import api_of, kubeconfig_of, serving
 
 WELL = {"/readyz": 200, "/version/": 200}
-NOT_WHOLE = "its admin.conf is not whole"
+NOT_WHOLE = "its admin.conf is incomplete"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +96,7 @@ def test_of_a_torn_admin_conf_the_next_node_is_asked(
         api = api_of(files, dict.fromkeys(files, server.port))
         with api.any_client():
             assert server.asked == ["/readyz"]
-        assert api._nodes.asked == ["cp1", "cp2"]  # type: ignore[attr-defined]
+        assert api.nodes.asked == ["cp1", "cp2"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("tear", TORN.values(), ids=TORN)
@@ -176,7 +171,7 @@ OPENS = """
 import os, pty, sys
 child, terminal = pty.fork()
 if child == 0:
-    from appliance.adapters.kubernetes_client import NotReadable, api_client, credentials_of
+    from appliance.adapters.kubernetes.client import NotReadable, api_client, credentials_of
     try:
         with api_client(credentials_of(open(sys.argv[1]).read()), 1):
             print("a client")
@@ -264,7 +259,7 @@ CHILD = """
 import sys, time
 from tests.unit.adapters.api_servers import api_of
 api = api_of({"cp1": sys.stdin.read()}, {})
-with api.client(api._site.control_plane[0]):
+with api.client(api.site.control_plane[0]):
     print("open", flush=True)
     time.sleep(60)
 """

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters import lease
-from appliance.adapters.lease import SiteLease, awake_seconds, is_dead, origin
+from appliance.adapters.control_plane import lock
+from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, is_dead, origin
 from appliance.errors import ApplianceError, LeaseLost, NodeUnreachable, Refused
-from appliance.model.lease import EXPIRY_SECONDS, SILENT_SECONDS, Holder, read_holder
+from appliance.model.control.lock import EXPIRY_SECONDS, SILENT_SECONDS, Holder, read_holder
 from tests import samples
 from tests.unit.adapters.shell_nodes import ShellNodes
 
@@ -140,7 +140,9 @@ def test_an_expired_lock_is_taken_over_and_said(
 def test_what_a_killed_process_of_this_machine_held_is_taken_at_once(
     make: Make, nodes: ShellNodes
 ) -> None:
-    program = "from appliance.adapters.lease import origin as o; print(o().pid, o().started)"
+    program = (
+        "from appliance.adapters.control_plane.lock import origin as o; print(o().pid, o().started)"
+    )
     gone = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -174,7 +176,7 @@ def test_a_site_that_was_changed_while_we_looked_is_refused(make: Make, nodes: S
     first = SiteLease(samples.site(masters=3), nodes, FAR, awake_seconds(), print)
     first.acquire()
     first.release()
-    with pytest.raises(Refused, match="was changed while this command looked at it: install"):
+    with pytest.raises(Refused, match="was changed while this command inspected it: install"):
         make("two", looking_since=began).acquire()
     assert set(holders(nodes).values()) == {""}
     third = make("three")
@@ -199,7 +201,7 @@ def test_no_majority_answers(make: Make, nodes: ShellNodes, said: list[str]) -> 
     nodes.away = {"cp1", "cp2", "cp3"}
     lone = make("one")
     assert len(lone.acquire()) == 1
-    assert said == ["no control-plane node answers: only this machine's own lock is held"]
+    assert said == ["no control-plane node answers: holding only this machine's lock"]
     lone.require()
     lone.release()
 
@@ -214,7 +216,7 @@ def test_a_node_that_cannot_write_is_named(make: Make, nodes: ShellNodes) -> Non
 def test_a_beat_renews_and_makes_anew_where_a_node_was_rebuilt(
     make: Make, nodes: ShellNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.05)
     mine = make("one")
     mine.acquire()
     subprocess.run(["rm", "-r", str(nodes.state("cp1"))], check=True)
@@ -229,7 +231,7 @@ def test_a_beat_renews_and_makes_anew_where_a_node_was_rebuilt(
 def test_a_lock_that_was_taken_over_is_noticed_and_said(
     make: Make, nodes: ShellNodes, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(lock, "BEAT_SECONDS", 0.05)
     mine = make("one")
     mine.acquire()
     for name in ("cp1", "cp2"):
@@ -252,7 +254,7 @@ def test_silence_loses_the_lock_before_another_may_take_it(
     nodes.away = {"cp1", "cp2", "cp3"}
     mine.require()
     now = awake_seconds()
-    monkeypatch.setattr(lease, "awake_seconds", lambda: now + SILENT_SECONDS + 1)
+    monkeypatch.setattr(lock, "awake_seconds", lambda: now + SILENT_SECONDS + 1)
     with pytest.raises(LeaseLost, match="no majority of the control-plane nodes answers"):
         mine.require()
 
@@ -263,12 +265,12 @@ def test_a_machine_that_slept_goes_on_when_nobody_took_over(
     mine = make("one")
     mine.acquire()
     now = awake_seconds()
-    monkeypatch.setattr(lease, "awake_seconds", lambda: now + 3600)
+    monkeypatch.setattr(lock, "awake_seconds", lambda: now + 3600)
     mine.require()
     subprocess.run(["rm", str(nodes.state("cp1") / "lock" / "holder")], check=True)
     subprocess.run(["rm", str(nodes.state("cp2") / "lock" / "holder")], check=True)
-    monkeypatch.setattr(lease, "awake_seconds", lambda: now + 7200)
-    with pytest.raises(LeaseLost, match="somebody, who gave it back"):
+    monkeypatch.setattr(lock, "awake_seconds", lambda: now + 7200)
+    with pytest.raises(LeaseLost, match="another command, which has released it"):
         mine.require()
     assert holders(nodes) == {"cp1": "", "cp2": "", "cp3": "one"}, "made nothing anew"
     mine.release()

@@ -7,9 +7,9 @@ from typing import Any
 import ansible_runner
 import pytest
 
-from appliance.adapters.ansible import AnsiblePlaybooks
-from appliance.adapters.lab_plays import LocalPlays
-from appliance.model.observation import Play
+from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
+from appliance.lab.plays import LocalPlays
+from appliance.model.plan.play import Play
 
 PLAY = Play(playbook="access", run="r1", limit=("cp1",), inventory={})
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.power import SshPower
+from appliance.adapters.ssh.power import SshPower
 from appliance.errors import NodeUnreachable
 
 NODE: Any = SimpleNamespace(name="w1", ip="127.0.0.1")

@@ -11,13 +11,13 @@ from typing import cast
 import paramiko
 import pytest
 
-from appliance.adapters import ssh
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
+from appliance.adapters.ssh import nodes as ssh
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NodeUnreachable
-from appliance.model.observation import Fault
-from appliance.model.photograph import Photograph
-from appliance.model.site import Node
+from appliance.model.site.settings import Node
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Fault
 from tests import samples
 
 SITE = samples.site()

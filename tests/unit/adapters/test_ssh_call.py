@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import ssh, ssh_call
-from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh import call
+from appliance.adapters.ssh import nodes as ssh
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NodeUnreachable
 from tests import samples
 from tests.ssh_server import (
@@ -54,9 +55,9 @@ def test_a_call_ends_by_its_deadline(rack: Servers, behaviour: Behaviour) -> Non
 def test_an_answer_without_end_is_cut_off_by_its_size(
     rack: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssh_call, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(call, "MOST_BYTES", 1 << 20)
     nodes = nodes_of(rack, says_for_ever)
-    with pytest.raises(NodeUnreachable, match="more than 1024 KiB") as caught:
+    with pytest.raises(NodeUnreachable, match="larger than 1024 KiB") as caught:
         nodes.run(nodes._site.nodes[0], "true", timeout=30)
     assert (caught.value.logged_in, caught.value.deceives) == (True, True)
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.jump import jump_command
-from appliance.model.role_vars import connection_vars
+from appliance.model.site.ssh import connection_vars, jump_command
 from tests import samples
 from tests.prerequisites import require
 

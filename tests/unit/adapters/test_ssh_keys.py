@@ -11,10 +11,10 @@ from typing import Any
 import paramiko
 import pytest
 
-from appliance.adapters import known_hosts
-from appliance.adapters.ssh import SshNodes
+from appliance.adapters.ssh import known_hosts
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import ConfigError, NodeUnreachable
-from appliance.model.site import Site
+from appliance.model.site.settings import Site
 from tests import samples
 from tests.prerequisites import require
 
@@ -124,7 +124,7 @@ def test_without_a_key_an_agent_or_a_key_at_home_will_do(
 
 def test_the_key_is_checked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[str | None] = []
-    monkeypatch.setattr("appliance.adapters.ssh.check_private_key", checks.append)
+    monkeypatch.setattr("appliance.adapters.ssh.nodes.check_private_key", checks.append)
     site = site_with(tmp_path, tmp_path / "id")
     nodes = SshNodes(site)
     nodes.look(site.nodes)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts.apt_sources import (
+from appliance.builder.sources.apt_sources import (
     AptTarget,
     as_deb822,
     host_options,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts import wheels
+from appliance.builder.sources import wheels
 from appliance.errors import BuildFailed
 
 

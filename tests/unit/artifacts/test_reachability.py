@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from appliance.adapters.artifacts.reachability import unanswered
+from appliance.builder.sources.reach import unanswered
 
 PROXIES = [
     name for lower in ("http_proxy", "https_proxy", "all_proxy") for name in (lower, lower.upper())

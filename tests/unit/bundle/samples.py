@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from appliance.errors import ApplianceError, SourceUnavailable
-from appliance.model.bundle import BundleManifest, Sealed
-from appliance.model.release import Artifact, Release
-from appliance.model.sources import Source
-from appliance.model.taken import Taken, TakenFile, Verified
+from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile, Verified
+from appliance.model.bundle.manifest import BundleManifest, SealResult
+from appliance.model.bundle.release import Artifact, Release
+from appliance.model.bundle.sources import Source
 
 VERSIONS = {
     "kubernetes": "1.23.5",
@@ -67,10 +67,10 @@ def release(*artifacts: dict[str, Any], **changes: Any) -> Release:
     return Release.model_validate(release_data(*artifacts, **changes))
 
 
-def file_of(path: str, content: str = "", **fields: Any) -> TakenFile:
+def file_of(path: str, content: str = "", **fields: Any) -> FetchedFile:
     """A file whose content is named rather than kept."""
     data = (content or path).encode()
-    return TakenFile(path, hashlib.sha256(data).hexdigest(), len(data), **fields)
+    return FetchedFile(path, hashlib.sha256(data).hexdigest(), len(data), **fields)
 
 
 class FakeSources:
@@ -78,27 +78,29 @@ class FakeSources:
 
     def __init__(self) -> None:
         self.broken: dict[tuple[str, str], ApplianceError] = {}
-        self.taken: list[tuple[str, str]] = []
+        self.fetched: list[tuple[str, str]] = []
         self.before: Callable[[str], None] = lambda _name: None
         self.stopped = False
         self._lock = threading.Lock()
 
-    def break_source(self, name: str, kind: str, reason: str = "can not be reached") -> None:
+    def break_source(self, name: str, kind: str, reason: str = "cannot be reached") -> None:
         """From now on this source does not work."""
         self.broken[name, kind] = SourceUnavailable(reason)
 
-    def take(self, artifact: Artifact, source: Source, inputs: Mapping[str, Taken]) -> Taken:
+    def fetch(
+        self, artifact: Artifact, source: Source, inputs: Mapping[str, FetchedArtifact]
+    ) -> FetchedArtifact:
         """Take, or fail as told."""
         self.before(artifact.name)
         with self._lock:
-            self.taken.append((artifact.name, source.kind))
+            self.fetched.append((artifact.name, source.kind))
         if error := self.broken.get((artifact.name, source.kind)):
             raise error
         if artifact.kind == "image":
             return self._image(artifact, source, inputs)
         learned = (source.ref, "ab" * 32) if source.kind == "url" else None
         verified: Verified = "never" if learned else "gosum"
-        return Taken(
+        return FetchedArtifact(
             source.kind,
             source.ref,
             verified,
@@ -107,28 +109,30 @@ class FakeSources:
         )
 
     @staticmethod
-    def _image(artifact: Artifact, source: Source, inputs: Mapping[str, Taken]) -> Taken:
+    def _image(
+        artifact: Artifact, source: Source, inputs: Mapping[str, FetchedArtifact]
+    ) -> FetchedArtifact:
         layer = file_of(f"images/blobs/sha256/{'-'.join(sorted(inputs))}")
         manifest = file_of(f"images/blobs/sha256/{artifact.name}")
-        return Taken(
+        return FetchedArtifact(
             source.kind, source.ref, "inputs", (layer, manifest), image=manifest.sha256,
             media_type="application/vnd.oci.image.manifest.v1+json",
         )  # fmt: skip
 
-    def packages(self) -> Taken:
+    def packages(self) -> FetchedArtifact:
         """Two packages."""
         if error := self.broken.get(("packages", "apt")):
             raise error
         names = (("chrony", "4.3"), ("docker.io", "20.10.24"))
-        return Taken(
+        return FetchedArtifact(
             "apt", "roots", "apt",
             tuple(file_of(f"apt/pool/{n}.deb", name=n, version=v, origin=n) for n, v in names),
         )  # fmt: skip
 
-    def wheels(self) -> Taken:
+    def wheels(self) -> FetchedArtifact:
         """One wheel."""
         wheel = file_of("wheels/us-1-py3-none-any.whl", name="us", version="1")
-        return Taken("pypi", "the tool", "pypi", (wheel,))
+        return FetchedArtifact("pypi", "the tool", "pypi", (wheel,))
 
     def stop(self) -> None:
         """Remember it."""
@@ -139,7 +143,7 @@ class FakeStore:
     """A directory that is kept in memory."""
 
     def __init__(self) -> None:
-        self.files: dict[str, TakenFile] = {}
+        self.files: dict[str, FetchedFile] = {}
         self.images: dict[str, tuple[str, str]] = {}
         self.sealed: BundleManifest | None = None
         self.prepared: tuple[str, str] | None = None
@@ -149,15 +153,15 @@ class FakeStore:
         """Remember it."""
         self.prepared = (release, os_name)
 
-    def write(self, files: Sequence[TakenFile], images: Mapping[str, tuple[str, str]]) -> None:
+    def write(self, files: Sequence[FetchedFile], images: Mapping[str, tuple[str, str]]) -> None:
         """Remember it."""
         self.files = {file.path: file for file in files}
         self.images = dict(images)
 
-    def seal(self, manifest: BundleManifest) -> Sealed:
+    def seal(self, manifest: BundleManifest) -> SealResult:
         """Remember it."""
         self.sealed = manifest
-        return Sealed("dd" * 32, manifest, signature_removed=self.signed_before)
+        return SealResult("dd" * 32, manifest, signature_removed=self.signed_before)
 
 
 class FakeLock:
@@ -177,7 +181,7 @@ class FakeObserver:
     def __init__(self) -> None:
         self.names: list[str] = []
         self.skips: list[tuple[str, str, str]] = []
-        self.outcomes: dict[str, Taken | ApplianceError] = {}
+        self.outcomes: dict[str, FetchedArtifact | ApplianceError] = {}
         self.notes: list[str] = []
 
     def began(self, names: Sequence[str]) -> None:
@@ -191,7 +195,9 @@ class FakeObserver:
         """Remember it."""
         self.skips.append((name, ref, reason))
 
-    def ended(self, name: str, took_seconds: float, outcome: Taken | ApplianceError) -> None:
+    def ended(
+        self, name: str, took_seconds: float, outcome: FetchedArtifact | ApplianceError
+    ) -> None:
         """Remember it."""
         assert took_seconds >= 0
         self.outcomes[name] = outcome

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from appliance.adapters.processes import run
-from appliance.model.signature import NAMESPACE
+from appliance.adapters.local.processes import run
+from appliance.model.bundle.signature import NAMESPACE
 from tests.prerequisites import require
 
 PASSPHRASE = "correct horse"  # noqa: S105 - of a key that lives for one test

@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
+from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build_bundle, unverified
 from appliance.errors import BuildFailed, CommandFailed
-from appliance.model.bundle import BundleManifest
-from appliance.model.taken import Taken
-from appliance.workflows.bundle_build import (
-    BuildPorts,
-    BuildRequest,
-    Built,
-    build_bundle,
-    unverified,
-)
+from appliance.model.bundle.fetched import FetchedArtifact
+from appliance.model.bundle.manifest import BundleManifest
 from tests.unit.bundle.samples import (
     FakeLock,
     FakeObserver,
@@ -55,7 +49,7 @@ class Build:
             release(*artifacts), "debian-12", "0.1.0", "2026-01-01T00:00:00Z", jobs
         )
 
-    def run(self) -> Built:
+    def run(self) -> BuildResult:
         ports = BuildPorts(self.sources, self.store, self.lock, self.observer, self.signer)
         return build_bundle(self._request, ports)
 
@@ -68,12 +62,10 @@ def test_the_first_source_that_works_is_taken_and_those_before_it_are_named() ->
     build = Build(artifact("tool"), artifact("other"))
     build.sources.break_source("tool", "url")
     manifest = build.run().manifest
-    skipped = (("url", "https://maker.test/tool", "can not be reached"),)
+    skipped = (("url", "https://maker.test/tool", "cannot be reached"),)
     assert build.source_of("tool", manifest) == ("go", skipped)
     assert build.source_of("other", manifest) == ("url", ())
-    assert build.observer.skips == [
-        ("binary tool", "https://maker.test/tool", "can not be reached")
-    ]
+    assert build.observer.skips == [("binary tool", "https://maker.test/tool", "cannot be reached")]
 
 
 def test_a_source_may_bring_another_version_than_the_artifact_names() -> None:
@@ -87,7 +79,7 @@ def test_a_part_is_taken_once_for_all_images_and_is_no_artifact_of_the_bundle() 
         artifact("core", "part"), image_of("web", "core"), image_of("api", "core"), jobs=4
     )
     built = build.run()
-    assert [name for name, _ in build.sources.taken].count("core") == 1
+    assert [name for name, _ in build.sources.fetched].count("core") == 1
     assert "core" not in {item.name for item in built.manifest.artifacts}
     assert not [path for path in build.store.files if path.startswith("parts/")]
 
@@ -97,7 +89,7 @@ def test_a_part_is_not_taken_when_an_earlier_source_of_the_image_works() -> None
     image["sources"].insert(0, {"kind": "oci", "reference": "registry.test/web:v1"})
     build = Build(artifact("core", "part"), image)
     build.run()
-    assert build.sources.taken == [("web", "oci")]
+    assert build.sources.fetched == [("web", "oci")]
 
 
 def test_all_faults_are_named_at_once_and_nothing_is_written() -> None:
@@ -141,7 +133,7 @@ def test_the_observer_hears_of_everything_that_is_to_be_taken() -> None:
     build.run()
     assert build.observer.names == ["packages", "wheels", "binary tool", "image web"]
     assert set(build.observer.outcomes) == {*build.observer.names, "part core"}
-    assert all(isinstance(found, Taken) for found in build.observer.outcomes.values())
+    assert all(isinstance(found, FetchedArtifact) for found in build.observer.outcomes.values())
 
 
 def test_an_error_that_is_no_refusal_also_leads_to_the_next_source() -> None:
@@ -153,7 +145,9 @@ def test_an_error_that_is_no_refusal_also_leads_to_the_next_source() -> None:
 def test_stale_indexes_are_told() -> None:
     build = Build(artifact("tool"))
     found = build.sources.packages()
-    stale = Taken(found.kind, found.ref, "apt", found.files, details={"stale": "of last week"})
+    stale = FetchedArtifact(
+        found.kind, found.ref, "apt", found.files, details={"stale": "of last week"}
+    )
     build.sources.packages = lambda: stale  # type: ignore[method-assign]
     build.run()
     assert ("packages", "roots", "of last week") in build.observer.skips
@@ -207,4 +201,4 @@ def test_a_signature_that_was_removed_is_told() -> None:
     assert not any("signature" in note for note in build.observer.notes)
     build.store.signed_before = True
     build.run()
-    assert any("removed the signature of the earlier" in note for note in build.observer.notes)
+    assert any("removed the signature" in note for note in build.observer.notes)

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.bundle_directory import _unreadable
-from appliance.adapters.cache import Cache
+from appliance.adapters.bundle.directory import _unreadable
+from appliance.adapters.local.cache import Cache
 from appliance.errors import BuildFailed, Refused
-from appliance.model.bundle import BundledArtifact, BundleManifest, SourceUsed
-from appliance.model.bundle_faults import BundleFault, build_command, cure
+from appliance.model.bundle.faults import BundleFault, build_command, cure
+from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
 from tests.unit.bundle.test_bundle_directory import Maker
 
-HAND = "take away by hand what no build put there and none removes: "
-IN_THE_WAY = "take away what is in the way of the bundle's own file: "
+HAND = "remove by hand what no build wrote: "
+IN_THE_WAY = "remove what blocks the path of a bundle's file: "
 MANIFEST = BundleManifest("r1", "debian-12", "amd64", "0", "2026-01-01T00:00:00Z")
 AGAIN = "appliance bundle build --release r1 --os debian-12"
 
@@ -64,7 +64,7 @@ def test_what_a_build_mends_is_said_to_be_mended_by_one(
     maker: Maker, harm: Callable[[Path], None]
 ) -> None:
     harm(maker.directory)
-    assert maker.cure() == f"{AGAIN} {maker.directory} mends it, from the cache or the internet"
+    assert maker.cure() == f"{AGAIN} {maker.directory} repairs it, from the cache or the internet"
     maker.make()
     assert maker.faults() == []
 
@@ -116,7 +116,7 @@ def test_what_is_in_a_builds_way_is_named_before_the_build(
 ) -> None:
     path = maker.directory / harm(maker.directory)
     hint = maker.cure()
-    assert f"{IN_THE_WAY}{path}; then {AGAIN} {maker.directory} mends " in hint
+    assert f"{IN_THE_WAY}{path}; then {AGAIN} {maker.directory} repairs " in hint
     with pytest.raises((Refused, BuildFailed)):
         maker.make()
     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -129,7 +129,7 @@ def test_several_kinds_come_in_the_order_in_which_they_help(maker: Maker) -> Non
     stranger(maker.directory)
     hint = maker.cure()
     assert hint.startswith(HAND)
-    assert hint.endswith("; then " + f"{AGAIN} {maker.directory} mends the rest, "
+    assert hint.endswith("; then " + f"{AGAIN} {maker.directory} repairs the rest, "
                          "from the cache or the internet")  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_why_a_file_is_not_readable_says_what_mends_it(number: int, kind: str) -
 def test_a_file_that_may_not_be_read_is_a_matter_of_rights() -> None:
     faults = [BundleFault("bin/a: not readable: Permission denied", "access", "bin/a")]
     assert cure("/media/b", MANIFEST, faults) == (
-        "give this user the right to read /media/b/bin/a, or be one who may"
+        "let this user read /media/b/bin/a, or use a user who can"
     )
 
 

@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.adapters.artifacts.oci_layout import (
+from appliance.adapters.bundle.directory import BundleDirectory
+from appliance.adapters.bundle.images import image_faults
+from appliance.adapters.bundle.oci import Blob
+from appliance.adapters.local.cache import Cache
+from appliance.builder.sources.oci_layout import (
     MANIFEST_TYPE,
-    Blob,
     ImageSettings,
     image_config,
     image_manifest,
 )
-from appliance.adapters.bundle_directory import BundleDirectory
-from appliance.adapters.bundle_images import image_faults
-from appliance.adapters.bundle_writer import BundleWriter, Locks
-from appliance.adapters.cache import Cache
+from appliance.builder.writer import BundleWriter, Locks
 from appliance.errors import ApplianceError, BuildFailed, Refused
-from appliance.model.bundle import FOLDERS, MANIFEST, SIGNATURE, BundleManifest
-from appliance.model.bundle_faults import BundleFault, cure
-from appliance.model.taken import TakenFile
+from appliance.model.bundle.faults import BundleFault, cure
+from appliance.model.bundle.fetched import FetchedFile
+from appliance.model.bundle.manifest import FOLDERS, MANIFEST, SIGNATURE, BundleManifest
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -82,8 +82,8 @@ class Maker:
         return Blob(*self.cache.add_bytes(content))
 
     @staticmethod
-    def _file(path: str, blob: Blob, *, executable: bool = False) -> TakenFile:
-        return TakenFile(path, blob.sha256, blob.size, executable=executable)
+    def _file(path: str, blob: Blob, *, executable: bool = False) -> FetchedFile:
+        return FetchedFile(path, blob.sha256, blob.size, executable=executable)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_bundle_stays_one_while_the_same_is_built_again(maker: Maker) -> None:
     writer = BundleWriter(maker.directory, maker.cache)
     writer.prepare("r1", "debian-12")
     files = BundleDirectory(maker.directory).manifest.files
-    kept = [TakenFile(f.path, f.sha256, f.size) for f in files if "index" not in f.path]
+    kept = [FetchedFile(f.path, f.sha256, f.size) for f in files if "index" not in f.path]
     writer.write([file for file in kept if file.path.startswith(("bin/", "images/blobs"))], {})
     assert (maker.directory / "manifest.json").is_file()
     writer.write([], {})
@@ -196,7 +196,7 @@ def test_a_build_that_was_killed_removes_later_only_what_it_or_an_earlier_one_li
     killed = BundleWriter(maker.directory, cache)
     killed.prepare("r1", "debian-12")
     digest, size = cache.add_bytes(b"half")
-    killed.write([TakenFile("bin/half", digest, size)], {})
+    killed.write([FetchedFile("bin/half", digest, size)], {})
     (maker.directory / "bin/theirs").write_text("theirs")
     assert not (maker.directory / "manifest.json").exists()
     maker.files = {}
@@ -225,7 +225,7 @@ def test_a_build_that_was_killed_while_it_cleared_goes_on(
 
 def test_the_bundle_is_sent_by_its_folders_and_by_nothing_else() -> None:
     tasks = yaml.safe_load((ROOT / "roles/artifact_server/tasks/bundle.yml").read_text())
-    argv = next(t["ansible.builtin.command"]["argv"] for t in tasks if "Bring" in t["name"])
+    argv = next(t["ansible.builtin.command"]["argv"] for t in tasks if "Copy" in t["name"])
     sent = {word.split("=")[1] for word in argv if word.startswith("--include=")}
     assert sent == {f"/{MANIFEST}", f"/{SIGNATURE}", *(f"/{name}/***" for name in FOLDERS)}
     assert argv.index("--exclude=/*") > max(argv.index(f"--include={path}") for path in sent)
@@ -342,7 +342,7 @@ def test_an_interrupted_build_is_no_bundle_and_goes_on(maker: Maker, cache: Cach
 
 def test_a_directory_that_can_not_be_made_is_refused(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(Refused, match="can not be made"):
+    with pytest.raises(Refused, match="cannot be created"):
         BundleWriter(tmp_path / "file/bundle", cache).prepare("r1", "debian-12")
 
 
@@ -352,7 +352,7 @@ def test_a_disk_that_can_not_be_written_fails_the_build(cache: Cache, tmp_path: 
     (tmp_path / "bundle/bin").write_text("in the way")
     digest, size = cache.add_bytes(b"x")
     with pytest.raises(BuildFailed, match="could not be written"):
-        writer.write([TakenFile("bin/tool", digest, size)], {})
+        writer.write([FetchedFile("bin/tool", digest, size)], {})
 
 
 def test_a_lock_remembers_the_first_digest_only(cache: Cache, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.bundle_directory import BundleDirectory
-from appliance.adapters.bundle_signature import SshSigner
-from appliance.adapters.cache import Cache
+from appliance.adapters.bundle.directory import BundleDirectory
+from appliance.adapters.bundle.signature import SshSigner
+from appliance.adapters.local.cache import Cache
+from appliance.builder.sign import sign_bundle
 from appliance.errors import BundleRefused, CommandFailed, ConfigError, Refused
-from appliance.model.signature import NAMESPACE, Signature
-from appliance.workflows.bundle_sign import sign_bundle
+from appliance.model.bundle.signature import NAMESPACE, Signature
 from tests.prerequisites import require
 from tests.unit.bundle.signing import PASSPHRASE, allow, askpass, make_key, public
 from tests.unit.bundle.test_bundle_directory import Maker
@@ -123,7 +123,7 @@ def several_on_a_line(desk: Desk) -> None:
     [
         (signed_by_ada, "good", "good, by ada@example (ED25519 SHA256:"),
         (several_on_a_line, "good", "good, by ada@example (ED25519 SHA256:"),
-        (nothing, "missing", "missing: nobody signed this bundle"),
+        (nothing, "missing", "missing: this bundle is not signed"),
         (signed_by_bob, "wrong", "made with the key ED25519 SHA256:"),
         (changed_afterwards, "wrong", "is not a signature of this manifest: "),
         (another_manifests, "wrong", "is not a signature of this manifest: "),
@@ -166,7 +166,7 @@ def test_without_allowed_signers_it_is_only_said_whether_there_is_one(desk: Desk
 @pytest.mark.parametrize("name", ["nowhere", "."])
 def test_allowed_signers_that_can_not_be_read_are_refused(desk: Desk, name: str) -> None:
     desk.allowed = desk.allowed.parent / name
-    with pytest.raises(ConfigError, match=r"the allowed signers .* can not be read"):
+    with pytest.raises(ConfigError, match=r"the allowed signers .* cannot be read"):
         desk.signature()
 
 
@@ -226,14 +226,14 @@ def test_a_wrong_passphrase_leaves_no_signature(
 
 def test_what_is_no_bundle_is_not_signed(desk: Desk) -> None:
     (desk.directory / "manifest.json").unlink()
-    with pytest.raises(BundleRefused, match=r"manifest\.json can not be read"):
+    with pytest.raises(BundleRefused, match=r"manifest\.json cannot be read"):
         desk.sign(desk.ada)
 
 
 def test_only_a_whole_bundle_is_signed(desk: Desk) -> None:
     (desk.directory / "bin/tool").write_bytes(b"looT")
     said: list[str] = []
-    with pytest.raises(BundleRefused, match="was not signed: bin/tool: sha256"):
+    with pytest.raises(BundleRefused, match="damaged and was not signed: bin/tool: sha256"):
         sign_bundle(
             BundleDirectory(desk.directory), SshSigner(desk.directory, desk.ada), said.append
         )

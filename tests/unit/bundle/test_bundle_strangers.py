@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.cache import Cache
+from appliance.adapters.local.cache import Cache
 from appliance.errors import Refused
-from appliance.model.bundle import MANIFEST
+from appliance.model.bundle.manifest import MANIFEST
 from tests.unit.bundle.test_bundle_directory import Maker
 
 OWN = b"my own wrapper"
@@ -46,7 +46,7 @@ def _put(maker: Maker, kind: str) -> Path:
 def test_a_strangers_file_is_refused_and_nothing_is_changed(maker: Maker, kind: str) -> None:
     path = _put(maker, kind)
     before = _all(maker.directory)
-    with pytest.raises(Refused, match="bin/helm, which no build put there"):
+    with pytest.raises(Refused, match="that no build wrote: bin/helm"):
         maker.make(replace_other=True)
     assert _all(maker.directory) == before
     assert path.is_symlink() == kind.startswith("link")

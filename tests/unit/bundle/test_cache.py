@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.cache import Cache, cache_directory, digest_of, recipe_key
+from appliance.adapters.local.cache import Cache, cache_directory, digest_of, recipe_key
 from appliance.errors import BuildFailed
 
 HELLO = hashlib.sha256(b"hello").hexdigest()
@@ -107,7 +107,7 @@ def test_placing_leaves_a_right_file_and_replaces_a_wrong_one(cache: Cache, tmp_
 def test_a_cache_file_that_went_bad_is_dropped_and_told(cache: Cache, tmp_path: Path) -> None:
     digest, _ = cache.add_bytes(b"hello")
     cache.path(digest).write_bytes(b"hellO")
-    with pytest.raises(BuildFailed, match="broken file, which was dropped"):
+    with pytest.raises(BuildFailed, match="removed a damaged file"):
         cache.place(digest, tmp_path / "file")
     assert not cache.path(digest).exists()
     assert not list(tmp_path.glob(".*partial"))
@@ -125,7 +125,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_cache_that_can_not_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BuildFailed, match="can not be used"):
+    with pytest.raises(BuildFailed, match="cannot be used"):
         Cache(written(tmp_path / "file") / "cache")
 
 

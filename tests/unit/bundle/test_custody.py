@@ -11,31 +11,29 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.bundle_signature import SshSigner, judge_signature
-from appliance.adapters.custody import read_custody
-from appliance.adapters.known_bundle import keeper, read_known
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
+from appliance.adapters.bundle.known import keeper, read_known
+from appliance.adapters.bundle.mirror import read_custody
+from appliance.adapters.bundle.signature import SshSigner, judge_signature
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import BundleRefused, Interrupted, NodeUnreachable, PreflightFailed
-from appliance.model.custody import KnownBundle
-from appliance.model.desired import Desired
-from appliance.model.plan import Choice
-from appliance.model.postconditions import Observed, custody
-from appliance.model.preflight import preflight
-from appliance.model.role_vars import run_inventory
-from appliance.model.signature import MOST_BYTES
-from appliance.model.site import Node
-from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
+from appliance.model.bundle.mirror import KnownBundle
+from appliance.model.bundle.signature import MOST_BYTES
+from appliance.model.checks.preflight import preflight
+from appliance.model.components.artifacts.unmet import custody
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.site.settings import Node
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Choice
+from appliance.workflows.install import InstallRequest, InstallResult, install
 from tests import samples
 from tests.fakes import (
-    FakeArchive,
     FakeBundle,
-    FakeClock,
-    FakeJournal,
-    FakeObserver,
     FakeRack,
     run,
 )
+from tests.sessions import fake_session
 from tests.unit.bundle.signing import allow, make_key
 
 HONEST = json.dumps(samples.manifest().as_json())
@@ -114,25 +112,16 @@ def rack(wish: Desired, *, installed: bool) -> FakeRack:
     return found
 
 
-def installing(wish: Desired, on: FakeRack, *, dry_run: bool = False, **ports: Any) -> Installed:
+def installing(
+    wish: Desired, on: FakeRack, *, dry_run: bool = False, **ports: Any
+) -> InstallResult:
     def of_the_bundle(*about: Any) -> Any:
         return [one for one in preflight(*about) if one.check.startswith("bundle_")]
 
     return install(
         InstallRequest(wish, run(), dry_run=dry_run),
-        InstallPorts(
-            nodes=on,
-            cluster=on,
-            playbooks=on,
-            journal=FakeJournal(),
-            clock=FakeClock(),
-            observer=FakeObserver(),
-            preflight=of_the_bundle,
-            confirm=lambda _plan: True,
-            archive=FakeArchive(),
-            members=on,
-            **{"bundle": None, **ports},
-        ),
+        fake_session(on, **{"preflight": of_the_bundle, "bundle": None, **ports}),
+        lambda _plan: True,
     )
 
 
@@ -145,11 +134,11 @@ def test_what_one_of_the_signers_signed_is_taken_in_silence(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("signature", "words"),
     [
-        (lambda _: None, "there is none that can be read"),
+        (lambda _: None, "missing or not readable"),
         (lambda desk: desk.signed(evil(), desk.bob), "made with the key ED25519"),
         (lambda desk: desk.signed(HONEST, desk.ada), "is not a signature of this manifest"),
         (lambda _: "", "is not a signature of this manifest"),
-        (lambda _: "x" * (MOST_BYTES + 1), "it is larger than"),
+        (lambda _: "x" * (MOST_BYTES + 1), "larger than"),
         (lambda _: "\x00\udcff{{ 1 }}".encode("utf-8", "replace").decode(), "is not a signature"),
     ],
 )
@@ -161,7 +150,7 @@ def test_nothing_is_taken_from_a_manifest_that_none_of_the_signers_signed(
     assert wish.doubt is not None
     assert words in wish.doubt.seen
     (said,) = desk.said
-    assert said.startswith("cp1: the bundle in custody is not taken: found a bundle in custody")
+    assert said.startswith("cp1: its bundle is not used: found a bundle")
     bare = rack(wish, installed=False)
     with pytest.raises(PreflightFailed, match="bundle_in_custody") as refused:
         installing(wish, bare)
@@ -209,7 +198,7 @@ def test_another_bundle_than_was_handed_over_changes_nothing(desk: Desk) -> None
     assert wish.manifest is None
     (said,) = desk.said
     assert sha256(evil())[:12] in said
-    assert f"{sha256(HONEST)[:12]}, which was handed over last" in said
+    assert f"{sha256(HONEST)[:12]}, the last bundle given" in said
     bare = rack(wish, installed=False)
     with pytest.raises(PreflightFailed, match="bundle_in_custody"):
         installing(wish, bare)
@@ -230,7 +219,7 @@ def test_where_nothing_is_known_it_is_said_and_the_site_goes_on(desk: Desk) -> N
     wish = desk.read(Services(HONEST), signers=False)
     assert (wish.manifest, wish.doubt) == (samples.manifest(), None)
     (said,) = desk.said
-    assert "the bundle in custody on cp1 is vouched for by nobody" in said
+    assert "the bundle on cp1 is not verified" in said
     assert "appliance install --bundle DIR" in said
     assert read_known(wish.site) == KnownBundle(), "being there is no reason to believe it later"
 
@@ -264,7 +253,7 @@ class HandedOver:
         self.rack = rack(wish, installed=installed)
         self.kept: list[tuple[str, int]] = []
 
-    def install(self, **ports: Any) -> Installed:
+    def install(self, **ports: Any) -> InstallResult:
         def keep(digest: str) -> None:
             self.kept.append((digest, len(self.rack.plays)))
 
@@ -317,7 +306,7 @@ def test_a_bundle_that_was_signed_after_it_was_handed_over_brings_its_signature(
     node = wish.site.services_node
     document = samples.converged(node, wish)
     held = samples.photographs({node.name: document})[node.name]
-    assert list(custody(held, wish)) == ["does not hold the signature of its bundle"]
+    assert list(custody(held, wish)) == ["the signature of its bundle is missing or differs"]
     document["artifacts"]["signature_sha256"] = sha256(text)
     held = samples.photographs({node.name: document})[node.name]
     assert list(custody(held, wish)) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.artifacts.go_openapi import _generate
+from appliance.builder.sources.go_openapi import _generate
 from appliance.errors import SourceUnavailable
 
 # Go, as far as it is asked: every module is an empty folder, and what it builds is the generator.
@@ -36,5 +36,7 @@ def test_the_generator_is_told_where_the_standard_library_is(
     for name in ("go", "generator"):
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(SourceUnavailable, match="are not whole: 0, not 1050"):
+    with pytest.raises(
+        SourceUnavailable, match="generated 0 OpenAPI definitions of Kubernetes, expected 1050"
+    ):
         _generate(tmp_path, tmp_path, {})

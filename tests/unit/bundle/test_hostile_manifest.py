@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.bundle_directory import BundleDirectory
-from appliance.adapters.custody import read_custody
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
+from appliance.adapters.bundle.directory import BundleDirectory
+from appliance.adapters.bundle.mirror import read_custody
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import BundleRefused
-from appliance.model.bundle import BundleManifest
-from appliance.model.site import Node
+from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.site.settings import Node
 from tests import samples
 
 FILE = {"path": "bin/tool", "sha256": "0" * 64, "size": 4}
@@ -107,8 +107,8 @@ def _as_folder_elsewhere(path: Path, target: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda path, _: _as_link(path, Path("/dev/zero")), "is a link"),
-        (_as_link, "is a link"),
+        (lambda path, _: _as_link(path, Path("/dev/zero")), "a link, expected a regular file"),
+        (_as_link, "a link, expected a regular file"),
         (_as_folder_elsewhere, "its folder is a link"),
     ],
     ids=["an endless device", "a file elsewhere", "a folder elsewhere"],
@@ -142,4 +142,4 @@ def test_a_manifest_in_custody_that_is_not_sound_counts_as_absent_and_is_named(t
     desired = samples.desired(with_bundle=False)
     assert read_custody(desired, Saying(text), said.append) == desired
     (sentence,) = said
-    assert sentence.startswith("cp1: /var/lib/appliance/bundle/manifest.json counts as absent")
+    assert sentence.startswith("cp1: /var/lib/appliance/bundle/manifest.json is ignored")

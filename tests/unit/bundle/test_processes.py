@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import processes
+from appliance.adapters.local import processes
 from appliance.errors import CommandFailed
 
 

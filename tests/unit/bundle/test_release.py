@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from appliance.adapters.content import RELEASES, list_releases, load_release
+from appliance.adapters.local.content import RELEASES, list_releases, load_release
 from appliance.errors import ConfigError
-from appliance.model.release import Release
-from appliance.model.sources import ComposeSource, GoSource, OciSource, UrlSource
+from appliance.model.bundle.release import Release
+from appliance.model.bundle.sources import ComposeSource, GoSource, OciSource, UrlSource
 from tests.unit.bundle.samples import URL, VERSIONS, artifact, image_of, release, release_data
 
 # Read in kubespray v2.19.1, roles/download/defaults/main.yml.
@@ -90,8 +90,8 @@ def test_an_artifact_for_an_unknown_system_is_refused() -> None:
         ({"sources": [{**URL, "sha256": "abc"}]}, "should match pattern"),
         ({"sources": [{"kind": "ftp"}]}, "ftp"),
         ({"sources": [{**URL, "checksum": "x"}]}, "Extra inputs"),
-        ({"sources": [{"kind": "compose"}]}, "composes nothing"),
-        ({"sources": [{"kind": "compose", "c_program": "a", "packages": ["x"]}]}, "makes a binary"),
+        ({"sources": [{"kind": "compose"}]}, "an image needs content"),
+        ({"sources": [{"kind": "compose", "c_program": "a", "packages": ["x"]}]}, "excludes"),
         ({"sources": [{"kind": "oci", "reference": "pause"}]}, "should match pattern"),
     ],
 )  # fmt: skip

@@ -8,17 +8,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from appliance.adapters.content import STANDINS, load_release, load_release_with_standins
+from appliance.adapters.local.content import STANDINS, load_release, load_release_with_standins
+from appliance.builder.build import BuildPorts, BuildRequest, build_bundle
 from appliance.cli.exits import run
-from appliance.cli.status_view import show_status, status_as_json
-from appliance.model.bundle import BundleManifest
-from appliance.model.cluster import NoCluster
-from appliance.model.observation import Look
-from appliance.model.plan import Plan
-from appliance.model.postconditions import Observed
-from appliance.model.release import Artifact
-from appliance.model.sources import ComposeSource, LocalChartSource, LocalSource
-from appliance.workflows.bundle_build import BuildPorts, BuildRequest, build_bundle
+from appliance.cli.status.view import show_status, status_as_json
+from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.bundle.release import Artifact
+from appliance.model.bundle.sources import ComposeSource, LocalChartSource, LocalSource
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan
 from tests.samples import site
 from tests.unit.bundle.samples import (
     FakeLock,

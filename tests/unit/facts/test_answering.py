@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from appliance.model.answering import answering
-from appliance.model.observation import Fault, Look
-from appliance.model.photograph import Photograph
+from appliance.model.node.answering import answering
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Fault, Look
 from tests import samples
 
 NODE = samples.site().node("w2")

@@ -15,20 +15,19 @@ from typing import Any
 
 import pytest
 
-from appliance.cli import status_view
-from appliance.model import health
-from appliance.model.facts import NotFacts, check_facts
-from appliance.model.hardware_facts import compare, hardware_facts
-from appliance.model.left_behind import left_behind
-from appliance.model.observation import Look
-from appliance.model.passport import KINDS, Acceptance, differences, passport_of
-from appliance.model.photograph import Photograph, photograph_digest
-from appliance.model.photograph import differences as changed
-from appliance.model.plan import Plan
-from appliance.model.planner import plan
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import preflight
-from appliance.model.role_vars import run_inventory
+from appliance.cli.status import view
+from appliance.model.checks.health import stages
+from appliance.model.checks.preflight import preflight
+from appliance.model.node.baseline import KINDS, Acceptance, differences, passport_of
+from appliance.model.node.left_behind import left_behind
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.plan.planner import plan
+from appliance.model.state.facts.facts import Photograph, photograph_digest
+from appliance.model.state.facts.facts import differences as changed
+from appliance.model.state.facts.hardware import compare, hardware_facts
+from appliance.model.state.facts.reader import NotFacts, check_facts
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan
 from tests import samples
 from tests.unit.probe.recorded import DATA, look
 
@@ -103,7 +102,7 @@ def use(name: str, photo: Photograph) -> Plan:
     findings = preflight(WISH, observed.photographs, observed)
     found = plan(WISH, observed, findings)
     run_inventory(WISH, observed, found.choice, bundle_directory=None)
-    health.health(health.Facts(WISH, observed))
+    stages.health(stages.Facts(WISH, observed))
     node, member = SITE.node(name), CLUSTER.nodes[name]
     accepted = passport_of(node, photo, member, Acceptance("o@h", "2026-01-01T00:00:00Z"))
     differences(accepted, GOOD[name], member)
@@ -113,7 +112,7 @@ def use(name: str, photo: Photograph) -> Plan:
     photograph_digest(photo).encode()
     left_behind(photo)
     seen = Look(observed.photographs)
-    json.dumps(status_view.status_as_json(SITE, observed, seen, found))
+    json.dumps(view.status_as_json(SITE, observed, seen, found))
     return found
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from appliance.model.machine_identity import (
+from appliance.model.documents.typed_json import typed
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.identity import (
     Likeness,
     MachineIdentity,
     identity,
@@ -17,8 +19,6 @@ from appliance.model.machine_identity import (
     likeness,
     without_shared,
 )
-from appliance.model.photograph import Photograph
-from appliance.model.typed_json import typed
 from tests import samples
 
 UUID = "4c4c4544-0042-3510-8051-b4c04f4d3732"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.model.departure import Witness, same_machine
-from appliance.model.machine_identity import identity
-from appliance.model.photograph import Photograph
-from appliance.model.placeholders import told_serial, told_uuid
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import preflight
+from appliance.model.checks.preflight import preflight
+from appliance.model.node.fencing import Witness, same_machine
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.identity import identity
+from appliance.model.state.facts.placeholders import told_serial, told_uuid
+from appliance.model.state.observed import Observed
 from tests import samples
 
 SITE = samples.site(workers=2)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
-from appliance.model.facts import NotFacts, check_facts, read_facts
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.model.state.facts.reader import NotFacts, check_facts, read_facts
 from tests import samples
 from tests.unit.probe.recorded import DATA, look
 
@@ -33,10 +33,10 @@ GOOD = samples.bare(SITE.nodes[1])
         ('{"schema": 1, "took_seconds": 1e999}', "too large"),
         ('{"schema": 1, "x": ' + "9" * 5000 + "}", "64 bits"),
         ('{"schema": 1, "x": "\\ud800"}', "surrogate"),
-        ("{}", "which schema"),
-        ('{"schema": true}', "which schema"),
+        ("{}", "has no schema"),
+        ('{"schema": true}', "has no schema"),
         ('{"schema": 0}', "no schema 0"),
-        ('{"schema": 2}', "schema 2, and this version of the tool reads up to 1"),
+        ('{"schema": 2}', "schema 2, but this version of the tool reads up to 1"),
         ('{"schema": 1, "x": [' + "0," * 400_000 + "0]}", "more than 300000 values"),
         (" " * (9 << 20), "larger than"),
     ],

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from appliance.model.departure import DEAD, Proof, Witness, prove_dead
-from appliance.model.lease import Holder, read_holder, read_vote
-from appliance.model.machine_identity import identity
-from appliance.model.maintenance import ANNOTATION, Maintenance, maintenance_of
-from appliance.model.plan import Refusal
+from appliance.model.control.lock import Holder, read_holder, read_vote
+from appliance.model.node.fencing import DEAD, Proof, Witness, prove_dead
+from appliance.model.state.facts.identity import identity
+from appliance.model.state.maintenance import ANNOTATION, Maintenance, maintenance_of
+from appliance.model.state.plan import Refusal
 from tests import samples
 
 MARK = Maintenance(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.kept_documents import KeptDocuments
-from appliance.model.strict_json import Unreadable
+from appliance.adapters.control_plane.kept_documents import KeptDocuments
+from appliance.model.documents.strict_json import Unreadable
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.state_files import make_folder, replace_file, write_once
+from appliance.adapters.local.state_files import make_folder, replace_file, write_once
 
 
 def _mode(path: Path) -> int:
@@ -63,7 +63,7 @@ def test_a_file_that_the_disk_has_no_room_for_leaves_the_old_one(tmp_path: Path)
     path.write_text("old\n")
     program = (
         "import resource, signal, sys; from pathlib import Path\n"
-        "from appliance.adapters.state_files import replace_file\n"
+        "from appliance.adapters.local.state_files import replace_file\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "replace_file(Path(sys.argv[1]), 'n' * 5000)\n"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from appliance.model.strict_json import Unreadable, read_json
+from appliance.model.documents.strict_json import Unreadable, read_json
 
 
 def test_an_ordinary_document_is_read_as_json_reads_it() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace as Thing
 from typing import Any
 
-from appliance.adapters.gpu_proof import judged, lister
-from appliance.adapters.kubernetes_gpu import operator_of, state_of, whole_gpus
-from appliance.adapters.kubernetes_releases import newest
-from appliance.model.cluster import (
+from appliance.adapters.kubernetes.gpu import operator_of, state_of
+from appliance.adapters.kubernetes.objects import whole_gpus
+from appliance.adapters.kubernetes.pod_tests.gpu import judged, lister
+from appliance.adapters.kubernetes.releases import newest
+from appliance.model.state.cluster import (
     CHART_ANNOTATION,
     SITE_VALUES_ANNOTATION,
     VALUES_ANNOTATION,
@@ -24,7 +25,7 @@ def secret(name: str, version: int, status: str, **more: Any) -> dict[str, Any]:
 
 
 def pod(node: str, phase: str, message: str = "", reason: str | None = None) -> Thing:
-    ended = Thing(terminated=Thing(message=message), waiting=None)
+    ended = Thing(terminated=Thing(message=message, exit_code=int(phase == "Failed")), waiting=None)
     waiting = Thing(terminated=None, waiting=Thing(reason=reason, message="no such image"))
     return Thing(
         spec=Thing(node_name=node),
@@ -32,7 +33,9 @@ def pod(node: str, phase: str, message: str = "", reason: str | None = None) -> 
             phase=phase,
             reason=None,
             message=None,
-            container_statuses=[Thing(state=waiting if reason else ended)],
+            conditions=None,
+            init_container_statuses=None,
+            container_statuses=[Thing(name="list", state=waiting if reason else ended)],
         ),
     )
 
@@ -76,6 +79,7 @@ def test_an_operator_is_told_by_its_deployment() -> None:
 def test_whole_gpus_are_counted_by_what_is_allocatable() -> None:
     assert whole_gpus({"nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "32"}) == 8
     assert whole_gpus({}) == whole_gpus(None) == 0
+    assert [whole_gpus({"nvidia.com/gpu": text}) for text in ("1k", "1e99", "-1")] == [1000, 0, 0]
 
 
 def test_a_pod_that_lists_what_it_asked_for_proves_its_node() -> None:

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 from kubernetes import client
 
-from appliance.adapters import gpu_proof
-from appliance.adapters.kubernetes import KubernetesApi
+from appliance.adapters.kubernetes.api import KubernetesApi
+from appliance.adapters.kubernetes.pod_tests import engine, gpu
 from appliance.errors import StepNotProven
-from appliance.model.observation import GpuProof
+from appliance.model.state.observed import GpuProof
 
 UUID = "GPU-818033ed-a1f2-53af-bae8-f91ef4a28db"
 LATE = "UnexpectedAdmissionError"
@@ -54,11 +54,14 @@ class Cluster:
         count = int(body["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
         end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         lines = "".join(f"GPU {i}: NVIDIA (UUID: {UUID}{i})\n" for i in range(count))
-        state = Thing(terminated=Thing(message=lines), waiting=None)
-        said = [Thing(state=state)]
-        status = Thing(phase=end, reason=None, message=None, container_statuses=said)
+        state = Thing(terminated=Thing(message=lines, exit_code=0), waiting=None)
+        said = [Thing(name="list", state=state)]
+        none: dict[str, Any] = {"conditions": None, "init_container_statuses": None}
+        status = Thing(phase=end, reason=None, message=None, container_statuses=said, **none)
         if end not in ("Succeeded", "Failed"):
-            status = Thing(phase="Failed", reason=end, message="no GPU", container_statuses=None)
+            status = Thing(
+                phase="Failed", reason=end, message="no GPU", container_statuses=None, **none
+            )
             self.used = self.used_then
         name = f"gpus-{9 - len(self.made)}"
         pod = Thing(metadata=Thing(name=name), spec=Thing(node_name="w1"), status=status)
@@ -78,13 +81,9 @@ def prove(
     meanwhile: Callable[[], None] = lambda: None,
 ) -> GpuProof:
     monkeypatch.setattr(client, "CoreV1Api", lambda _: cluster)
-    monkeypatch.setattr(
-        gpu_proof, "time", Thing(monotonic=lambda: cluster.now, sleep=cluster.sleep)
-    )
+    monkeypatch.setattr(engine, "time", Thing(monotonic=lambda: cluster.now, sleep=cluster.sleep))
     api = cast(KubernetesApi, cluster)
-    return gpu_proof.prove_gpus(
-        api, ["w1"], "registry/cuda@sha256:0", meanwhile, patience_seconds=30
-    )
+    return gpu.run_gpu_test(api, ["w1"], "registry/cuda@sha256:0", meanwhile, patience_seconds=30)
 
 
 def test_what_is_to_be_done_meanwhile_finds_the_pods_made(monkeypatch: pytest.MonkeyPatch) -> None:

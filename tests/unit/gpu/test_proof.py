@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from appliance.errors import StepNotProven
-from appliance.model.observation import GpuProof
+from appliance.model.state.observed import GpuProof
 from tests import samples
 from tests.fakes import FakeBundle, FakeRack
 from tests.unit.install.test_install import ALL, Bench

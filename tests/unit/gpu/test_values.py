@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from appliance.model.bundle import BundleManifest
-from appliance.model.desired import Desired
-from appliance.model.gpu import (
+from appliance.model.bundle.gpu_operator_versions import is_refused
+from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.components.gpu.operator import (
     absent_images,
     chart_of,
     fabric_manager,
     gpu_nodes,
-    is_refused,
     merged,
     operator_values,
-    values_digest,
 )
-from appliance.model.plan import Choice
-from appliance.model.postconditions import Observed
-from appliance.model.role_vars import run_inventory
+from appliance.model.plan.inventory import run_inventory
+from appliance.model.state.certificates import values_digest
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Choice
 from tests import samples
 from tests.unit.modules.loading import load_utils
 

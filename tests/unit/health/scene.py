@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from appliance.model.backend_certificate import BackendCertificate, Link
-from appliance.model.cluster import (
+from appliance.model.checks.health.facts import Facts
+from appliance.model.components.runai.backend_certificate import BackendCertificate, Link
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import (
     Cluster,
     ClusterNode,
     ClusterState,
@@ -15,14 +17,11 @@ from appliance.model.cluster import (
     GpuOperator,
     NoCluster,
 )
-from appliance.model.desired import Desired
-from appliance.model.health.facts import Facts
-from appliance.model.maintenance import ANNOTATION, Maintenance, Phase
-from appliance.model.observation import PodView
-from appliance.model.photograph import Photograph
-from appliance.model.postconditions import Observed
-from appliance.model.site import Node
-from appliance.model.surroundings import Owned, Surroundings
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.maintenance import ANNOTATION, Maintenance, Phase
+from appliance.model.state.observed import Observed, PodView
+from appliance.model.state.prerequisites import Owned, Surroundings
 from tests import samples
 from tests.vendor_bundles import judged
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from appliance.model.cluster import NoCluster
-from appliance.model.health import Facts, before_change, without_echoes
-from appliance.model.plan import Plan
-from appliance.model.planner import plan
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import Finding
+from appliance.model.checks.health.stages import Facts, before_change
+from appliance.model.checks.preflight import Finding
+from appliance.model.plan.planner import plan
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Plan
 from tests import samples
 from tests.unit.health import scene
 
 
-def _findings(**case: Any) -> tuple[Finding, ...]:
-    return before_change(dataclasses.replace(scene.facts(case), pods=None))
+def _findings(*earlier: Finding, **case: Any) -> tuple[Finding, ...]:
+    return before_change(dataclasses.replace(scene.facts(case), pods=None), earlier)
 
 
 def _errors(**case: Any) -> set[str]:
@@ -45,17 +45,17 @@ def test_what_the_issue_names_is_refused_before_any_change() -> None:
 
 
 def test_what_preflight_said_already_is_not_said_again() -> None:
-    late = _findings(runai={"vendor_bundle": "runai-2.17.1.tar"})
-    ahead = _findings(see={"w1": {"clock/epoch": scene.NOW + 90}})
+    late: dict[str, Any] = {"runai": {"vendor_bundle": "runai-2.17.1.tar"}}
+    ahead: dict[str, Any] = {"see": {"w1": {"clock/epoch": scene.NOW + 90}}}
     bundle, clock = (Finding("cp1", c, "error", "a", "b", "c") for c in ("vendor_bundle", "clock"))
     warned = dataclasses.replace(clock, severity="warning")
-    for findings, said, left in (
+    for case, said, left in (
         (late, bundle, set()),
         (late, clock, {"cluster_version"}),
         (ahead, clock, set()),
         (ahead, warned, {"clock_spread"}),
     ):
-        errors = {f.check for f in without_echoes(findings, [said]) if f.severity == "error"}
+        errors = {f.check for f in _findings(said, **case) if f.severity == "error"}
         assert errors == left
 
 

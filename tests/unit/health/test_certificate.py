@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.backend_certificate import describe
-from appliance.model.backend_certificate import DAY, certificate_faults, covers
+from appliance.adapters.runai.backend_certificate import describe
+from appliance.model.components.runai.backend_certificate import certificate_faults, covers
+from appliance.model.state.certificates import DAY
 from tests.unit.health.certificates import Organisation
 
 DOMAIN = "runai.rack.test"
@@ -81,30 +82,31 @@ WRONG = [
     pytest.param(("nameless.pem",), "nameless.key", 0,
                  ["without alternative names"], id="no alternative name at all"),
     pytest.param(("deep.pem",), "deep.key", 0,
-                 ["a chain that ends at CN=issuing-ca, whom nobody here trusts", "in between"],
+                 ["a chain that ends at CN=issuing-ca, which the nodes", "intermediate"],
                  id="the one in between is missing"),
     pytest.param(("foreign.pem",), "foreign.key", 0,
                  ["a chain that ends at CN=other-ca", "a chain that ends at CN=org-ca"],
                  id="an unknown CA"),
     pytest.param(("foreign.pem", "other-ca.pem"), "foreign.key", 0,
-                 ["ends at CN=other-ca, whom nobody"], id="an unknown CA that comes along"),
+                 ["ends at CN=other-ca, which the nodes"], id="an unknown CA that comes along"),
     pytest.param(("own.pem",), "own.key", 0,
-                 ["CN=own signed itself", "401", "appliance runai csr"], id="signed by itself"),
+                 ["self-signed certificate of CN=own", "401", "appliance runai csr"],
+                 id="signed by itself"),
     pytest.param(("good.pem",), "foreign.key", 0,
                  ["vault_runai_tls_key", "belongs to another certificate"], id="the wrong key"),
     pytest.param(("good.pem",), "", 0,
                  ["no vault_runai_tls_key in the vault"], id="no key"),
     pytest.param(("good.pem",), "not a key", 0,
-                 ["is no private key"], id="something else instead of a key"),
+                 ["is not a private key"], id="something else instead of a key"),
     pytest.param(("good.pem",), None, 0,
-                 ["warning: found a vault whose password is not at hand"], id="a closed vault"),
+                 ["warning: found a vault that is locked"], id="a closed vault"),
     pytest.param(("short.pem",), "short.key", 0,
                  ["CN=short: expires on", "in 24 hours", "at least 30 days"],
                  id="expires tomorrow"),
     pytest.param(("good.pem",), "good.key", 380,
                  ["CN=good: expires on", "in 20 days"], id="expires within the minimum"),
     pytest.param(("good.pem",), "good.key", 401,
-                 ["CN=good: expired on", "is the clock right"], id="expired"),
+                 ["CN=good: expired on", "check the clock"], id="expired"),
     pytest.param(("good.pem",), "good.key", -2,
                  ["CN=good: not valid before", "this clock says"], id="a clock in the past"),
 ]  # fmt: skip
@@ -127,7 +129,7 @@ def test_what_openssl_signs_by_itself_is_told_as_that_and_not_as_a_ca(
     organisation: Organisation,
 ) -> None:
     (fault,) = _faults(organisation, "quick.pem", key="quick.key")
-    assert "CN=quick signed itself" in fault
+    assert "self-signed certificate of CN=quick" in fault
 
 
 def test_a_ca_in_the_first_place_is_named(organisation: Organisation) -> None:
@@ -137,13 +139,13 @@ def test_a_ca_in_the_first_place_is_named(organisation: Organisation) -> None:
 
 def test_without_a_ca_at_hand_the_chain_is_not_judged(organisation: Organisation) -> None:
     (fault,) = _faults(organisation, "good.pem", authority=None)
-    assert fault.startswith("warning: found a certificate by CN=org-ca, and no CA at hand")
+    assert fault.startswith("warning: found a certificate issued by CN=org-ca, and no CA to verify")
 
 
 def test_a_file_without_a_certificate_is_said_to_have_none(tmp_path: Path) -> None:
     found = describe(str(tmp_path / "runai.pem"), b"nothing of the kind", None, "")
     (fault,) = certificate_faults(found, DOMAIN, time.time(), 30)
-    assert "no PEM certificate in it" in fault.seen
+    assert "the file has no PEM certificate" in fault.seen
 
 
 def test_no_key_ever_gets_into_what_is_said(organisation: Organisation) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.cli.health_view import health_as_json, show_health
-from appliance.cli.render import print_json
-from appliance.model.health import CHECKS, Result, health
-from appliance.model.observation import Look
+from appliance.cli.health.view import health_as_json, show_health
+from appliance.cli.screen.render import print_json
+from appliance.model.checks.health.stages import CHECKS, Result, health
+from appliance.model.state.observed import Look
+from appliance.workflows.health import HealthResult
 from tests import golden
 from tests.unit.health.scene import facts
 
@@ -49,8 +50,9 @@ def test_a_check_says_what_it_said(
 ) -> None:
     seen = facts(case)
     result, look = _result(case), Look(seen.observed.photographs)
-    show_health([result], look, None)
-    print_json(health_as_json(seen.desired.site, "runai", [result], look, None))
+    found = HealthResult(seen.desired.site, "runai", (result,), look)
+    show_health(found)
+    print_json(health_as_json(found))
     file, _, title = name.partition(": ")
     golden.agree(f"health/{file}", title, "".join(capsys.readouterr()))
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from appliance.adapters.control_host import resolve
-from appliance.adapters.kubernetes_releases import newest
-from appliance.adapters.network_proof import read_messages
-from appliance.model.runai_versions import version_of_bundle
-from appliance.model.surroundings import Surroundings
+from appliance.adapters.kubernetes.pod_tests.network import read_messages
+from appliance.adapters.kubernetes.releases import newest
+from appliance.adapters.local.control_host import resolve
+from appliance.model.bundle.runai_versions import version_of_bundle
+from appliance.model.state.prerequisites import Surroundings
 
 
 def test_messages_of_pods_are_faults_and_names() -> None:

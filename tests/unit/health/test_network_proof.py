@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Callable
@@ -12,11 +13,11 @@ from typing import Any, cast
 
 import pytest
 from kubernetes.client import ApiException
-from urllib3.exceptions import ProtocolError, ReadTimeoutError
+from urllib3.exceptions import ProtocolError, ReadTimeoutError, SSLError
 
-from appliance.adapters import network_proof
-from appliance.adapters import network_proof_pods as inside
-from appliance.model.observation import PodView
+from appliance.adapters.kubernetes.pod_tests import engine, network
+from appliance.adapters.kubernetes.pod_tests import network_pods as inside
+from appliance.model.state.observed import PodView
 
 HEAD = "Content-Type: text/plain\r\n\r\n"
 NC = """case " $DEAD " in *" $3 "*) exit 1 ;; esac
@@ -130,6 +131,9 @@ class Cluster:
         self.ready_at = 0.0
         self.asked: list[tuple[str, str, str]] = []
         self.stopped = False
+        self.api_client = self
+        self.configuration = Thing(host="https://127.0.0.1:1")
+        self.rest_client = Thing(pool_manager=self)
 
     def create_namespaced_service(self, *_: Any, **__: Any) -> Thing:
         return Thing(spec=Thing(cluster_ip="198.51.100.9"))
@@ -140,7 +144,13 @@ class Cluster:
     def list_namespaced_pod(self, *_: Any, **__: Any) -> Thing:
         ready = [Thing(type="Ready", status=str(self.now >= self.ready_at))]
         status = Thing(
-            phase="Running", pod_ip="198.51.100.1", conditions=ready, container_statuses=[]
+            phase="Running",
+            pod_ip="198.51.100.1",
+            conditions=ready,
+            init_container_statuses=None,
+            container_statuses=[],
+            reason=None,
+            message=None,
         )
         return Thing(
             items=[
@@ -149,16 +159,22 @@ class Cluster:
             ]
         )
 
-    def connect_get_namespaced_pod_proxy_with_path(
-        self, pod: str, _: str, path: str, *, _request_timeout: tuple[int, int]
-    ) -> str:
-        assert _request_timeout[1] > inside.ANSWER_SECONDS
-        name, port = pod.removeprefix("pod-").split(":")
+    def request(self, method: str, url: str, *, timeout: Any, **_: Any) -> Thing:
+        assert method == "GET"
+        assert timeout.read_timeout > inside.ANSWER_SECONDS
+        asked = re.fullmatch(
+            r"https://127\.0\.0\.1:1/api/v1/namespaces/n/pods/pod-(\w+):(\d+)/proxy"
+            r"/cgi-bin/(\w+)/([a-z0-9=.,:-]+)",
+            url,
+        )
+        assert asked is not None
+        name, port, script, words = asked.groups()
         assert int(port) == inside.PORT
-        folder, script, words = path.split("/")
-        assert folder == "cgi-bin"
         self.asked.append((name, script, words))
-        return self.said(name, script, words)
+        said = self.said(name, script, words)
+        if said.isdigit():
+            return Thing(status=int(said), reason="a reason", data=b"")
+        return Thing(status=200, data=said.encode())
 
     def wait(self, seconds: float) -> bool:
         self.now += seconds
@@ -169,9 +185,10 @@ class Cluster:
 
     def prove(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> PodView:
         clock = Thing(monotonic=lambda: self.now, sleep=self.wait)
-        monkeypatch.setattr(network_proof, "time", clock)
+        for module in (engine, network):
+            monkeypatch.setattr(module, "time", clock)
         stop = cast(threading.Event, self)
-        proof = network_proof._Proof(self, self, "n", self.nodes, "image", names, stop)
+        proof = network.NetworkTest(self, self, "n", self.nodes, "image", names, stop)
         return proof.carry_out(120)
 
 
@@ -206,7 +223,7 @@ def test_what_stays_is_a_fault_when_the_time_is_over(monkeypatch: pytest.MonkeyP
         "w1: the cluster's DNS does not resolve a",
         "w1: no answer from the service address b",
     )
-    assert network_proof.TARGET_SECONDS <= cluster.now < network_proof.TARGET_SECONDS + 2
+    assert network.TARGET_SECONDS <= cluster.now < network.TARGET_SECONDS + 2
 
 
 def test_names_are_asked_for_once_all_else_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,20 +241,29 @@ def test_names_are_asked_for_once_all_else_is_known(monkeypatch: pytest.MonkeyPa
     [
         (ReadTimeoutError(None, "", ""), ""),  # type: ignore[arg-type]
         (ProtocolError("Response ended prematurely"), ""),
-        (ApiException(503, "Service Unavailable"), ": 503 Service Unavailable"),
-        (ApiException(404, "Not Found"), ": 404 Not Found"),
-        (ApiException(0, "SSLError"), ": 0 SSLError"),
+        (SSLError("EOF"), ""),
+        (ConnectionResetError(), ""),
+        ("503", ": 503 a reason"),
+        ("404", ": 404 a reason"),
     ],
 )
 def test_a_pod_that_cannot_be_asked_is_a_fault(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, more: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception | str, more: str
 ) -> None:
     def said(*_: str) -> str:
-        raise error
+        if isinstance(error, Exception):
+            raise error
+        return error
 
     found = Cluster("w1", said=said).prove(monkeypatch, "runai.rack.test")
     assert found.faults == (f"w1: {SILENT}{more}",)
     assert found.names == {}
+
+
+def test_what_the_api_forbids_is_no_fault_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ApiException) as caught:
+        Cluster("w1", said=lambda *_: "403").prove(monkeypatch)
+    assert (caught.value.status, caught.value.reason) == (403, "a reason")
 
 
 @pytest.mark.parametrize("text", ["", "service=198.51.100.9\n", "service=198.5"])
@@ -285,10 +311,10 @@ def test_what_the_api_refuses_is_no_fault_of_the_network(monkeypatch: pytest.Mon
 
 
 def test_many_peers_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes = [f"w{number}" for number in range(network_proof.TARGETS)]
+    nodes = [f"w{number}" for number in range(network.TARGETS)]
     cluster = Cluster(*nodes, said=lambda *_: WELL)
     assert cluster.prove(monkeypatch).faults == ()
     of_one = [words.split(",") for node, _, words in cluster.asked if node == "w7"]
-    assert [len(words) for words in of_one] == [network_proof.TARGETS, 2]
+    assert [len(words) for words in of_one] == [network.TARGETS, 2]
     asked = {word for words in of_one for word in words if word.startswith("pod=")}
     assert asked == {f"pod={node}=198.51.100.1" for node in nodes}

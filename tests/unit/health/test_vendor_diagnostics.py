@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.adapters.ssh import SshNodes
-from appliance.adapters.ssh_call import Answer
-from appliance.adapters.vendor_diagnostics import run_vendor_diagnostics
+from appliance.adapters.bundle.vendor_diagnostics import run_vendor_diagnostics
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NotHealthy, Refused
-from appliance.model import vendor_diagnostics
-from appliance.model.site import Node
-from appliance.model.vendor_diagnostics import VendorReport, by_title, parse
+from appliance.model.bundle import vendor_diagnostics
+from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title, parse
+from appliance.model.site.settings import Node
 from tests import samples
 
 DATA = Path(__file__).parents[2] / "data" / "vendor_diagnostics"
@@ -124,14 +124,14 @@ def test_another_image_can_be_named() -> None:
 def test_a_file_that_is_no_program_is_refused_before_it_is_carried(tmp_path: Path) -> None:
     tool = tmp_path / "tool.zip"
     tool.write_bytes(b"PK\x03\x04")
-    with pytest.raises(Refused, match="no program for Linux"):
+    with pytest.raises(Refused, match="not a Linux program"):
         _run(tool)
 
 
 def test_a_tool_that_says_nothing_is_reported_with_its_last_word(tmp_path: Path) -> None:
     tool = tmp_path / "tool"
     tool.write_text("#!/bin/sh\necho 'panic: the API does not answer'; exit 2\n")
-    with pytest.raises(NotHealthy, match=r"code 2 .*panic: the API does not answer"):
+    with pytest.raises(NotHealthy, match=r"exited with 2 .*panic: the API does not answer"):
         _run(tool)
 
 

@@ -7,14 +7,19 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import PreflightFailed
-from appliance.model.preflight import preflight
-from appliance.model.signature import Signature
-from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
+from appliance.model.bundle.signature import Signature
+from appliance.model.checks.preflight import preflight
+from appliance.workflows.install import InstallRequest, InstallResult, install
 from tests import samples
-from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
+from tests.fakes import (
+    FakeJournal,
+    FakeRack,
+    run,
+)
+from tests.sessions import fake_session
 from tests.unit.preflight import machines
 
-UNSIGNED = Signature("missing", fault="manifest.json.sig: missing: nobody signed this bundle")
+UNSIGNED = Signature("missing", fault="manifest.json.sig: missing: this bundle is not signed")
 GOOD = Signature("good", signer="ada@example", key="ED25519 SHA256:x")
 
 
@@ -28,29 +33,18 @@ class Bench:
             self.rack.documents[node.name] = machines.bare(node)
         self.journal = FakeJournal()
 
-    def install(self, *, dry_run: bool = False) -> Installed:
-        ports = InstallPorts(
-            nodes=self.rack,
-            cluster=self.rack,
-            playbooks=self.rack,
-            journal=self.journal,
-            clock=FakeClock(),
-            observer=FakeObserver(),
-            preflight=preflight,
-            bundle=FakeBundle(samples.manifest()),
-            confirm=lambda _plan: True,
-            archive=FakeArchive(),
-            members=self.rack,
-        )
-        return install(InstallRequest(self.rack.wish, run(), dry_run=dry_run), ports)
+    def install(self, *, dry_run: bool = False) -> InstallResult:
+        session = fake_session(self.rack, self.journal, preflight=preflight)
+        request = InstallRequest(self.rack.wish, run(), dry_run=dry_run)
+        return install(request, session, lambda _plan: True)
 
 
 def test_a_bundle_that_none_of_them_signed_is_refused_before_any_change() -> None:
     bench = Bench(UNSIGNED)
-    with pytest.raises(PreflightFailed, match="nobody signed this bundle") as refused:
+    with pytest.raises(PreflightFailed, match="this bundle is not signed") as refused:
         bench.install()
     assert refused.value.exit_code == 3
-    assert "expected one signed by a key in /site/allowed_signers" in refused.value.message
+    assert "expected a signature by a key in /site/allowed_signers" in refused.value.message
     assert "appliance bundle sign" in (refused.value.hint or "")
     assert (bench.rack.plays, bench.journal.records) == ([], [])
 

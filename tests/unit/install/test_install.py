@@ -17,13 +17,22 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
-from appliance.model.observation import Fault, Play
-from appliance.model.plan import Plan
-from appliance.model.planner import Scope
-from appliance.model.vault_ref import CA_KEY
-from appliance.workflows.install import Installed, InstallPorts, InstallRequest, install
+from appliance.model.plan.planner import Scope
+from appliance.model.plan.play import Play
+from appliance.model.site.vault_ref import CA_KEY
+from appliance.model.state.observed import Fault
+from appliance.model.state.plan import Plan
+from appliance.workflows.install import InstallRequest, InstallResult, install
 from tests import samples
-from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
+from tests.fakes import (
+    FakeBundle,
+    FakeClock,
+    FakeJournal,
+    FakeObserver,
+    FakeRack,
+    run,
+)
+from tests.sessions import fake_session
 
 ALL = [
     "preflight",
@@ -49,19 +58,13 @@ class Bench:
     confirm: Callable[[Plan], bool] = lambda plan: True  # noqa: ARG005
     findings: tuple[object, ...] = ()
 
-    def install(self, *, scope: Scope | None = None, dry_run: bool = False) -> Installed:
-        ports = InstallPorts(
-            nodes=self.rack,
-            cluster=self.rack,
-            playbooks=self.rack,
-            journal=self.journal,
+    def install(self, *, scope: Scope | None = None, dry_run: bool = False) -> InstallResult:
+        session = fake_session(
+            self.rack,
+            self.journal,
             clock=self.clock,
             observer=self.observer,
-            preflight=lambda *_: (),
             bundle=self.bundle,
-            confirm=self.confirm,
-            archive=FakeArchive(),
-            members=self.rack,
         )
         request = InstallRequest(
             desired=self.rack.wish,
@@ -69,7 +72,7 @@ class Bench:
             scope=scope or Scope(),
             dry_run=dry_run,
         )
-        return install(request, ports)
+        return install(request, session, self.confirm)
 
 
 def test_a_bare_rack_is_installed_step_by_step_and_every_step_is_recorded() -> None:
@@ -245,7 +248,7 @@ def test_a_whole_bundle_in_custody_is_not_asked_for_again() -> None:
     certificate = {"path": "/etc/appliance/tls/artifacts.crt", "not_after": "2023-11-24T22:13:20Z"}
     bench.rack.documents["cp1"] = {**bench.rack.documents["cp1"], "certificates": [certificate]}
     reasons = bench.install(dry_run=True).plan.steps[1].reasons
-    assert "the bundle server's certificate ends in" in reasons[0].text
+    assert "the bundle server's certificate expires in" in reasons[0].text
     with pytest.raises(StepNotProven, match="artifacts ran"):  # nobody renews it here
         bench.install()
 

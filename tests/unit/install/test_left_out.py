@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import LeftOut, NodeUnreachable
-from appliance.model.cluster import Cluster, NoCluster, Unreachable
-from appliance.model.left_out import spare_workers
-from appliance.model.observation import Fault
-from appliance.model.plan import Plan
-from appliance.model.planner import Scope
-from appliance.model.site import Site
-from appliance.workflows.survey import require_none_left_out
+from appliance.model.plan.left_out import spare_workers
+from appliance.model.plan.planner import Scope
+from appliance.model.site.settings import Site
+from appliance.model.state.cluster import Cluster, NoCluster, Unreachable
+from appliance.model.state.observed import Fault
+from appliance.model.state.plan import Plan
+from appliance.workflows.session.survey import require_none_left_out
 from tests import samples
 from tests.unit.install.test_install import ALL, Bench
 

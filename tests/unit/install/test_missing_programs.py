@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import control_host
-from appliance.adapters.missing_program import missing_program
+from appliance.adapters.ansible.missing_program import missing_program
+from appliance.adapters.local import control_host
 from appliance.errors import Refused
-from appliance.model.builders import BUILDERS, lacking_programs
-from appliance.model.cluster import NoCluster
-from appliance.model.postconditions import Observed
-from appliance.model.preflight.programs import bringing
+from appliance.model.bundle.builders import BUILDERS, lacking_programs
+from appliance.model.bundle.release import Artifact
+from appliance.model.checks.programs import bringing
 from appliance.model.programs import (
     PROGRAMS,
     Family,
@@ -25,7 +24,8 @@ from appliance.model.programs import (
     missing_programs,
     packages_for,
 )
-from appliance.model.release import Artifact
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.observed import Observed
 from tests import samples
 
 EVERYTHING = {row.name for row in PROGRAMS}
@@ -56,7 +56,7 @@ def test_everything_that_is_missing_here_is_told_at_once(monkeypatch: pytest.Mon
         control_host.require(Use.PLAYS, also=[Use.BRING])
     assert told.value.exit_code == 3
     assert socket.gethostname() in told.value.message
-    assert told.value.details == ("rsync, of rsync: brings the bundles to the nodes",)
+    assert told.value.details == ("rsync, of rsync: copies the bundles to the nodes",)
     assert told.value.hint == "sudo apt-get install openssh-client rsync"
 
 
@@ -73,8 +73,8 @@ def test_a_program_of_this_machine_that_is_gone_at_run_time_is_named() -> None:
     told = missing_program("cp1", NOT_STARTED | DELEGATED)
     assert told is not None
     assert told.sentence == (
-        f"rsync is not on {socket.gethostname()} (this machine), which needs the package rsync "
-        "(brings the bundles to the nodes)"
+        f"{socket.gethostname()} (this machine): the program rsync is missing, of package rsync "
+        "(copies the bundles to the nodes)"
     )
     assert told.hint == "sudo apt-get install rsync"
 
@@ -92,7 +92,7 @@ def test_a_program_of_the_far_side_is_the_nodes(said: str) -> None:
         "cp1", {"rc": 12, "msg": "non-zero return code", "stderr": said} | DELEGATED
     )
     assert told is not None
-    assert told.sentence.startswith("rsync is not on cp1, which needs the package rsync")
+    assert told.sentence.startswith("cp1: the program rsync is missing, of package rsync")
     assert told.hint == "on cp1: sudo apt-get install rsync"
 
 
@@ -100,7 +100,7 @@ def test_a_module_that_misses_a_program_of_its_node_names_it() -> None:
     told = missing_program("w1", {**NOT_STARTED, "cmd": ["/usr/bin/openssl", "x509"]})
     assert told is not None
     assert told.sentence.startswith(
-        "/usr/bin/openssl is not on w1, which needs the package openssl"
+        "w1: the program /usr/bin/openssl is missing, of package openssl"
     )
 
 
@@ -108,15 +108,15 @@ def test_a_program_that_nobody_knows_is_named_without_a_package() -> None:
     told = missing_program("w1", {**NOT_STARTED, "cmd": "no-such --thing"})
     assert told is not None
     assert (told.sentence, told.hint) == (
-        "no-such is not on w1",
-        "install what brings no-such there",
+        "w1: the program no-such is missing",
+        "install no-such on w1",
     )
 
 
 def test_a_command_that_no_shell_takes_is_named_by_its_first_word() -> None:
     told = missing_program("w1", {**NOT_STARTED, "cmd": "no-such ' " + "x" * 1_000_000})
     assert told is not None
-    assert told.sentence == "no-such is not on w1"
+    assert told.sentence == "w1: the program no-such is missing"
     told = missing_program("w1", {**NOT_STARTED, "cmd": "x" * 1_000_000})
     assert told is not None
     assert len(told.sentence) < 300

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import StepNotProven
-from appliance.model.cluster import Cluster, ClusterState
-from appliance.model.photograph import Photograph
-from appliance.workflows.patience import Patience
+from appliance.model.state.cluster import Cluster, ClusterState
+from appliance.model.state.facts.facts import Photograph
+from appliance.workflows.session.patience import Patience
 from tests import samples
 from tests.fakes import FakeClock, FakeRack
 from tests.unit.install.test_install import Bench

@@ -14,25 +14,24 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.cli.plan_view import plan_as_json, show_install_plan
-from appliance.cli.render import print_json
-from appliance.cli.status_view import show_status
-from appliance.model.api_flags import ApiFlags
-from appliance.model.cluster import (
+from appliance.cli.install.plan_view import plan_as_json, show_install_plan
+from appliance.cli.screen.render import print_json
+from appliance.cli.status.view import show_status
+from appliance.model.plan.planner import Scope, plan
+from appliance.model.state.api_flags import ApiFlags
+from appliance.model.state.cluster import (
     Cluster,
     ClusterState,
     ClusterStorage,
     GpuStack,
     HelmRelease,
     NoCluster,
-    SystemPod,
     Unreachable,
 )
-from appliance.model.desired import Desired
-from appliance.model.observation import Look
-from appliance.model.plan import Plan
-from appliance.model.planner import Scope, plan
-from appliance.model.postconditions import Observed
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan
+from appliance.model.state.pods import Pod
 from tests import golden, samples
 from tests.vendor_bundles import judged
 
@@ -91,7 +90,7 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
     )
 
 
-def _vendor_pods(case: dict[str, Any], found: Cluster) -> tuple[SystemPod, ...]:
+def _vendor_pods(case: dict[str, Any], found: Cluster) -> tuple[Pod, ...]:
     broken = case.get("vendor_pods", {})
     return tuple(
         dataclasses.replace(pod, ready=False, reason=broken[pod.name])

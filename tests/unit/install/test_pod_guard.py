@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model import pod_guard
-from appliance.model.photograph import Photograph
-from appliance.model.site import Node, Site
+from appliance.model.components.registry import pod_guard
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.facts.facts import Photograph
 from tests import samples
 from tests.unit.modules.loading import ROOT
 
@@ -156,7 +156,7 @@ def test_rules_from_before_the_virtual_address_was_named_are_not_enough() -> Non
     rules = [rule for rule in whole(of, "w1") if "198.18.7.100" not in rule]
     assert list(pod_guard.unmet(node(of, "w1"), of, seen(whole(of, "w1")))) == []
     (said,) = pod_guard.unmet(node(of, "w1"), of, seen(rules))
-    assert "7 of 21 rules are absent" in said
+    assert "7 of 21 rules are missing" in said
 
 
 def test_rules_that_are_all_there_are_found_whatever_the_order_of_their_words() -> None:
@@ -172,7 +172,7 @@ def test_each_rule_and_each_hook_is_missed(gone: int) -> None:
     rules = whole(of, "w1")
     del rules[gone]
     (said,) = pod_guard.unmet(node(of, "w1"), of, seen(rules))
-    assert "1 of 8 rules are absent" in said
+    assert "1 of 8 rules are missing" in said
 
 
 def test_a_rule_for_another_protocol_or_address_does_not_count() -> None:
@@ -185,7 +185,7 @@ def test_a_rule_for_another_protocol_or_address_does_not_count() -> None:
 def test_rules_that_would_be_gone_after_a_reboot_are_told() -> None:
     of = site()
     (said,) = pod_guard.unmet(node(of, "w1"), of, seen(whole(of, "w1"), enabled="disabled"))
-    assert "would not start at boot" in said
+    assert "does not start at boot" in said
 
 
 @pytest.mark.parametrize("unread", [None, "text", 5])

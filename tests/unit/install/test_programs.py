@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from appliance.model.bundle import BundledArtifact, BundleManifest, SourceUsed
-from appliance.model.planner import plan
-from appliance.model.postconditions import Observed
+from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
+from appliance.model.plan.planner import plan
+from appliance.model.state.observed import Observed
 from tests import samples
 
 PLUGINS = ("bridge", "flannel", "portmap")
@@ -31,4 +31,4 @@ def test_a_lost_cni_plugin_makes_the_step_due_that_brings_it(gone: str) -> None:
         document["cni"] = {"bin": there}
     made = plan(wish, Observed(samples.photographs(documents), samples.cluster(wish)))
     assert [(step.name, step.nodes) for step in made.steps[1:]] == [("registry", ("w1",))]
-    assert made.steps[1].reasons[0].text.startswith(f"has no CNI plugin {gone}")
+    assert made.steps[1].reasons[0].text.startswith(f"CNI plugin {gone} is missing")

@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from appliance.model.cluster import Cluster, ClusterState, NoCluster, Unreachable
-from appliance.model.desired import Desired
-from appliance.model.photograph import Photograph
-from appliance.model.plan import Plan
-from appliance.model.planner import Scope, plan
-from appliance.model.postconditions import Observed
-from appliance.model.steps import BY_NAME, INSTALL
+from appliance.model.plan.planner import Scope, plan
+from appliance.model.plan.steps import BY_NAME, INSTALL
+from appliance.model.state.cluster import Cluster, ClusterState, NoCluster, Unreachable
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Plan
 from tests import samples
 
 # One thing wrong with a node that was well: path into its document, and what stands there instead.

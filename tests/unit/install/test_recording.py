@@ -7,7 +7,8 @@ import errno
 import pytest
 
 from appliance.errors import ApplianceError, ClusterError, LeaseLost, NodeUnreachable
-from appliance.workflows.recording import Recorder
+from appliance.workflows.session.recording import Recorder
+from appliance.workflows.session.session import Session
 from tests.fakes import FakeClock, FakeJournal, FakeObserver, run
 
 
@@ -15,8 +16,12 @@ class MarkupError(Exception):
     """As a display raises it."""
 
 
-def recorder(journal: FakeJournal, clock: FakeClock | None = None) -> Recorder:
-    return Recorder(run(), journal, clock or FakeClock())
+def recorder(
+    journal: FakeJournal, clock: FakeClock | None = None, observer: FakeObserver | None = None
+) -> Recorder:
+    journal.entered += 1
+    clock, observer = clock or FakeClock(), observer or FakeObserver()
+    return Recorder(run(), Session(journal=journal, lock=journal, clock=clock, observer=observer))
 
 
 @pytest.mark.parametrize(
@@ -43,8 +48,8 @@ def test_what_nobody_foresaw_is_recorded_as_failed_and_goes_on_its_way(
 
 def test_a_step_that_did_not_begin_is_not_drawn_as_proven() -> None:
     class Lost(FakeJournal):
-        def begin(self) -> tuple[str, ...]:
-            super().begin()
+        def require(self) -> tuple[str, ...]:
+            super().require()
             if self.begun > 1:
                 raise LeaseLost("taken over")
             return ()
@@ -52,7 +57,7 @@ def test_a_step_that_did_not_begin_is_not_drawn_as_proven() -> None:
     journal, observer = Lost(), FakeObserver()
     with (
         pytest.raises(LeaseLost),
-        recorder(journal).shown(observer, "runtime", ["w1"], ["x"]),
+        recorder(journal, observer=observer).run_step("runtime", ["w1"], ["x"]),
     ):
         pytest.fail("the step began")
     assert [said[0] for said in observer.said] == ["started", "ended"]
@@ -68,7 +73,7 @@ def test_a_step_whose_record_could_not_be_written_is_not_drawn_as_proven() -> No
     observer = FakeObserver()
     with (
         pytest.raises(OSError, match="No space"),
-        recorder(Full()).shown(observer, "runtime", ["w1"], ["x"]),
+        recorder(Full(), observer=observer).run_step("runtime", ["w1"], ["x"]),
     ):
         pass
     assert isinstance(observer.said[-1][3], ApplianceError)
@@ -78,7 +83,7 @@ def test_an_error_is_drawn_as_it_is_recorded() -> None:
     journal, observer = FakeJournal(), FakeObserver()
     with (
         pytest.raises(ClusterError) as caught,
-        recorder(journal).shown(observer, "runtime", ["w1"], ["x"]),
+        recorder(journal, observer=observer).run_step("runtime", ["w1"], ["x"]),
     ):
         raise NodeUnreachable("w1: no answer")
     assert observer.said[-1][3] is caught.value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.model.postconditions import Observed, registry
+from appliance.model.components.registry.unmet import registry
+from appliance.model.state.observed import Observed
 from tests import samples
 
 
@@ -20,7 +21,7 @@ def unmet(code: object) -> list[str]:
 @pytest.mark.parametrize("code", [200, 202, 404, 405, 403, 500])
 def test_any_answer_but_a_wish_for_a_login_makes_the_step_due(code: int) -> None:
     (said,) = unmet(code)
-    assert "takes a write without a login" in said
+    assert "accepts a write without a login" in said
     assert str(code) in said
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.journal import FileJournal, founded
-from appliance.adapters.site_state import JOURNAL
-from appliance.model.cluster import NoCluster
-from appliance.model.journal import Outcome, Record
-from appliance.model.observation import Fault
-from appliance.model.plan import Plan
-from appliance.model.planner import EVERYTHING, Scope
-from appliance.workflows.survey import survey
+from appliance.adapters.control_plane.journal import FileJournal, founded
+from appliance.adapters.site.state import JOURNAL
+from appliance.model.plan.planner import EVERYTHING, Scope
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.journal import Outcome, Record
+from appliance.model.state.observed import Fault
+from appliance.model.state.plan import Plan
+from appliance.workflows.session.survey import survey
 from tests import samples
 from tests.fakes import FakeRack
 
@@ -86,7 +86,7 @@ def test_workers_of_a_cluster_that_may_live_are_not_told_to_be_reset() -> None:
     refusals = planned(found).refusals
     assert [one.node for one in refusals] == list(WORKERS)
     for one in refusals:
-        assert one.hint.startswith("see first that host_vars/cp1.yml has the address of cp1")
+        assert one.hint.startswith("first check that host_vars/cp1.yml has the address of cp1")
         assert "kubeadm reset" not in one.hint
         assert "back-up-the-control-plane.md" in one.hint
 
@@ -115,6 +115,6 @@ def test_the_state_of_a_site_shows_that_it_had_a_cluster(tmp_path: Path) -> None
     (tmp_path / JOURNAL / "0192f3a0-0000-7000-8000-000000000001-009.json").write_text("{")
     assert founded(tmp_path) == ""
     journal.append(record(3, "control_plane", "proven"))
-    assert "step control_plane as proven, 2026-01-01" in founded(tmp_path)
+    assert "verified step control_plane, 2026-01-01" in founded(tmp_path)
     (tmp_path / ".appliance/kubeconfig").write_text("kind: Config\n")
     assert "kubeconfig is its kubeconfig" in founded(tmp_path)

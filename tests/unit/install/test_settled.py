@@ -7,17 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cli.plan_view import plan_as_json, show_plan
-from appliance.cli.status_view import status_as_json
-from appliance.model.cluster import NoCluster
-from appliance.model.desired import Desired
-from appliance.model.observation import Look
-from appliance.model.plan import Plan, Refusal
-from appliance.model.planner import EVERYTHING, Scope, plan
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import preflight
-from appliance.model.signature import Signature
-from appliance.model.steps import INSTALL
+from appliance.cli.install.plan_view import plan_as_json, show_plan
+from appliance.cli.status.view import status_as_json
+from appliance.model.bundle.signature import Signature
+from appliance.model.checks.preflight import preflight
+from appliance.model.plan.planner import EVERYTHING, Scope, plan
+from appliance.model.plan.steps import INSTALL
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan, Refusal
 from tests import samples
 from tests.fakes import FakeRack
 from tests.unit.life.test_left_alone import rack as rack_with_one_in_maintenance
@@ -113,7 +112,7 @@ def test_a_plan_says_first_that_it_cannot_be_done(capsys: pytest.CaptureFixture[
 
 def unsigned(rack: FakeRack) -> Desired:
     settings = replace_signers(rack.wish)
-    return replace(settings, signature=Signature("missing", fault="nobody signed this bundle"))
+    return replace(settings, signature=Signature("missing", fault="this bundle is not signed"))
 
 
 def replace_signers(wish: Desired) -> Desired:

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes_storage import read_storage
+from appliance.adapters.kubernetes.storage import read_storage
 from appliance.errors import StepNotProven
-from appliance.model.cluster import ClusterStorage, Volume
-from appliance.model.desired import Desired
-from appliance.model.preflight import probe_arguments
-from appliance.model.role_vars_storage import server_group, storage_vars
-from appliance.model.shared_storage import export_of, users_of
-from appliance.model.site import Site
+from appliance.model.checks.preflight import probe_arguments
+from appliance.model.components.storage.variables import groups
+from appliance.model.components.storage.variables import variables as storage_vars
+from appliance.model.site.settings import Site
+from appliance.model.site.shared_storage import export_of, users_of
+from appliance.model.state.cluster import ClusterStorage, Volume
+from appliance.model.state.desired import Desired
 from tests import samples
 from tests.fakes import FakeRack
 from tests.unit.install.test_install import ALL, Bench
@@ -50,7 +51,7 @@ def test_what_only_writing_shows_is_told_by_the_run_that_wrote() -> None:
     told = fsync_warnings(slow)
     assert [text.split(": ")[1] for text in told] == ["cp1", "w1", "w2"]
     assert "2 ms for an fsync" in told[0]
-    assert "hint: look at the disks of nfs.rack.test" in told[0]
+    assert "hint: check the disks of nfs.rack.test" in told[0]
     quick = Bench(rack=FakeRack(wish(THEIRS)))
     quick.install()
     assert fsync_warnings(quick) == []
@@ -72,7 +73,7 @@ def test_a_worker_alone_brings_the_leader_and_the_server_stays_out() -> None:
 def test_a_play_without_effect_is_not_taken_for_storage() -> None:
     bench = Bench(rack=FakeRack(wish(OWN)))
     bench.rack.without_effect.add("storage")
-    with pytest.raises(StepNotProven, match="storage ran, but cp1: /srv/runai is not set up"):
+    with pytest.raises(StepNotProven, match="storage ran, but cp1: the kernel NFS server is not"):
         bench.install()
 
 
@@ -81,16 +82,16 @@ def test_a_site_without_storage_has_no_step_no_variables_and_no_question() -> No
     assert export_of(plain.site) is None
     assert users_of(plain.site) == ()
     assert plain.manifest is not None
-    assert storage_vars(plain, plain.manifest) == {}
-    assert server_group(plain) == {"hosts": {}}
+    assert storage_vars(samples.planned_run(plain)) == {}
+    assert groups(plain) == {"appliance_nfs_server": {"hosts": {}}}
     assert "--nfs" not in probe_arguments(plain)
 
 
 def test_a_server_of_the_sites_own_gets_nothing_installed() -> None:
     asked = wish(THEIRS)
     assert asked.manifest is not None
-    found = storage_vars(asked, asked.manifest)
-    assert server_group(asked) == {"hosts": {}}
+    found = storage_vars(samples.planned_run(asked))
+    assert groups(asked) == {"appliance_nfs_server": {"hosts": {}}}
     assert found["nfs_client_server"] == "nfs.rack.test"
     assert found["nfs_client_root_squash_allowed"] is True
     assert found["nfs_client_folders"] == [
@@ -106,8 +107,8 @@ def test_a_server_of_the_sites_own_gets_nothing_installed() -> None:
 def test_a_node_of_the_site_serves_by_its_address() -> None:
     asked = wish(OWN)
     assert asked.manifest is not None
-    found = storage_vars(asked, asked.manifest)
-    assert server_group(asked) == {"hosts": {"cp1": None}}
+    found = storage_vars(samples.planned_run(asked))
+    assert groups(asked) == {"appliance_nfs_server": {"hosts": {"cp1": None}}}
     assert found["nfs_volumes_server"] == "198.18.7.11"
     assert found["nfs_server_clients"] == ["198.18.7.0/24"]
     assert found["nfs_client_root_squash_allowed"] is False

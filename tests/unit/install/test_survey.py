@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from appliance.errors import NodeUnreachable
-from appliance.model.observation import Look
-from appliance.model.preflight import preflight
-from appliance.model.site import Node
-from appliance.workflows.survey import Survey, look_patiently, survey
+from appliance.model.checks.preflight import preflight
+from appliance.model.site.settings import Node
+from appliance.model.state.observed import Look
+from appliance.workflows.session.survey import Survey, look_patiently, survey
 from tests import samples
 from tests.fakes import FakeRack
 from tests.unit.preflight import machines

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from appliance.adapters.lab_host import LabMachine
-from appliance.adapters.lab_sites import LabSiteFiles
-from appliance.model.lab import SysctlChange, plan_lab
-from appliance.model.lab_site import KEY, LabSite, lab_site
+from appliance.lab.host import LabMachine
+from appliance.lab.layout import SysctlChange, plan_lab
+from appliance.lab.site import KEY, LabSite, lab_site
+from appliance.lab.sites import LabSiteFiles
 from tests.prerequisites import require
 
 

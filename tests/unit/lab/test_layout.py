@@ -6,9 +6,9 @@ from ipaddress import IPv4Address, IPv4Network
 import pytest
 
 from appliance.errors import ConfigError, LabError
-from appliance.model import lab
-from appliance.model.lab_gpus import gpu_facts, sliced
-from appliance.model.lab_site import KEY, LabExtras, lab_site
+from appliance.lab import layout as lab
+from appliance.lab.gpus import gpu_facts, sliced
+from appliance.lab.site import KEY, LabExtras, lab_site
 
 SUBNET = IPv4Network("198.18.7.0/24")
 
@@ -90,7 +90,7 @@ def test_a_taken_network_is_passed_over() -> None:
 
 
 def test_when_every_network_is_taken_it_says_so() -> None:
-    with pytest.raises(LabError, match="is taken"):
+    with pytest.raises(LabError, match="is in use"):
         lab.choose_subnet("lab", (lab.LAB_RANGE,))
 
 

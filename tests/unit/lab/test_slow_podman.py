@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import podman as adapter
-from appliance.adapters.podman import Podman
-from appliance.adapters.processes import Completed
+from appliance.adapters.local.processes import Completed
 from appliance.errors import CommandFailed
-from appliance.model.lab import RunningNode
+from appliance.lab import podman as adapter
+from appliance.lab.layout import RunningNode
+from appliance.lab.podman import Podman
 from tests import this_run
 
 SLOW = CommandFailed("podman did not finish within 300 s")

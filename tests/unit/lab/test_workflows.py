@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from appliance.errors import ConfigError, LabError, Refused
-from appliance.model.lab import RunningNode, SysctlChange
-from appliance.model.lab_site import VENDOR_BUNDLE, LabExtras, LabSite
+from appliance.lab.down import LabDownPorts, lab_down
+from appliance.lab.layout import RunningNode, SysctlChange
+from appliance.lab.site import VENDOR_BUNDLE, LabExtras, LabSite
+from appliance.lab.up import LabUpPorts, LabUpRequest, lab_up
 from appliance.model.programs import PROGRAMS
-from appliance.workflows.lab_down import LabDownPorts, lab_down
-from appliance.workflows.lab_up import LabUpPorts, LabUpRequest, lab_up
 
 
 @dataclass
@@ -254,7 +254,7 @@ def test_down_removes_everything_and_says_what_it_put_back() -> None:
     notes: list[str] = []
     assert len(lab_down("lab", down_ports(machine, notes))) == 3
     assert machine.nodes() == ()
-    assert notes == ["put back: this machine's sysctl kernel.panic: 10 -> 0"]
+    assert notes == ["restored: this machine's sysctl kernel.panic: 10 -> 0"]
 
 
 def test_a_sysctl_that_somebody_else_set_since_is_named_and_not_called_put_back() -> None:
@@ -264,14 +264,14 @@ def test_a_sysctl_that_somebody_else_set_since_is_named_and_not_called_put_back(
     notes: list[str] = []
     lab_down("lab", down_ports(machine, notes))
     assert len(notes) == 1
-    assert notes[0].startswith("left as it is: this machine's sysctl net.ipv4.ip_forward = 1")
+    assert notes[0].startswith("not restored: this machine's sysctl net.ipv4.ip_forward = 1")
 
 
 @pytest.mark.parametrize("name", ["", " ", "Lab", "-lab", "lab,two", "lab\n", "a" * 21])
 def test_no_empty_or_impossible_name_takes_any_lab_down(name: str) -> None:
     machine = FakeMachine()
     lab_up(REQUEST, ports(machine))
-    with pytest.raises(ConfigError, match="no lab can have the name"):
+    with pytest.raises(ConfigError, match="invalid lab name"):
         lab_down(name, down_ports(machine, []))
     with pytest.raises(ConfigError):
         lab_down(name, down_ports(machine, []), dry_run=True)

@@ -7,20 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from appliance.errors import NodeUnreachable
-from appliance.model.answering import Answering
-from appliance.model.drain import Budget, Forecast, NodeView, PodOnNode
-from appliance.model.hardware_facts import Difference
-from appliance.model.machine_identity import MachineIdentity
-from appliance.model.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
-from appliance.model.observation import DrainView
-from appliance.model.site import Node
-from appliance.workflows.node_maintain import (
-    Maintained,
-    MaintainPorts,
-    MaintainRequest,
-    node_maintain,
-)
-from appliance.workflows.node_return import Returned, ReturnPorts, ReturnRequest, node_return
+from appliance.model.node.answering import Answering
+from appliance.model.node.drain import DrainView, Forecast
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.facts.hardware import Difference
+from appliance.model.state.facts.identity import MachineIdentity
+from appliance.model.state.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
+from appliance.model.state.pods import Budget, PodOnNode
+from appliance.workflows.node.maintain import MaintainResult, node_maintain
+from appliance.workflows.node.maintain_again import MaintainRequest
+from appliance.workflows.node.return_ import ReturnRequest, ReturnResult, node_return
+from appliance.workflows.session.session import Session
 from tests import samples
 from tests.fakes import (
     FakeArchive,
@@ -31,6 +29,7 @@ from tests.fakes import (
     FakeRack,
     run,
 )
+from tests.sessions import fake_session
 
 State = tuple[bool, tuple[str, ...], bool]
 # Cordoned, taints, marked.
@@ -52,7 +51,7 @@ class FakeDrain:
     unschedulable: bool = False
     taints: tuple[str, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)
-    nodes: tuple[NodeView, ...] = (NodeView("w1"), NodeView("w2"))
+    nodes: tuple[ClusterNode, ...] = (ClusterNode("w1", True), ClusterNode("w2", True))
     log: list[str] = field(default_factory=list)
     fail_at: dict[str, BaseException] = field(default_factory=dict)
     immortal: set[str] = field(default_factory=set)
@@ -81,6 +80,9 @@ class FakeDrain:
             tuple(self.budgets),
             self.nodes,
         )
+
+    def pods_on(self, node: str) -> tuple[PodOnNode, ...]:
+        return self.view(node).pods
 
     def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:  # noqa: ARG002
         self._did(f"mark {maintenance.phase}")
@@ -165,23 +167,23 @@ class Bench:
         self.answer = True
         self.thinks = 0.0
 
-    def maintain(self, **more: Any) -> Maintained:
+    def maintain(self, **more: Any) -> MaintainResult:
         request = MaintainRequest(
             self.wish.site, self.node, run("node maintain"), **{"reason": "new riser", **more}
         )
-        ports = MaintainPorts(
-            self.drain,
+        return node_maintain(request, self._session(), lambda: self.accepted, self._confirm())
+
+    def _session(self) -> Session:
+        return fake_session(
             self.rack,
-            self.power,
-            self.bmcs,
-            lambda: self.accepted,
-            self.archive,
             self.journal,
-            self.clock,
-            self.observer,
-            self._confirm(),
+            drain=self.drain,
+            power=self.power,
+            bmcs=self.bmcs,
+            archive=self.archive,
+            clock=self.clock,
+            observer=self.observer,
         )
-        return node_maintain(request, ports)
 
     def _confirm(self) -> Callable[[Forecast, str, Answering], bool]:
         def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
@@ -192,7 +194,7 @@ class Bench:
 
         return confirm
 
-    def bring_back(self, *acknowledged: str, **more: Any) -> Returned:
+    def bring_back(self, *acknowledged: str, **more: Any) -> ReturnResult:
         request = ReturnRequest(
             self.wish, self.node, run("node return"), frozenset(acknowledged), **more
         )
@@ -205,17 +207,7 @@ class Bench:
             self.clock.sleep(self.thinks)
             return self.answer
 
-        ports = ReturnPorts(
-            self.drain,
-            self.rack,
-            self.rack,
-            self.archive,
-            self.journal,
-            self.clock,
-            self.observer,
-            confirm,
-        )
-        return node_return(request, ports)
+        return node_return(request, self._session(), confirm)
 
     @property
     def state(self) -> State:

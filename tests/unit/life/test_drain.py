@@ -8,16 +8,25 @@ from typing import Any
 
 import pytest
 
-from appliance.model.drain import Budget, NodeView, PodOnNode, Toleration, forecast
-from appliance.model.maintenance import TAINT
+from appliance.model.node.drain import forecast
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.maintenance import ANNOTATION, TAINT
+from appliance.model.state.pods import Budget, PodOnNode, Toleration
+from appliance.model.state.roles import SYSTEM_LABEL
 
 REPLICAS = ("ReplicaSet", "web-5d")
 EVERY = (Toleration(operator="Exists"),)
 NO_SCHEDULE = (Toleration(operator="Exists", effect="NoSchedule"),)
+
+
+def node(name: str, *, system: bool = False, ready: bool = True, **more: Any) -> ClusterNode:
+    return ClusterNode(name, ready, labels={SYSTEM_LABEL: ""} if system else {}, **more)
+
+
 NODES = (
-    NodeView("cp1", control_plane=True, schedulable=False),
-    NodeView("w1", gpus=2),
-    NodeView("w2", gpus=4),
+    node("cp1", control_plane=True, taints=("node-role.kubernetes.io/master=:NoSchedule",)),
+    node("w1", allocatable_gpus=2),
+    node("w2", allocatable_gpus=4),
 )
 
 
@@ -29,10 +38,10 @@ def pod(name: str = "web-5d-x", **more: Any) -> PodOnNode:
 def _said(
     pods: Sequence[PodOnNode] = (),
     budgets: Sequence[Budget] = (),
-    nodes: Sequence[NodeView] = NODES,
-    node: str = "w1",
+    nodes: Sequence[ClusterNode] = NODES,
+    name: str = "w1",
 ) -> list[tuple[str, str]]:
-    return [(c.severity, c.sentence()) for c in forecast(node, pods, budgets, nodes).concerns]
+    return [(c.severity, c.sentence()) for c in forecast(name, pods, budgets, nodes).concerns]
 
 
 @pytest.mark.parametrize(
@@ -154,26 +163,34 @@ def test_a_pod_under_two_budgets_never_goes_and_both_are_named() -> None:
     ]
 
 
-MASTERS = tuple(NodeView(f"cp{i}", control_plane=True) for i in (1, 2, 3))
+SILENT = {"ready": False}
+NO_ETCD = {"etcd_ready": False}
+MARKED = {"annotations": {ANNOTATION: "{}"}}
+MASTERS = tuple(node(f"cp{i}", control_plane=True) for i in (1, 2, 3))
+
+
+def _with_second(changes: dict[str, Any]) -> tuple[ClusterNode, ...]:
+    return (MASTERS[0], replace(MASTERS[1], **changes), MASTERS[2])
 
 
 @pytest.mark.parametrize(
-    ("node", "nodes", "refused"),
+    ("name", "nodes", "refused"),
     [
         ("w1", NODES, ""),
         ("cp1", NODES, "0 of 1 control-plane nodes would be left"),
         ("cp1", MASTERS, ""),
-        ("cp1", (MASTERS[0], replace(MASTERS[1], ready=False), MASTERS[2]), "1 of 3 control-plane"),
-        ("cp1", (MASTERS[0], replace(MASTERS[1], away=True), MASTERS[2]), "1 of 3 control-plane"),
-        ("w1", (NodeView("w1", system=True), NodeView("w2")), "the only system node"),
-        ("w1", (NodeView("w1", system=True), NodeView("w2", system=True)), ""),
-        ("w1", (NodeView("w1", system=True), replace(NODES[2], system=True, ready=False)), "only"),
-        ("w1", (NodeView("w1"), NodeView("w2", schedulable=False)), "no other node can take"),
+        ("cp1", _with_second(SILENT), "1 of 3 control-plane"),
+        ("cp1", _with_second(NO_ETCD), "1 of 3 control-plane"),
+        ("cp1", _with_second(MARKED), "1 of 3 control-plane"),
+        ("w1", (node("w1", system=True), node("w2")), "the only system node"),
+        ("w1", (node("w1", system=True), node("w2", system=True)), ""),
+        ("w1", (node("w1", system=True), node("w2", system=True, ready=False)), "only"),
+        ("w1", (node("w1"), node("w2", unschedulable=True)), "no other node can take"),
     ],
 )  # fmt: skip
-def test_outages_are_refused(node: str, nodes: Any, refused: str) -> None:
+def test_outages_are_refused(name: str, nodes: Any, refused: str) -> None:
     sentences = [
-        text for severity, text in _said([pod()], (), nodes, node) if severity == "refuses"
+        text for severity, text in _said([pod()], (), nodes, name) if severity == "refuses"
     ]
     assert (refused in sentences[0]) if refused else sentences == []
 

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 from kubernetes import client
 
-from appliance.adapters.kubernetes import KubernetesApi
-from appliance.adapters.kubernetes_drain import KubernetesDrain
-from appliance.adapters.node_conflicts import ATTEMPTS
+from appliance.adapters.kubernetes.api import KubernetesApi
+from appliance.adapters.kubernetes.conflicts import ATTEMPTS
+from appliance.adapters.kubernetes.drain import KubernetesDrain
 from appliance.errors import ClusterError, LeaseLost
-from appliance.model.maintenance import ANNOTATION, Maintenance
+from appliance.model.state.maintenance import ANNOTATION, Maintenance
 
 MARK = Maintenance("run-1", "ada", "laptop", "2022-01-01", "taint", "cordon", True, True)
 
@@ -89,7 +89,7 @@ def test_nothing_is_taken_away_under_the_mark_of_another(
     api = Api(conflicts=0)
     for text in (replace(MARK, run="run-2", by="bob").as_text(), MARK.at("taint").as_text()):
         api.text = text
-        with pytest.raises(LeaseLost, match="w1: its maintenance is no longer what this command"):
+        with pytest.raises(LeaseLost, match="w1: another command has changed its maintenance"):
             write(drain(api, monkeypatch), [MARK])
     api.text = ""
     with pytest.raises(LeaseLost):

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import ClusterError, StepNotProven
-from appliance.model.drain import Budget, PodOnNode
-from appliance.model.maintenance import removal_of
-from appliance.workflows.eviction import Eviction
+from appliance.model.state.maintenance import removal_of
+from appliance.model.state.pods import Budget, PodOnNode
+from appliance.workflows.node.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run
 from tests.unit.life.rack import FakeDrain, web
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.handover import Unfinished, handover
-from appliance.model.journal import Outcome, Record
-from appliance.model.lease import Holder, Verdict, read_holder
+from appliance.model.control.handover import Unfinished, handover
+from appliance.model.control.lock import Holder, Verdict, read_holder
+from appliance.model.state.journal import Outcome, Record
 
 BOB = Holder("run-b", "node maintain", "bob", "desk", "a DIMM", "T")
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from appliance.model.hardware_facts import IDENTITY, Difference, compare, hardware_facts
-from appliance.model.photograph import Photograph
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.hardware import IDENTITY, Difference, compare, hardware_facts
 from tests import samples
 
 NODE = samples.site(gpu={}).workers[0]

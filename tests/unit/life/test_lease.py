@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from appliance.model.lease import (
+from appliance.model.control.lock import (
     EXPIRY_SECONDS,
     Holder,
     NoVote,
@@ -16,10 +16,10 @@ from appliance.model.lease import (
     Vote,
     changed_meanwhile,
     judge,
-    majority,
     read_holder,
     read_vote,
 )
+from appliance.model.site.groups import majority
 
 HERE = Origin("boot", "pid:[1]", 7, 8, 9)
 ME, ADA, BOB = Holder("me", origin=HERE), Holder("ada"), Holder("bob")
@@ -145,5 +145,5 @@ def test_a_vote_knows_who_was_last() -> None:
         last=ADA, last_age_seconds=10.0
     )
     assert read_vote("now b1 100.0\n") == FREE
-    with pytest.raises(ValueError, match="it said 'sudo: no'"):
+    with pytest.raises(ValueError, match="unexpected output 'sudo: no'"):
         read_vote("sudo: no")

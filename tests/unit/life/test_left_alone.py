@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from appliance.cli.status_view import faults_of
+from appliance.cli.status.view import faults_of
 from appliance.errors import NodeUnreachable
-from appliance.model.cluster import Cluster
-from appliance.model.maintenance import ANNOTATION, Maintenance, Phase, away
-from appliance.model.observation import Fault, Look
-from appliance.model.planner import EVERYTHING, Scope, plan
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import Finding
-from appliance.workflows.survey import survey
+from appliance.model.checks.preflight import Finding
+from appliance.model.plan.planner import EVERYTHING, Scope, plan
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.maintenance import ANNOTATION, Maintenance, Phase, away
+from appliance.model.state.observed import Fault, Look, Observed
+from appliance.workflows.session.survey import survey
 from tests import samples
 from tests.fakes import FakeRack
 
@@ -50,7 +49,7 @@ def surveyed(found: FakeRack, scope: Scope = EVERYTHING) -> Any:
 def test_a_node_in_maintenance_is_in_no_plan_and_the_plan_says_so(phase: Phase) -> None:
     planned = surveyed(rack(phase=phase))
     assert planned.steps == ()
-    assert [(n.node, "left alone" in n.text) for n in planned.warnings] == [("w1", True)]
+    assert [(n.node, "skipped" in n.text) for n in planned.warnings] == [("w1", True)]
 
 
 def test_named_it_is_converged_like_any_other() -> None:
@@ -96,4 +95,4 @@ def test_it_is_no_fault_that_it_does_not_answer() -> None:
     found = rack()
     observed = Observed({}, found.cluster)
     look = Look({}, (FAULT, Fault("w2", "w2: no SSH", "")))
-    assert faults_of(look, plan(found.wish, observed), observed)[0] == "w2: no SSH"
+    assert faults_of(found.wish.site, look, plan(found.wish, observed), observed)[0] == "w2: no SSH"

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from appliance.model.loss import SILENT_SECONDS, Loss, Service, Sign, Tenancy, Tenant, losses
+from appliance.model.node.lost import SILENT_SECONDS, Loss, Service, Workloads, losses
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.pods import Pod
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SET = ("StatefulSet", "db")
 WEB = ("ReplicaSet", "web-1")
 
 
+@dataclass(frozen=True)
+class Sign:
+    """What is known of one node: its Ready condition, since when, and its last heartbeat."""
+
+    ready: bool
+    heartbeat: datetime | None = None
+    changed: datetime | None = None
+
+
 def sign(ago: float = 0, *, ready: bool = True) -> Sign:
     return Sign(ready, NOW - timedelta(seconds=ago), NOW)
 
 
-def tenancy(w1: Sign, *pods: Tenant, services: tuple[Service, ...] = ()) -> Tenancy:
-    return Tenancy({"cp1": sign(), "w1": w1, "w2": sign()}, pods, services)
+def workloads(signs: dict[str, Sign], *pods: Pod, **more: Any) -> Workloads:
+    nodes = {
+        name: ClusterNode(
+            name, sign.ready, ready_since=sign.changed.isoformat() if sign.changed else None
+        )
+        for name, sign in signs.items()
+    }
+    heartbeats = {name: sign.heartbeat for name, sign in signs.items() if sign.heartbeat}
+    return Workloads(nodes, heartbeats, pods, **more)
+
+
+def with_w1(w1: Sign, *pods: Pod, services: tuple[Service, ...] = ()) -> Workloads:
+    return workloads({"cp1": sign(), "w1": w1, "w2": sign()}, *pods, services=services)
 
 
 @pytest.mark.parametrize(
@@ -39,46 +63,44 @@ def tenancy(w1: Sign, *pods: Tenant, services: tuple[Service, ...] = ()) -> Tena
 def test_a_node_is_lost_when_it_is_not_ready_or_silent_on_both_ways(
     w1: Sign, unreachable: tuple[str, ...], lost: bool
 ) -> None:
-    assert [loss.node for loss in losses(tenancy(w1), unreachable)] == ["w1"] * lost
+    assert [loss.node for loss in losses(with_w1(w1), unreachable)] == ["w1"] * lost
 
 
 def test_a_node_that_somebody_sent_away_is_not_lost() -> None:
-    away = tenancy(sign(3600, ready=False))
+    away = with_w1(sign(3600, ready=False))
     assert losses(away, ["w1"], expected=["w1"]) == ()
 
 
 def test_since_is_the_last_sign_of_life_and_not_when_the_api_noticed() -> None:
-    (loss,) = losses(tenancy(sign(90, ready=False)), ["w1"])
+    (loss,) = losses(with_w1(sign(90, ready=False)), ["w1"])
     assert loss.since == "2026-01-01T11:58:30+00:00"
-    (loss,) = losses(tenancy(Sign(False, None, NOW)), ["w1"])
+    (loss,) = losses(with_w1(Sign(False, None, NOW)), ["w1"])
     assert loss.since == "2026-01-01T12:00:00+00:00"
-    (loss,) = losses(tenancy(Sign(False)), ["w1"])
+    (loss,) = losses(with_w1(Sign(False)), ["w1"])
     assert "an unknown time" in loss.sentences()[0]
 
 
 def test_what_is_stuck_is_told_apart_from_what_goes_with_the_node() -> None:
     pods = (
-        Tenant("a", "old", "w1", WEB, ending=True, ready=False),
-        Tenant("a", "new", "w1", WEB, ready=False),
-        Tenant("a", "done", "w1", ("Job", "j"), phase="Succeeded"),
-        Tenant("a", "daemon", "w1", ("DaemonSet", "d")),
-        Tenant("kube-system", "etcd", "w1", ("Node", "w1")),
-        Tenant("a", "else", "w2", WEB, ending=True),
-        Tenant("a", "db-0", "w1", SET, ending=True, ready=False),
+        Pod("a", "old", "w1", WEB, ending=True, ready=False),
+        Pod("a", "new", "w1", WEB, ready=False),
+        Pod("a", "done", "w1", ("Job", "j"), phase="Succeeded"),
+        Pod("a", "daemon", "w1", ("DaemonSet", "d")),
+        Pod("kube-system", "etcd", "w1", ("Node", "w1")),
+        Pod("a", "else", "w2", WEB, ending=True),
+        Pod("a", "db-0", "w1", SET, ending=True, ready=False),
     )
-    (loss,) = losses(tenancy(sign(90, ready=False), *pods), ["w1"])
+    (loss,) = losses(with_w1(sign(90, ready=False), *pods), ["w1"])
     assert loss.terminating == ("a/db-0", "a/old")
     assert loss.waiting == ("a/new",)
     assert loss.frozen == ("db",)
 
 
 def test_volumes_are_those_attached_and_those_that_pods_use() -> None:
-    found = Tenancy(
-        signs={"w1": sign(90, ready=False), "w2": sign()},
-        pods=(
-            Tenant("a", "x", "w1", WEB, claims=("data", "unbound")),
-            Tenant("a", "y", "w2", WEB, claims=("other",)),
-        ),
+    found = workloads(
+        {"w1": sign(90, ready=False), "w2": sign()},
+        Pod("a", "x", "w1", WEB, claims=("data", "unbound")),
+        Pod("a", "y", "w2", WEB, claims=("other",)),
         volumes={("a", "data"): "pv-1", ("a", "other"): "pv-2", ("b", "data"): "pv-3"},
         attached=(("w1", "pv-4"), ("w2", "pv-5")),
     )
@@ -87,36 +109,36 @@ def test_volumes_are_those_attached_and_those_that_pods_use() -> None:
 
 
 WEB_SERVICE = Service("a", "web", {"app": "web"})
-ON_W1 = Tenant("a", "web-1", "w1", WEB, {"app": "web", "x": "y"}, ready=False)
+ON_W1 = Pod("a", "web-1", "w1", WEB, {"app": "web", "x": "y"}, ready=False)
 
 
 @pytest.mark.parametrize(
     ("service", "others", "gone"),
     [
         (WEB_SERVICE, (), True),
-        (WEB_SERVICE, (Tenant("a", "web-2", "w2", WEB, {"app": "web"}),), False),
-        (WEB_SERVICE, (Tenant("a", "web-2", "w2", WEB, {"app": "web"}, ready=False),), True),
-        (WEB_SERVICE, (Tenant("b", "web-2", "w2", WEB, {"app": "web"}),), True),
-        (WEB_SERVICE, (Tenant("a", "api-1", "w2", WEB, {"app": "api"}),), True),
+        (WEB_SERVICE, (Pod("a", "web-2", "w2", WEB, {"app": "web"}),), False),
+        (WEB_SERVICE, (Pod("a", "web-2", "w2", WEB, {"app": "web"}, ready=False),), True),
+        (WEB_SERVICE, (Pod("b", "web-2", "w2", WEB, {"app": "web"}),), True),
+        (WEB_SERVICE, (Pod("a", "api-1", "w2", WEB, {"app": "api"}),), True),
         # A second copy on the same node is no copy.
-        (WEB_SERVICE, (Tenant("a", "web-2", "w1", WEB, {"app": "web"}),), True),
+        (WEB_SERVICE, (Pod("a", "web-2", "w1", WEB, {"app": "web"}),), True),
         (Service("a", "outside"), (), False),
         (Service("b", "web", {"app": "web"}), (), False),
         (Service("a", "api", {"app": "api"}), (), False),
     ],
 )
 def test_a_service_lost_its_only_copy_when_no_ready_pod_is_left_elsewhere(
-    service: Service, others: tuple[Tenant, ...], gone: bool
+    service: Service, others: tuple[Pod, ...], gone: bool
 ) -> None:
-    found = tenancy(sign(90, ready=False), ON_W1, *others, services=(service,))
+    found = with_w1(sign(90, ready=False), ON_W1, *others, services=(service,))
     (loss,) = losses(found, ["w1"])
     assert bool(loss.services) is gone
 
 
 def test_copies_on_two_lost_nodes_are_no_copies() -> None:
-    other = Tenant("a", "web-2", "w2", WEB, {"app": "web"})
+    other = Pod("a", "web-2", "w2", WEB, {"app": "web"})
     signs = {"cp1": sign(), "w1": sign(90, ready=False), "w2": sign(90, ready=False)}
-    found = losses(Tenancy(signs, (ON_W1, other), (WEB_SERVICE,)), ["w1", "w2"])
+    found = losses(workloads(signs, ON_W1, other, services=(WEB_SERVICE,)), ["w1", "w2"])
     assert [loss.services for loss in found] == [("a/web",), ("a/web",)]
 
 

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from kubernetes.client import V1ManagedFieldsEntry
 
-from appliance.adapters.kubernetes_objects import node_of
-from appliance.cli.claims_view import Doubt, doubts_as_json, find_doubts, show_doubts
-from appliance.cli.status_view import life_sentences
+from appliance.adapters.kubernetes.objects import node_of
+from appliance.cli.node.claims_view import doubts_as_json, show_doubts
+from appliance.cli.status.view import life_sentences
 from appliance.errors import NodeUnreachable
-from appliance.model.cluster import Cluster, NoCluster
-from appliance.model.journal import Record
-from appliance.model.maintenance import ANNOTATION, Maintenance, archived, away
-from appliance.model.passport import Passport
-from appliance.model.postconditions import Observed
-from appliance.workflows.maintenance_records import recorded
+from appliance.model.node.baseline import Passport
+from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.journal import Record
+from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived, away
+from appliance.model.state.observed import Observed
+from appliance.workflows.node.maintenance_records import recorded
+from appliance.workflows.session.doubts import Doubt, find_doubts
 from tests import samples
 from tests.fakes import FakeArchive
 from tests.unit.health.scene import RUN, in_maintenance
@@ -138,19 +139,20 @@ def test_a_plan_that_leaves_a_node_alone_says_who_wrote_that() -> None:
     node = replace(found.cluster.nodes["w1"], writers={ANNOTATION: ("kubelet",)})
     found.cluster = replace(found.cluster, nodes={**found.cluster.nodes, "w1": node})
     (notice,) = surveyed(found).warnings
-    assert notice.text.startswith("in maintenance (written by kubelet, not by appliance), so it")
+    assert notice.text.startswith("in maintenance (written by kubelet, not by appliance), skipped")
 
 
-class Connected:
-    """A site whose control-plane nodes keep some documents."""
+def keeping(**documents: str) -> FakeArchive:
+    """Control-plane nodes that keep some documents."""
+    archive = FakeArchive()
+    archive.documents.update(documents)
+    return archive
 
-    def __init__(self, **documents: str) -> None:
-        self.archive = FakeArchive()
-        self.archive.documents.update(documents)
 
-
-def doubts(observed: Observed, connected: Connected | None = None) -> tuple[Doubt, ...]:
-    return find_doubts(connected or Connected(), observed)  # type: ignore[arg-type]
+def doubts(
+    observed: Observed, archive: FakeArchive | None = None, warnings: list[str] | None = None
+) -> tuple[Doubt, ...]:
+    return find_doubts(archive or FakeArchive(), observed, [] if warnings is None else warnings)
 
 
 def test_a_maintenance_without_a_record_is_doubtful_however_it_calls_its_writer(
@@ -167,7 +169,7 @@ def test_a_maintenance_without_a_record_is_doubtful_however_it_calls_its_writer(
 def test_a_node_object_that_speaks_of_another_machine_than_its_passport_is_doubtful() -> None:
     passport = Passport("w2", facts={"machine": "SN-accepted"})
     other = Passport("w1", facts={"machine": "SN-accepted"})
-    kept = Connected(
+    kept = keeping(
         **{passport.document: passport.text(), "passports/x.json": other.text()},
         **{"passports/w1.json": "not JSON"},
     )
@@ -178,17 +180,16 @@ def test_a_node_object_that_speaks_of_another_machine_than_its_passport_is_doubt
     assert "kubectl annotate node w2 appliance.dev/dmi-serial-" in found.hint
 
 
-def test_where_nobody_can_be_asked_nothing_is_doubted_and_that_is_said(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    connected = Connected()
-    connected.archive.away = NodeUnreachable("no control-plane node answers")
-    assert doubts(seen("appliance"), connected) == ()
-    said = capsys.readouterr().err
-    assert "nobody can tell who began a maintenance" in said
-    assert "no passport could be read" in said
-    assert len(doubts(seen("kubelet"), connected)) == 1
-    assert doubts(Observed({}, NoCluster()), connected) == ()
+def test_where_nobody_can_be_asked_nothing_is_doubted_and_that_is_said() -> None:
+    archive, warnings = FakeArchive(), list[str]()
+    archive.away = NodeUnreachable("no control-plane node answers")
+    assert doubts(seen("appliance"), archive, warnings) == ()
+    assert warnings == [
+        "nobody can tell who began a maintenance: no control-plane node answers",
+        "no passport could be read: no control-plane node answers",
+    ]
+    assert len(doubts(seen("kubelet"), archive)) == 1
+    assert doubts(Observed({}, NoCluster()), archive) == ()
 
 
 def test_a_mark_of_ours_on_record_is_no_doubt() -> None:
@@ -198,5 +199,5 @@ def test_a_mark_of_ours_on_record_is_no_doubt() -> None:
     ours = replace(node, annotations={ANNOTATION: mark().as_text()})
     cluster = replace(observed.cluster, nodes={**observed.cluster.nodes, "w1": ours})
     assert list(away(cluster)) == ["w1"]
-    kept = Connected(**{archived("w1", RUN): "{}"})
+    kept = keeping(**{archived("w1", RUN): "{}"})
     assert doubts(Observed({}, cluster), kept) == ()

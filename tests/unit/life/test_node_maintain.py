@@ -16,10 +16,13 @@ from appliance.errors import (
     Refused,
     StepNotProven,
 )
-from appliance.model.answering import Answering
-from appliance.model.drain import Budget, NodeView, PodOnNode
-from appliance.model.maintenance import TAINT
-from appliance.model.observation import DrainView, Fault
+from appliance.model.node.answering import Answering
+from appliance.model.node.drain import DrainView
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.maintenance import TAINT
+from appliance.model.state.observed import Fault
+from appliance.model.state.pods import Budget, PodOnNode
+from appliance.model.state.roles import SYSTEM_LABEL
 from tests.fakes import RUN_A
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench, web
 
@@ -220,7 +223,10 @@ def test_a_return_that_was_killed_is_finished(where: str) -> None:
 
 def test_outages_are_refused_unless_allowed() -> None:
     bench = Bench()
-    bench.drain.nodes = (NodeView("w1", system=True), NodeView("w2"))
+    bench.drain.nodes = (
+        ClusterNode("w1", True, labels={SYSTEM_LABEL: ""}),
+        ClusterNode("w2", True),
+    )
     with pytest.raises(PreflightFailed, match="only system node") as refused:
         bench.maintain()
     assert "--allow-outage" in (refused.value.hint or "")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from appliance.errors import NodeUnreachable, PreflightFailed, StepNotProven
-from appliance.model.maintenance import maintenance_of
-from appliance.model.observation import Fault, Look
-from appliance.model.site import Node
+from appliance.model.site.settings import Node
+from appliance.model.state.maintenance import maintenance_of
+from appliance.model.state.observed import Fault, Look
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench
 
 

@@ -27,13 +27,13 @@ def test_a_refused_maintain_leaves_the_marks_of_the_one_at_work() -> None:
 def test_a_maintain_that_lost_the_site_evicts_and_restores_nothing_more() -> None:
     bench = Bench()
     bench.drain.pods = [web()]
-    begin = bench.journal.begin
+    begin = bench.journal.require
 
     def lost_after_the_cordon() -> tuple[str, ...]:
         bench.journal.refuse = LOST if bench.journal.records else None
         return begin()
 
-    bench.journal.begin = lost_after_the_cordon  # type: ignore[method-assign]
+    bench.journal.require = lost_after_the_cordon  # type: ignore[method-assign]
     with pytest.raises(LeaseLost) as failed:
         bench.maintain()
     assert bench.drain.log == ["mark cordon"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from appliance.adapters.kubernetes_drain import HOSTNAME, _why_pinned
+from appliance.adapters.kubernetes.objects import HOSTNAME, pod_of
 
 
 def affinity(*terms: dict[str, tuple[str, list[str]]]) -> Any:
@@ -48,5 +48,6 @@ def test_why_a_pod_can_run_nowhere_else(spec: dict[str, Any], why: str) -> None:
     pod = client.V1Pod(
         metadata=client.V1ObjectMeta(name="prometheus-0", namespace="monitoring"),
         spec=client.V1PodSpec(containers=[client.V1Container(name="c")], **spec),
+        status=client.V1PodStatus(),
     )
-    assert _why_pinned(pod, {}) == why
+    assert pod_of(pod).confined == why

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from appliance.errors import ClusterError, Interrupted, PreflightFailed, StepNotProven
-from appliance.model.bmc import BmcReport
-from appliance.model.drain import PodOnNode
-from appliance.model.maintenance import Maintenance, maintenance_of
+from appliance.model.node.bmc import BmcReport
+from appliance.model.state.maintenance import Maintenance, maintenance_of
+from appliance.model.state.pods import PodOnNode
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench, web
 
 OFF = BmcReport(serial="SN-w1", powered_off=True)

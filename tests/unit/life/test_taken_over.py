@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from appliance.errors import ApplianceError, ClusterError, Interrupted, LeaseLost, StepNotProven
-from appliance.model.drain import PodOnNode
-from appliance.model.maintenance import TAINT, maintenance_of
-from appliance.model.observation import DrainView
-from appliance.workflows.eviction import Eviction
+from appliance.model.node.drain import DrainView
+from appliance.model.state.maintenance import TAINT, maintenance_of
+from appliance.model.state.pods import PodOnNode
+from appliance.workflows.node.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run
 from tests.unit.life.rack import OUT, Bench, FakeDrain, web
 
@@ -209,7 +209,7 @@ def test_a_return_takes_nothing_away_under_the_mark_of_another(at: str) -> None:
         did(what)
 
     bench.drain._did = just_before  # type: ignore[method-assign]
-    with pytest.raises(LeaseLost, match="w1: its maintenance is no longer what this command wrote"):
+    with pytest.raises(LeaseLost, match="w1: another command has changed its maintenance"):
         bench.bring_back()
     assert bench.state == OUT
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from appliance.errors import StepNotProven
-from appliance.model.left_behind import left_behind
-from appliance.model.observation import Play
-from appliance.model.photograph import Photograph
+from appliance.model.node.left_behind import left_behind
+from appliance.model.plan.play import Play
+from appliance.model.state.facts.facts import Photograph
 from tests import samples
 from tests.unit.membership.test_node_remove import Bench
 

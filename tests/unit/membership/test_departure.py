@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from appliance.model.bmc import BmcReport
-from appliance.model.cluster import ClusterNode
-from appliance.model.departure import Proof, Witness, prove_dead, same_machine
-from appliance.model.machine_identity import identity
-from appliance.model.photograph import Photograph
-from appliance.model.plan import Refusal
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.fencing import Proof, Witness, prove_dead, same_machine
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.identity import identity
+from appliance.model.state.plan import Refusal
 from tests import samples
 
 SITE = samples.site()

@@ -8,29 +8,27 @@ from typing import Any
 import pytest
 
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused
-from appliance.model.answering import Answering
-from appliance.model.bmc import BmcReport
-from appliance.model.cluster import Cluster, NoCluster
-from appliance.model.membership import Belongings, MemberRecord, Removal, parse_record
-from appliance.model.observation import Fault
-from appliance.model.passport import Passport
-from appliance.model.plan import Plan
-from appliance.workflows.install import InstallPorts
-from appliance.workflows.joining import Joined, JoinPorts, JoinRequest
-from appliance.workflows.node_add import node_add
-from appliance.workflows.node_rejoin import node_rejoin
+from appliance.model.node.answering import Answering
+from appliance.model.node.baseline import Passport
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.membership import MemberRecord, Removal, parse_record
+from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.observed import Fault
+from appliance.model.state.plan import Plan
+from appliance.workflows.node.add import node_add
+from appliance.workflows.node.joining import JoinRequest, JoinResult
+from appliance.workflows.node.rejoin import node_rejoin
 from tests import samples
 from tests.fakes import (
     FakeArchive,
     FakeBmcs,
-    FakeBundle,
-    FakeClock,
     FakeEtcd,
     FakeJournal,
-    FakeObserver,
     FakeRack,
     run,
 )
+from tests.sessions import fake_session
 
 LABELS = {"run.ai/type": "dgx"}
 GONE = Removal("ada", "now", serial="SN-w2")
@@ -77,19 +75,9 @@ class Bench:
         if record:
             self.records[name] = record
 
-    def call(self, workflow: Any, name: str, **more: Any) -> Joined:
-        ports = InstallPorts(
-            nodes=self.rack,
-            cluster=self.rack,
-            playbooks=self.rack,
-            journal=self.journal,
-            clock=FakeClock(),
-            observer=FakeObserver(),
-            preflight=lambda *_: (),
-            bundle=FakeBundle(samples.manifest()),
-            confirm=lambda _plan: False,
-            archive=self.archive,
-            members=self.rack,
+    def call(self, workflow: Any, name: str, **more: Any) -> JoinResult:
+        session = fake_session(
+            self.rack, self.journal, archive=self.archive, etcd=self.etcd, bmcs=self.bmcs
         )
 
         def confirm(_plan: Plan, said: tuple[str, ...], machine: Answering) -> bool:
@@ -98,13 +86,13 @@ class Bench:
             return True
 
         request = JoinRequest(self.rack.wish, name, run(), self.records, **more)
-        done: Joined = workflow(request, JoinPorts(ports, self.etcd, self.bmcs, confirm))
+        done: JoinResult = workflow(request, session, confirm)
         return done
 
-    def rejoin(self, name: str, **more: Any) -> Joined:
+    def rejoin(self, name: str, **more: Any) -> JoinResult:
         return self.call(node_rejoin, name, **more)
 
-    def add(self, name: str, **more: Any) -> Joined:
+    def add(self, name: str, **more: Any) -> JoinResult:
         return self.call(node_add, name, **more)
 
     def variables(self, playbook: str, name: str) -> dict[str, Any]:
@@ -309,13 +297,8 @@ def test_an_install_alone_brings_back_a_wiped_worker_with_what_it_had() -> None:
 
     bench = Bench()
     bench.wipe("w2")
-    ports = InstallPorts(
-        nodes=bench.rack, cluster=bench.rack, playbooks=bench.rack, journal=bench.journal,
-        clock=FakeClock(), observer=FakeObserver(), preflight=lambda *_: (),
-        bundle=FakeBundle(samples.manifest()), confirm=lambda _plan: True,
-        archive=bench.archive, members=bench.rack,
-    )  # fmt: skip
-    install(InstallRequest(bench.rack.wish, run()), ports)
+    session = fake_session(bench.rack, bench.journal, archive=bench.archive)
+    install(InstallRequest(bench.rack.wish, run()), session, lambda _plan: True)
     assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
 
 

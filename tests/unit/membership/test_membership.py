@@ -6,18 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.cluster import ClusterNode
-from appliance.model.membership import (
+from appliance.model.node.membership import MemberRecord, Removal, belongings, parse_record, removed
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.node_metadata import (
     Belongings,
-    MemberRecord,
-    Removal,
-    belongings,
     belongings_of,
     is_own_label,
     merged,
     missing,
-    parse_record,
-    removed,
 )
 from tests import samples
 
@@ -93,9 +89,9 @@ def test_each_thing_that_is_missing_is_named() -> None:
     fresh = replace(NODE, labels={"run.ai/type": "other"}, annotations={}, taints=())
     kept = Belongings({"run.ai/type": "dgx"}, {"a/b": "c"}, ("k=v:NoSchedule",))
     assert list(missing(kept, fresh)) == [
-        "its label run.ai/type=dgx is not back",
-        "its annotation a/b is not back",
-        "its taint k=v:NoSchedule is not back",
+        "its label run.ai/type=dgx is not restored",
+        "its annotation a/b is not restored",
+        "its taint k=v:NoSchedule is not restored",
     ]  # fmt: skip
 
 
@@ -103,7 +99,7 @@ def test_a_taint_that_kubeadm_gave_anew_is_taken_again() -> None:
     master = "node-role.kubernetes.io/master=:NoSchedule"
     tainted = ClusterNode("cp1", ready=True, taints=(master,))
     assert list(missing(Belongings(labels={}), tainted)) == [
-        f"has the taint {master}, which had been taken from it"
+        f"has the taint {master}, which was removed before"
     ]
     assert list(missing(Belongings(taints=(master,)), tainted)) == []
 

@@ -8,27 +8,21 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import (
-    ClusterError,
-    NodeUnreachable,
-    PreflightFailed,
-    Refused,
-    StepNotProven,
-)
-from appliance.model.answering import Answering
-from appliance.model.bmc import BmcReport
-from appliance.model.cluster import Cluster, Unreachable
-from appliance.model.left_behind import left_behind
-from appliance.model.machine_identity import MachineIdentity
-from appliance.model.membership import parse_record
-from appliance.model.node_roles import Anchored, RolesView
-from appliance.model.observation import Fault, Play
-from appliance.model.photograph import Photograph
-from appliance.model.removal import RemovalPlan, RemovalWish, Reset
-from appliance.workflows.node_remove import (
-    NodeRemoved,
-    NodeRemovePorts,
+from appliance.errors import ClusterError, NodeUnreachable, PreflightFailed, Refused, StepNotProven
+from appliance.model.node.answering import Answering
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.left_behind import left_behind
+from appliance.model.node.membership import parse_record
+from appliance.model.node.removal import RemovalPlan, RemovalWish, Reset
+from appliance.model.plan.play import Play
+from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.identity import MachineIdentity
+from appliance.model.state.observed import Fault
+from appliance.model.state.roles import Anchored, RolesView
+from appliance.workflows.node.remove import (
     NodeRemoveRequest,
+    RemoveResult,
     node_remove,
     reset_inventory,
 )
@@ -36,14 +30,13 @@ from tests import samples
 from tests.fakes import (
     FakeArchive,
     FakeBmcs,
-    FakeClock,
     FakeEmptying,
     FakeEtcd,
     FakeJournal,
-    FakeObserver,
     FakeRack,
     run,
 )
+from tests.sessions import fake_session
 
 
 @dataclass
@@ -86,20 +79,14 @@ class Bench:
         nodes[name] = replace(nodes[name], **changes)
         self.rack.cluster = replace(self.rack.cluster, nodes=nodes)
 
-    def remove(self, name: str, *, dry_run: bool = False, **wish: Any) -> NodeRemoved:
-        ports = NodeRemovePorts(
-            nodes=self.rack,
-            cluster=self.rack,
-            members=self.rack,
+    def remove(self, name: str, *, dry_run: bool = False, **wish: Any) -> RemoveResult:
+        session = fake_session(
+            self.rack,
+            self.journal,
             etcd=self.etcd,
             bmcs=self.bmcs,
             emptying=self.emptying,
             archive=self.archive,
-            playbooks=self.rack,
-            journal=self.journal,
-            clock=FakeClock(),
-            observer=FakeObserver(),
-            confirm=self.confirm,
         )
         text = self.archive.documents.get(f"members/{name}.json")
         record = parse_record(text) if text else None
@@ -111,7 +98,7 @@ class Bench:
             self.passport,
             dry_run=dry_run,
         )
-        return node_remove(request, ports)
+        return node_remove(request, session, self.confirm)
 
     def confirm(self, plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
         self.machines.append(machine)
@@ -193,7 +180,7 @@ def test_the_bmc_of_a_machine_that_answers_is_not_asked() -> None:
 
 def test_a_machine_that_only_cannot_be_looked_at_is_not_dead() -> None:
     bench = Bench()
-    full = "w2: the probe ended with code 1 and said: No space left on device"
+    full = "w2: the probe exited with 1: No space left on device"
     bench.rack.faults["w2"] = Fault("w2", full, "", answers=True)
     bench.member("w2", ready=False)
     with pytest.raises(PreflightFailed, match="No space left") as caught:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from appliance.errors import ClusterError, PreflightFailed
-from appliance.model.cluster import Cluster
-from appliance.model.membership import MemberRecord, Removal
+from appliance.model.node.membership import MemberRecord, Removal
+from appliance.model.state.cluster import Cluster
 from tests import samples
 from tests.unit.membership.test_node_remove import Bench
 

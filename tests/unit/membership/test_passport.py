@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import NodeUnreachable
-from appliance.model.cluster import ClusterNode
-from appliance.model.membership import belongings_of
-from appliance.model.passport import (
+from appliance.model.node.baseline import (
     Acceptance,
     Passport,
     differences,
@@ -17,18 +15,18 @@ from appliance.model.passport import (
     parse_passport,
     passport_of,
 )
-from appliance.model.photograph import Photograph
-from appliance.workflows.install import InstallPorts, InstallRequest, install
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.node_metadata import belongings_of
+from appliance.workflows.install import InstallRequest, install
 from tests import samples
 from tests.fakes import (
     FakeArchive,
-    FakeBundle,
-    FakeClock,
-    FakeJournal,
     FakeObserver,
     FakeRack,
     run,
 )
+from tests.sessions import fake_session
 
 NODE = samples.site().node("w2")
 DIMM = {"locator": "A1", "size_bytes": 32 * 1024**3, "serial": "S1"}
@@ -85,20 +83,8 @@ class Bench:
         self.archive, self.observer = FakeArchive(), FakeObserver()
 
     def install(self, accept: frozenset[str] = frozenset()) -> None:
-        ports = InstallPorts(
-            nodes=self.rack,
-            cluster=self.rack,
-            playbooks=self.rack,
-            journal=FakeJournal(),
-            clock=FakeClock(),
-            observer=self.observer,
-            preflight=lambda *_: (),
-            bundle=FakeBundle(samples.manifest()),
-            confirm=lambda _plan: True,
-            archive=self.archive,
-            members=self.rack,
-        )
-        install(InstallRequest(self.rack.wish, run(), accept=accept), ports)
+        session = fake_session(self.rack, observer=self.observer, archive=self.archive)
+        install(InstallRequest(self.rack.wish, run(), accept=accept), session, lambda _: True)
 
     def passport(self, name: str) -> Passport:
         return parse_passport(self.archive.documents[f"passports/{name}.json"])

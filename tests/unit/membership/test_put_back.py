@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 from kubernetes import client
 
-from appliance.adapters.kubernetes import KubernetesApi
-from appliance.adapters.kubernetes_members import KubernetesMembers
+from appliance.adapters.kubernetes.api import KubernetesApi
+from appliance.adapters.kubernetes.members import KubernetesMembers
 from appliance.errors import ClusterError
-from appliance.model.membership import Belongings
+from appliance.model.state.node_metadata import Belongings
 from tests import samples
 
 KEPT = Belongings({"run.ai/type": "dgx"}, {}, ("a=b:NoSchedule",))

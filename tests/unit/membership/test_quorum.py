@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.quorum import EtcdMember, Verdict, majority, may_go
+from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
+from appliance.model.site.groups import majority
 
 # h: healthy, s: sick, l: a learner, healthy. The one that is to go is in brackets.
 CASES = [

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from appliance.errors import ClusterError, PreflightFailed
-from appliance.model.accepted import accepted_of
-from appliance.model.bmc import BmcReport
-from appliance.model.cluster import ClusterNode
-from appliance.model.departure import Proof, Witness, prove_dead, same_machine
-from appliance.model.machine_identity import MachineIdentity, identity, identity_on
-from appliance.model.membership import MemberRecord, Removal, parse_record
-from appliance.model.passport import Acceptance, differences, parse_passport, passport_of
-from appliance.model.photograph import Photograph
-from appliance.model.plan import Refusal
+from appliance.model.node.accepted import accepted_of
+from appliance.model.node.baseline import Acceptance, differences, parse_passport, passport_of
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.fencing import Proof, Witness, prove_dead, same_machine
+from appliance.model.node.membership import MemberRecord, Removal, parse_record
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.identity import MachineIdentity, identity, identity_on
+from appliance.model.state.plan import Refusal
 from tests import samples
 from tests.unit.membership import test_joining, test_node_remove
 from tests.unit.membership.test_ownership import CA, half_reset, refused

@@ -8,8 +8,8 @@ from ipaddress import IPv4Interface
 import pytest
 
 from appliance.errors import ClusterError, PreflightFailed
-from appliance.model.bmc import BmcReport
-from appliance.model.machine_identity import MachineIdentity
+from appliance.model.node.bmc import BmcReport
+from appliance.model.state.facts.identity import MachineIdentity
 from tests import samples
 from tests.unit.membership.test_node_remove import Bench
 

@@ -63,7 +63,7 @@ def test_a_value_that_yaml_would_misread_is_quoted_and_read_back() -> None:
 
 
 def test_a_manifest_of_another_hand_is_not_touched() -> None:
-    with pytest.raises(api.ApiServerError, match="no manifest as kubeadm writes it"):
+    with pytest.raises(api.ApiServerError, match="is not a manifest of kubeadm"):
         api.with_flags(MANIFEST.replace("- kube-apiserver", "- sh"), FLAGS, "oidc-")
 
 
@@ -244,7 +244,7 @@ def test_a_bad_change_is_taken_back_with_the_containers_last_words(node: Node) -
     with pytest.raises(api.ApiServerError) as caught:
         node.give(oidc_client_id="nonsense")
     assert "its container ended 2 times with the new flags: its last words" in str(caught.value)
-    assert str(caught.value).endswith("its flags were taken back, and it answers again")
+    assert str(caught.value).endswith("its old flags are restored, and it answers again")
     assert node.manifest.read_text() == MANIFEST
     assert not node.ca.exists()
     node.assert_whole()
@@ -271,7 +271,7 @@ def test_one_that_never_gets_ready_is_given_up_after_the_deadline(node: Node) ->
         lambda port: ready(port) and "oidc" not in node.manifest.read_text()
     )
     began = node.time
-    with pytest.raises(api.ApiServerError, match="after 180 s it runs and is not ready"):
+    with pytest.raises(api.ApiServerError, match="after 180 s it runs but is not ready"):
         node.give(oidc_client_id="runai")
     assert node.time - began < 200
     assert node.manifest.read_text() == MANIFEST

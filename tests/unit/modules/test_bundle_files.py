@@ -72,7 +72,7 @@ def test_a_file_of_another_digest_never_reaches_its_place(
     dest = tmp_path / "tool"
     dest.write_bytes(b"old")
     fault = fetch(served, entry(dest, sha256=sha256(b"other")))
-    assert "the bundle's manifest says" in fault
+    assert "the bundle's manifest has" in fault
     assert dest.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["tool"]
 

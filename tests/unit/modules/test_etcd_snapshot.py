@@ -51,7 +51,7 @@ def test_a_snapshot_that_is_not_whole_is_not_kept(
     monkeypatch: pytest.MonkeyPatch, text: bytes
 ) -> None:
     monkeypatch.setattr(etcd, "_blobs", lambda: blobs(text))
-    with pytest.raises(etcd.SnapshotError, match="is not whole"):
+    with pytest.raises(etcd.SnapshotError, match="is incomplete"):
         etcd.snapshot("api-server")
     assert list(etcd.SNAPSHOTS.iterdir()) == []
 
@@ -92,7 +92,7 @@ def breaking(error: Exception) -> Iterator[bytes]:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (etcd.SnapshotError("etcd gives no snapshot: timed out"), "timed out"),
+        (etcd.SnapshotError("etcd sent no snapshot: timed out"), "timed out"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left.*run again"),
     ],
     ids=["the source breaks off", "the disk is full"],
@@ -127,7 +127,7 @@ class CutOff:
 
 def test_a_message_that_is_cut_off_is_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd, "_connection", CutOff)
-    with pytest.raises(etcd.SnapshotError, match="etcd gives no snapshot: Unterminated"):
+    with pytest.raises(etcd.SnapshotError, match="etcd sent no snapshot: Unterminated"):
         etcd.snapshot("member")
     assert list(etcd.SNAPSHOTS.iterdir()) == []
 
@@ -197,9 +197,9 @@ def test_nothing_is_begun_when_the_disk_has_no_room(monkeypatch: pytest.MonkeyPa
     with pytest.raises(etcd.SnapshotError) as refused:
         etcd.snapshot("member")
     assert str(refused.value) == (
-        f"there is no room for a snapshot of etcd: {etcd.SNAPSHOTS} has 109 MB free and 110 MB are "
+        f"no space for a snapshot of etcd: {etcd.SNAPSHOTS} has 109 MB free and 110 MB are "
         "needed (etcd's database and 10 percent); move older snapshots off this node, or free "
-        "its disk otherwise, then run again"
+        "other disk space, then run again"
     )
     assert list(etcd.SNAPSHOTS.iterdir()) == []
 
@@ -215,6 +215,6 @@ def test_what_was_left_half_written_goes_before_the_room_is_measured(
 ) -> None:
     left = half_written()
     disk(monkeypatch, free=0, database=100 * MB)
-    with pytest.raises(etcd.SnapshotError, match="no room"):
+    with pytest.raises(etcd.SnapshotError, match="no space"):
         etcd.snapshot("member")
     assert not left.exists()

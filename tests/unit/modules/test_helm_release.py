@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.cluster import (
+from appliance.model.state.certificates import values_digest
+from appliance.model.state.cluster import (
     CERTIFICATE_ANNOTATION,
     ORIGIN_ANNOTATION,
     SITE_VALUES_ANNOTATION,
 )
-from appliance.model.gpu import values_digest
 from tests.unit.modules.loading import load
 
 helm_release = load("helm_release")
@@ -184,6 +184,27 @@ def test_values_go_by_a_file_of_roots_own_that_does_not_stay(bench: Bench, tmp_p
     assert list((tmp_path / "helm").iterdir()) == []
 
 
+def test_values_go_although_the_unit_of_a_helm_that_ended_is_still_on_its_way_out(
+    bench: Bench, tmp_path: Path
+) -> None:
+    bench.job.busy = 1
+    bench.go()
+    assert list((tmp_path / "helm").iterdir()) == []
+
+
+def test_values_stay_for_a_helm_that_outlives_its_deadline(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*_: Any) -> Any:
+        raise helm_release.JobError("it runs on")
+
+    monkeypatch.setattr(bench.job, "run", late)
+    bench.job.busy = 1
+    with pytest.raises(helm_release.JobError, match="it runs on"):
+        bench.go()
+    assert len(list((tmp_path / "helm").iterdir())) == 1
+
+
 def test_values_that_a_killed_run_left_are_removed(bench: Bench, tmp_path: Path) -> None:
     folder = tmp_path / "helm"
     folder.mkdir()
@@ -327,6 +348,16 @@ def test_a_helm_that_fails_is_told_with_its_words(bench: Bench, tmp_path: Path) 
     with pytest.raises(helm_release.JobError, match="it broke"):
         bench.go()
     assert list((tmp_path / "helm").iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["chart", "values_files", "certificate"])
+def test_check_mode_needs_no_file_that_the_run_itself_would_bring(
+    bench: Bench, tmp_path: Path, option: str
+) -> None:
+    assert helm_release.is_brought(bench.want)
+    gone = str(tmp_path / "not-yet")
+    bench.want[option] = [gone] if option == "values_files" else gone
+    assert not helm_release.is_brought(bench.want)
 
 
 def test_check_mode_says_what_would_be_done_and_does_nothing(bench: Bench) -> None:

@@ -177,7 +177,7 @@ def test_a_user_gets_a_file_with_their_own_rights_alone(tmp_path: Path) -> None:
     with jumpbox.as_user(nobody):
         assert (os.geteuid(), os.getegid()) == (nobody.pw_uid, nobody.pw_gid)
         with pytest.raises(PermissionError):
-            jumpbox.write_config(private / "config", OURS)
+            kubeconfigs.write_config(private / "config", OURS)
     assert os.geteuid() == 0
     assert list(private.iterdir()) == []
 
@@ -214,6 +214,12 @@ def test_a_program_that_is_not_there_is_a_change_in_check_mode_and_else_a_fault(
 def test_a_program_that_knows_no_completion_is_a_fault_in_its_own_words(program: Path) -> None:
     program.write_text("#!/bin/sh\necho 'unknown command' >&2\nexit 1\n")
     with pytest.raises(jumpbox.Unusable, match="code 1 and said: unknown command"):
+        jumpbox.completion(program)
+
+
+def test_a_program_without_an_end_of_words_is_a_fault_and_fills_no_disk(program: Path) -> None:
+    program.write_text("#!/bin/sh\nexec yes\n")
+    with pytest.raises(jumpbox.Unusable, match="completion bash ended with code"):
         jumpbox.completion(program)
 
 

@@ -234,7 +234,7 @@ def test_a_workload_that_does_not_come_up_tells_which_pod_and_why(
     cluster = FakeCluster()
     cluster.nodes = [_node("w1")]
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}
-    unscheduled = {"status": "False", "message": "0/3 nodes"}
+    unscheduled = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}
     cluster.pods = [
         {
             "metadata": {"name": "p1"},

@@ -119,7 +119,7 @@ def test_what_a_workload_lacks(workload: Objects, lacks: str | None) -> None:
     ],
 )
 def test_what_waiting_does_not_heal(seen: Objects, told: list[tuple[str, str | None]]) -> None:
-    found = kube_ready.pod_faults([seen])
+    found = kube_ready.lasting_faults([seen])
     assert [(text, container) for text, _, container in found] == told
 
 

@@ -43,6 +43,8 @@ def test_an_empty_node_has_nothing(tmp_path: Path) -> None:
         "etcd_data": False,
         "ca_hash": "",
         "api_ready": False,
+        "begun": False,
+        "serving": False,
     }
 
 
@@ -50,6 +52,7 @@ def test_a_join_that_died_is_told_from_one_that_ended(tmp_path: Path) -> None:
     half = node(tmp_path / "half", "etc/kubernetes/bootstrap-kubelet.conf")
     assert kubeadm_state.node_state(half, 0)["bootstrapping"] is True
     assert kubeadm_state.node_state(half, 0)["joined"] is False
+    assert kubeadm_state.node_state(half, 0)["begun"] is True
     whole = node(
         tmp_path / "whole",
         "etc/kubernetes/kubelet.conf",
@@ -90,6 +93,38 @@ def test_what_a_dead_init_did_not_reach_is_named() -> None:
     assert kubeadm_state.missing(Cluster(), "1.23") == []
     found = kubeadm_state.missing(Cluster("daemonset.apps/kube-proxy"), "1.23")
     assert found == ["daemonset.apps/kube-proxy"]
+
+
+COMPLETE = {"joined": True, "static_pods_missing": [], "missing": []}
+
+
+@pytest.mark.parametrize(
+    ("changed", "wanted"),
+    [
+        ({}, True),
+        ({"joined": False}, False),
+        ({"static_pods_missing": ["etcd"]}, False),
+        ({"missing": ["configmap/coredns"]}, False),
+    ],
+)
+def test_an_init_that_died_is_repeated_and_a_complete_one_is_not(
+    changed: dict[str, Any], wanted: bool
+) -> None:
+    assert kubeadm_state.initialised({**COMPLETE, **changed}) is wanted
+
+
+@pytest.mark.parametrize("trace", ["manifests/etcd.yaml", "kubelet.conf", "pki/ca.crt"])
+def test_a_node_serves_only_once_its_api_server_is_ready(
+    trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = [f"etc/kubernetes/manifests/{name}.yaml" for name in kubeadm_state.STATIC_PODS]
+    node(tmp_path, *pods, "etc/kubernetes/kubelet.conf")
+    node(tmp_path, "var/lib/kubelet/pki/kubelet-client-current.pem", "etc/kubernetes/pki/ca.crt")
+    assert kubeadm_state.node_state(tmp_path, 0)["serving"] is False
+    monkeypatch.setattr(kubeadm_state, "wait_api", lambda *_: True)
+    assert kubeadm_state.node_state(tmp_path, 0)["serving"] is True
+    (tmp_path / "etc/kubernetes" / trace).unlink()
+    assert kubeadm_state.node_state(tmp_path, 0)["serving"] is False
 
 
 @pytest.fixture

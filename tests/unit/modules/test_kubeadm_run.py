@@ -39,7 +39,7 @@ def test_an_endpoint_that_answers_is_no_fault() -> None:
 
 
 def test_a_name_that_is_not_known_is_said_so() -> None:
-    assert "is not known here" in kubeadm_run.endpoint_fault("api.invalid:6443")
+    assert "does not resolve here" in kubeadm_run.endpoint_fault("api.invalid:6443")
 
 
 def test_each_error_of_the_kubelet_is_told_once_and_the_latest_wins() -> None:
@@ -58,13 +58,13 @@ def test_a_container_that_ended_is_told_with_its_last_line() -> None:
 
 def test_a_docker_that_does_not_answer_is_a_reason() -> None:
     faults = kubeadm_run.container_faults(lambda _argv: (1, "", "is the daemon running?\n"))
-    assert faults == ["docker does not answer: is the daemon running?"]
+    assert faults == ["Docker does not answer: is the daemon running?"]
 
 
 def test_a_name_that_is_not_known_comes_before_what_follows_from_it() -> None:
     seen = kubeadm_run.reasons("api.invalid:6443", run)
     assert len(seen) == 5
-    assert "is not known here" in seen[0]
+    assert "does not resolve here" in seen[0]
 
 
 def test_kubeadms_own_error_is_told_also_where_docker_hangs(
@@ -82,6 +82,6 @@ def test_kubeadms_own_error_is_told_also_where_docker_hangs(
     began = time.monotonic()
     told = kubeadm_run.explained("api.invalid:6443", "kubeadm ended with 1: no etcd", 0.5)
     assert time.monotonic() - began < 5
-    assert "docker does not answer: docker ps --all " in told
+    assert "Docker does not answer: docker ps --all " in told
     assert "did not end within 0.5 s and was ended" in told
     assert told.endswith("; kubeadm ended with 1: no etcd")

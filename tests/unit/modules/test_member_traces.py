@@ -310,7 +310,7 @@ def test_a_folder_on_network_storage_is_not_emptied(
 ) -> None:
     mounted(root, f"{root}/var/lib", kind=kind)
     found = traces.Traces(root, Machine(root), Machine(root), which)
-    with pytest.raises(OSError, match=f"lies on network storage .{kind}"):
+    with pytest.raises(OSError, match=f"is on network storage .{kind}"):
         found.folders(True)
     assert (root / "var/lib/etcd/member/wal/0").exists()
 
@@ -354,7 +354,7 @@ def test_a_docker_that_does_not_answer_is_not_taken_for_empty(
 ) -> None:
     machine = with_docker(Machine(root))
     machine.hangs = True
-    with pytest.raises(OSError, match=r"Docker does not tell .*did not end within 180 s"):
+    with pytest.raises(OSError, match=r"Docker does not list .*did not end within 180 s"):
         found_by(traces, machine)
 
 
@@ -363,6 +363,6 @@ def test_containers_that_outlive_a_stopped_docker_are_told(traces: ModuleType, r
     (root / MOBY).mkdir(parents=True)
     assert found_by(traces, machine) == []
     (root / MOBY / "0123").mkdir()
-    with pytest.raises(OSError, match="Docker does not run, and containers of its do"):
+    with pytest.raises(OSError, match="Docker does not run, but some of its containers do"):
         found_by(traces, machine)
     assert not any(argv[0] == "docker" for argv in machine.called)

@@ -34,7 +34,10 @@ def test_peers_that_answer_in_full_size_are_no_fault() -> None:
 
 def test_a_small_mtu_and_a_silent_peer_are_told_apart() -> None:
     faults = network_check.peer_faults(PEERS, 1500, FakePinger({"192.0.2.1": 1450}))
-    assert "node1 (192.0.2.1) answers a ping, but not one of 1500 bytes" in faults[0]
+    assert (
+        "node1 (192.0.2.1) answers a small ping, but not an unfragmented one of 1500 bytes"
+        in faults[0]
+    )
     assert "node2 (192.0.2.2) does not answer a ping: no answer" in faults[1]
 
 
@@ -59,7 +62,7 @@ def test_a_packet_that_the_own_interface_refuses_is_said_so() -> None:
 
     pinger = network_check.Pinger.__new__(network_check.Pinger)
     pinger._socket, pinger._identifier = Socket(), 1
-    assert "own interface takes no packet of 9000" in pinger._send("192.0.2.1", 9000)
+    assert "own interface refuses a packet of 9000" in pinger._send("192.0.2.1", 9000)
 
 
 ANSWERS = {"a.test": ["192.0.2.1"], "b.test": ["203.0.113.9"], "self.test": ["127.0.1.1"]}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model import export_path
+from appliance.model.site import export_path
 from tests.unit.modules.loading import load
 
 OWNER = os.getuid()

@@ -80,7 +80,7 @@ def test_a_running_job_with_the_same_command_is_attached_to(
     systemd: FakeSystemd, tmp_path: Path
 ) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(0.6); print('done')"]
-    with pytest.raises(engine.JobError, match="was left running"):
+    with pytest.raises(engine.JobError, match="it keeps running"):
         make(systemd, tmp_path).run(command, deadline_seconds=0.1)
     result, attached = make(systemd, tmp_path).run(command)
     assert attached
@@ -115,7 +115,7 @@ def test_a_node_is_idle_when_nothing_runs_however_it_ended(
     command = [sys.executable, "-c", "import sys, time; time.sleep(0.4); sys.exit(1)"]
     with pytest.raises(engine.JobError):
         job.run(command, deadline_seconds=0.1)
-    with pytest.raises(engine.JobError, match="was left running"):
+    with pytest.raises(engine.JobError, match="it keeps running"):
         job.wait_until_idle(0.1)
     job.wait_until_idle(30)
     assert not job.is_running()
@@ -133,7 +133,7 @@ def test_a_killed_unit_is_told_apart_from_a_failed_command(
 
     job = make(systemd, tmp_path)
     job.clock, job.sleep = lambda: next(clock), kill_then_sleep
-    with pytest.raises(engine.JobError, match="without leaving a result"):
+    with pytest.raises(engine.JobError, match="without a result"):
         job.run([sys.executable, "-c", "import time; time.sleep(5)"])
 
 
@@ -286,7 +286,7 @@ def test_what_was_started_is_known_before_it_has_begun(tmp_path: Path) -> None:
 
     job, seconds = engine.NodeJob("work", loading, jobs_dir=str(tmp_path)), itertools.count()
     job.clock = lambda: next(seconds)
-    with pytest.raises(engine.JobError, match="without leaving a result"):
+    with pytest.raises(engine.JobError, match="without a result"):
         job.run(["true"])
     assert job.spec()["command"] == ["true"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.preflight.software import OUR_UNITS
+from appliance.model.checks.software import OUR_UNITS
 from tests.unit.modules.loading import load_utils
 
 packages = load_utils("appliance_packages")
@@ -116,7 +116,7 @@ def test_the_lock_structure_is_that_of_the_kernel() -> None:
 
 def test_waiting_for_the_lock_ends_and_says_who_holds_it() -> None:
     clock = iter(range(100))
-    with pytest.raises(packages.PackagesError, match=r"held by pid 7 \(unattended-upgr\)"):
+    with pytest.raises(packages.PackagesError, match=r"pid 7 \(unattended-upgr\) has held"):
         packages.wait_for_lock(
             3, lambda: "pid 7 (unattended-upgr)", lambda: next(clock), lambda _: None
         )

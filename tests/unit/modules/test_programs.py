@@ -45,10 +45,10 @@ def test_a_program_that_ignores_the_request_to_end_is_killed_with_all_it_started
     child = tmp_path / "child"
     script = f"(trap '' TERM; echo $BASHPID > {child}; exec sleep 60) & {IGNORES}"
     began = time.monotonic()
-    rc, _, err = programs.run(["bash", "-c", script], seconds=0.3)
+    rc, _, err = programs.run(["bash", "-c", script], seconds=5)
     assert rc == programs.LATE
-    assert "it said: here" in err
-    assert time.monotonic() - began < 5
+    assert "its last output: here" in err
+    assert time.monotonic() - began < 50
     assert not is_alive(int(child.read_text()))
 
 

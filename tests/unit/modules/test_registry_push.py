@@ -162,7 +162,7 @@ def test_a_registry_that_breaks_or_is_away_is_a_fault_of_each_image(
 ) -> None:
     fake, registry = served
     fake.broken = True
-    assert registry.faults({"a:1": "x"}) == {"a:1": "the registry says 500"}
+    assert registry.faults({"a:1": "x"}) == {"a:1": "the registry answers 500"}
     away = registry_push.Registry("127.0.0.1:1", str(tmp_path / "tls.pem"))
     assert "does not answer" in away.faults({"a:1": "x"})["a:1"]
 
@@ -231,5 +231,5 @@ def test_a_deletion_carries_the_login_and_a_refusal_is_told(
     fake, registry = served
     fake.put("a", "1")
     registry.forget("a:1", "sha256:1", "Basic coded")
-    with pytest.raises(registry_push.RegistryError, match="says 401 to its removal"):
+    with pytest.raises(registry_push.RegistryError, match="answers its removal with 401"):
         registry.forget("a:1", "sha256:1", "Basic wrong")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import importlib
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,9 @@ import pytest
 
 from tests.unit.modules.loading import load
 
-module = load("runai_cluster_values")
+module = load("runai_cluster_values", role="runai_cluster")
+seen = load("runai_cluster_connection", role="runai_cluster")
+api = importlib.import_module("ansible.module_utils.runai_backend_api")
 
 WANT = {"username": "test@run.ai", "password": "right", "cluster": "rack"}
 TOKEN = "/auth/realms/runai/protocol/openid-connect/token"  # noqa: S105 - a path
@@ -82,7 +85,7 @@ def make() -> Iterator[Make]:
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
-        backend = module.Backend("runai.rack.test")
+        backend = api.Backend("runai.rack.test")
         backend._url = f"http://127.0.0.1:{server.server_address[1]}"
         return backend, asked
 
@@ -114,7 +117,7 @@ def test_the_one_that_was_made_is_asked_for_again(make: Make) -> None:
 def test_one_whose_answer_was_lost_is_known_for_ours(make: Make) -> None:
     record = FakeRecord()
     lost, _ = make(create=(504, {}))
-    with pytest.raises(module.BackendError, match="answers 504") as caught:
+    with pytest.raises(api.BackendError, match="answers 504") as caught:
         module.fetch(lost, record, WANT)
     assert not caught.value.final
     assert record.data == {"cluster": "rack", "uuid": ""}
@@ -128,7 +131,7 @@ def test_one_that_somebody_else_made_is_never_taken_for_ours(make: Make) -> None
     record = FakeRecord()
     for _ in range(2):
         backend, asked = make(create=(409, {}))
-        with pytest.raises(module.BackendError, match="did not make"):
+        with pytest.raises(api.BackendError, match="did not make"):
             module.fetch(backend, record, WANT)
         assert record.data == {}
         assert "GET /v1/k8s/clusters" not in asked
@@ -149,7 +152,7 @@ def test_the_backend_is_believed_unless_it_says_that_the_cluster_is_away(
     make: Make, listed: dict[str, str], said: str
 ) -> None:
     backend, _ = make(list=(200, [{"uuid": "u0"}, {"uuid": "u1", **listed}]))
-    assert module.connection(backend, OURS, WANT) == ("u1", said)
+    assert seen.connection(backend, OURS, WANT) == ("u1", said)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +170,8 @@ def test_a_cluster_that_the_backend_does_not_see_is_waited_for(
     make: Make, answer: tuple[int, Any], told: str
 ) -> None:
     backend, _ = make(list=answer)
-    with pytest.raises(module.BackendError, match=told) as caught:
-        module.connection(backend, OURS, WANT)
+    with pytest.raises(api.BackendError, match=told) as caught:
+        seen.connection(backend, OURS, WANT)
     assert not caught.value.final
 
 
@@ -191,7 +194,7 @@ def test_what_waiting_does_not_heal_is_final(
     make: Make, changed: dict[str, Any], want: dict[str, str], told: str
 ) -> None:
     backend, _ = make(**changed)
-    with pytest.raises(module.BackendError, match=told) as caught:
+    with pytest.raises(api.BackendError, match=told) as caught:
         module.fetch(backend, FakeRecord(), {**WANT, **want})
     assert caught.value.final
     assert "wrong" not in str(caught.value)
@@ -211,14 +214,14 @@ def test_what_waiting_does_not_heal_is_final(
 )
 def test_what_may_heal_is_not_final(make: Make, changed: dict[str, Any], told: str) -> None:
     backend, _ = make(**changed)
-    with pytest.raises(module.BackendError, match=told) as caught:
+    with pytest.raises(api.BackendError, match=told) as caught:
         module.fetch(backend, FakeRecord(), WANT)
     assert not caught.value.final
 
 
 def test_a_backend_that_is_not_there_is_named() -> None:
-    backend = module.Backend("backend.invalid")
-    with pytest.raises(module.BackendError, match=r"https://backend.invalid does not answer"):
+    backend = api.Backend("backend.invalid")
+    with pytest.raises(api.BackendError, match=r"https://backend.invalid does not answer"):
         backend.log_in("a", "b")
 
 
@@ -237,19 +240,19 @@ def test_it_insists_until_it_is_late() -> None:
     def attempt() -> str:
         tries.append(1)
         if len(tries) < 3:
-            raise module.BackendError("not yet")
+            raise api.BackendError("not yet")
         return "done"
 
     clock = Clock()
-    assert module.insist(attempt, 60, clock) == "done"
+    assert api.insist(attempt, 60, clock) == "done"
     tries.clear()
 
     def never() -> None:
         tries.append(1)
-        raise module.BackendError("no")
+        raise api.BackendError("no")
 
-    with pytest.raises(module.BackendError):
-        module.insist(never, 10, clock)
+    with pytest.raises(api.BackendError):
+        api.insist(never, 10, clock)
     assert len(tries) == 6
 
 

@@ -115,5 +115,5 @@ def test_an_archive_without_it_is_told(want: dict[str, Any], tmp_path: Path) -> 
     with tarfile.open(tmp_path / "empty.tar", "w"):
         pass
     want["program"] = str(tmp_path / "empty.tar")
-    with pytest.raises(runai_values.ValuesError, match="has no runai-adm in it"):
+    with pytest.raises(runai_values.ValuesError, match="does not contain runai-adm"):
         runai_values.generate(want, None)

@@ -13,8 +13,9 @@ from tests.unit.modules.loading import load
 
 nfs_exports = load("nfs_exports", role="nfs_server")
 nfs_proof = load("nfs_proof", role="nfs_client")
-OPTIONS = ["rw", "sync", "no_subtree_check", "no_root_squash"]
 LIVE = "rw,sync,wdelay,hide,nocrossmnt,secure,no_root_squash,no_subtree_check,sec=sys"
+OPTIONS = "rw,sync,no_subtree_check,no_root_squash"
+FIRST, SECOND = "198.51.100.0/24", "198.51.101.0/24"
 
 
 class Failed(Exception):
@@ -27,52 +28,78 @@ class FakeModule:
     def __init__(self, folder: Path, *, check: bool = False, deaf: bool = False) -> None:
         self.check_mode = check
         self.deaf = deaf
-        self.params = {
-            "path": "/srv/runai",
-            "clients": ["198.51.100.0/24", "198.51.101.0/24"],
-            "options": OPTIONS,
-            "file": str(folder / "exports.d" / "appliance.exports"),
-            "table": str(folder / "etab"),
-        }
+        self.exports, self.others = folder / "exports.d/appliance.exports", folder / "exports"
+        self.exports.parent.mkdir()
+        self.write(FIRST, SECOND)
+        self.table = folder / "etab"
+        files = [str(self.others), str(self.exports.parent)]
+        self.params = {"path": "/srv/runai", "files": files, "table": str(self.table)}
         self.ran: list[Sequence[str]] = []
+
+    def write(self, *clients: str) -> None:
+        """The file as the role's template renders it."""
+        places = " ".join(f"{client}({OPTIONS})" for client in clients)
+        self.exports.write_text(f"# Written by appliance\n/srv/runai {places}\n")
 
     def run(self, argv: Sequence[str]) -> tuple[int, str, str]:
         self.ran.append(argv)
-        lines = [f"/srv/runai\t{client}({LIVE})" for client in self.params["clients"]]
+        told = nfs_exports.told(self.params["files"], "/srv/runai")
         if not self.deaf:
-            Path(str(self.params["table"])).write_text("\n".join(lines) + "\n")
+            self.table.write_text("".join(f"/srv/runai\t{client}({LIVE})\n" for client in told))
         return (1, "", "exportfs: no options") if self.deaf else (0, "", "")
 
     def fail_json(self, msg: str) -> None:
         raise Failed(msg)
 
 
-def test_an_export_is_written_and_made_known_once(tmp_path: Path) -> None:
+def test_an_export_of_the_files_is_made_known_once(tmp_path: Path) -> None:
     module = FakeModule(tmp_path)
-    assert nfs_exports.converge(module, module.run) == ["written", "exported"]
-    text = Path(str(module.params["file"])).read_text().splitlines()[1]
-    assert text == (
-        "/srv/runai 198.51.100.0/24(rw,sync,no_subtree_check,no_root_squash) "
-        "198.51.101.0/24(rw,sync,no_subtree_check,no_root_squash)"
-    )
-    assert nfs_exports.converge(module, module.run) == []
+    assert nfs_exports.converge(module, module.run)
+    assert not nfs_exports.converge(module, module.run)
     assert module.ran == [["exportfs", "-ra"]]
 
 
 def test_an_export_taken_back_by_hand_is_made_known_again(tmp_path: Path) -> None:
     module = FakeModule(tmp_path)
     nfs_exports.converge(module, module.run)
-    Path(str(module.params["table"])).write_text("")
-    assert nfs_exports.converge(module, module.run) == ["exported"]
+    module.table.write_text("")
+    assert nfs_exports.converge(module, module.run)
     squashed = LIVE.replace("no_root_squash", "root_squash")
-    Path(str(module.params["table"])).write_text(f"/srv/runai\t198.51.100.0/24({squashed})\n")
-    assert nfs_exports.converge(module, module.run) == ["exported"]
+    module.table.write_text(f"/srv/runai\t{FIRST}({squashed})\n/srv/runai\t{SECOND}({LIVE})\n")
+    assert nfs_exports.converge(module, module.run)
 
 
-def test_check_mode_tells_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_client_that_left_the_file_before_a_run_was_killed_is_withdrawn(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    nfs_exports.converge(module, module.run)
+    module.write(FIRST)
+    assert nfs_exports.converge(module, module.run)
+    assert SECOND not in module.table.read_text()
+
+
+def test_an_export_of_somebody_elses_file_stays_and_settles(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    module.others.write_text("/srv/runai 203.0.113.9(ro)  # theirs\n/srv/other *(rw)\n")
+    nfs_exports.converge(module, module.run)
+    assert "203.0.113.9" in module.table.read_text()
+    assert not nfs_exports.converge(module, module.run)
+
+
+def test_names_in_somebody_elses_file_settle_though_exportfs_writes_others(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    text = "/srv/runai 203.0.113.9 backup(ro) -sync\n# \xe9\n"
+    module.others.write_bytes(text.encode("latin-1"))
+    nfs_exports.converge(module, module.run)
+    known = module.table.read_text().replace("backup(", "backup.site.example(")
+    module.table.write_text(known)
+    assert "203.0.113.9" in known
+    assert not nfs_exports.converge(module, module.run)
+
+
+def test_check_mode_tells_and_runs_nothing(tmp_path: Path) -> None:
     module = FakeModule(tmp_path, check=True)
-    assert nfs_exports.converge(module, module.run) == ["written", "exported"]
-    assert list(tmp_path.iterdir()) == []
+    assert nfs_exports.converge(module, module.run)
+    assert module.ran == []
 
 
 def test_an_export_that_is_not_taken_is_a_fault(tmp_path: Path) -> None:

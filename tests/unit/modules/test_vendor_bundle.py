@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import subprocess
 from collections.abc import Callable
@@ -16,7 +17,10 @@ from tests.unit.modules.test_registry_push import FakeRegistry, digest_of, serve
 
 __all__ = ["served"]
 
-vendor_bundle = load("vendor_bundle", role="runai_bundle")
+info = load("vendor_bundle_info", role="runai_bundle")
+unpacking = load("vendor_bundle_unpack", role="runai_bundle")
+preparing = load("vendor_bundle_prepare", role="runai_bundle")
+vendor_bundle = importlib.import_module("ansible.module_utils.vendor_bundle")
 CONFIG = digest_of(b"config backend").removeprefix("sha256:")
 
 
@@ -25,10 +29,9 @@ class Module:
 
     check_mode = False
 
-    def __init__(self, folder: Path, phase: str = "look") -> None:
+    def __init__(self, folder: Path) -> None:
         content = b"bundle"
         self.params: dict[str, Any] = {
-            "phase": phase,
             "folder": str(folder),
             "registry": "registry.test:5000",
             "login_dir": "/etc/appliance/registry/login",
@@ -51,7 +54,7 @@ class Module:
 
 def registry_of(found: tuple[FakeRegistry, Any]) -> Any:
     known = found[1]
-    fresh = vendor_bundle.Registry.__new__(vendor_bundle.Registry)
+    fresh = preparing.Registry.__new__(preparing.Registry)
     vars(fresh).update(vars(known))
     return fresh
 
@@ -113,7 +116,7 @@ def received(folder: Path, content: bytes | None = None) -> tuple[Module, Path]:
     (source / "deploy/prepare_installation.sh").write_text(
         '#!/bin/sh\necho "$REGISTRY_URL" > ran\n'
     )
-    module = Module(folder / "runai", "unpack")
+    module = Module(folder / "runai")
     incoming = folder / "runai/incoming"
     incoming.mkdir(parents=True)
     tar = folder / "tar"
@@ -131,15 +134,16 @@ def test_what_was_received_is_proven_unpacked_and_gone(
 ) -> None:
     ran = unpack_at_once(monkeypatch)
     module, tar = received(tmp_path)
-    bundle = vendor_bundle.Bundle(module)
+    bundle = vendor_bundle.Bundle(module.params)
     assert not bundle.is_unpacked()
-    told = vendor_bundle.converge(module, bundle)
+    told = unpacking.converge(module, bundle)
     assert told == {"changed": True, "unpacked": True, "path": str(bundle.path)}
     assert (bundle.deploy / "prepare_installation.sh").is_file()
     assert not tar.exists()
     kept = json.loads((tmp_path / "runai/bundle.json").read_text())
     assert kept["path"] == str(bundle.path)
-    assert vendor_bundle.converge(module, bundle)["changed"] is False
+    assert info.look(module, bundle) == {"changed": False, "unpacked": True, "path": kept["path"]}
+    assert unpacking.converge(module, bundle)["changed"] is False
     assert ran == ["runai-unpack"]
 
 
@@ -148,14 +152,14 @@ def test_the_same_bundle_under_another_name_is_unpacked_already(
 ) -> None:
     unpack_at_once(monkeypatch)
     module = Module(tmp_path)
-    bundle = vendor_bundle.Bundle(module)
+    bundle = vendor_bundle.Bundle(module.params)
     bundle.deploy.mkdir(parents=True)
     bundle.keep()
     module.params["record"] |= {"file_name": "download.tar", "new": True}
-    renamed = vendor_bundle.Bundle(module)
+    renamed = vendor_bundle.Bundle(module.params)
     assert renamed.is_unpacked()
     module.params["record"]["sha256"] = "0" * 64
-    assert not vendor_bundle.Bundle(module).is_unpacked()
+    assert not vendor_bundle.Bundle(module.params).is_unpacked()
 
 
 def test_a_part_of_the_tar_says_how_much_is_there(
@@ -166,7 +170,7 @@ def test_a_part_of_the_tar_says_how_much_is_there(
     with pytest.raises(
         vendor_bundle.BundleError, match=r"has 4 of \d+ bytes: run the same command"
     ):
-        vendor_bundle.converge(module, vendor_bundle.Bundle(module))
+        unpacking.converge(module, vendor_bundle.Bundle(module.params))
 
 
 def test_a_tar_with_another_digest_is_removed_and_not_unpacked(
@@ -176,7 +180,7 @@ def test_a_tar_with_another_digest_is_removed_and_not_unpacked(
     module, tar = received(tmp_path)
     tar.write_bytes(bytes(tar.stat().st_size))
     with pytest.raises(vendor_bundle.BundleError, match="has another digest"):
-        vendor_bundle.converge(module, vendor_bundle.Bundle(module))
+        unpacking.converge(module, vendor_bundle.Bundle(module.params))
     assert not tar.exists()
     assert not list((tmp_path / "runai").glob("*/deploy"))
 
@@ -185,9 +189,8 @@ def test_a_tar_with_another_digest_is_removed_and_not_unpacked(
 def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Module, Any, list[str]]:
     ran = unpack_at_once(monkeypatch)
     module, _ = received(tmp_path)
-    bundle = vendor_bundle.Bundle(module)
-    bundle.unpack()
-    module.params["phase"] = "prepare"
+    bundle = vendor_bundle.Bundle(module.params)
+    unpacking.unpack(bundle, 5)
     asked: list[list[str]] = []
 
     class Kubectl:
@@ -201,7 +204,7 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Module, A
         def call(self, arguments: list[str]) -> None:
             asked.append(arguments)
 
-    monkeypatch.setattr(vendor_bundle, "Kubectl", Kubectl)
+    monkeypatch.setattr(preparing, "Kubectl", Kubectl)
     return module, bundle, ran
 
 
@@ -209,14 +212,14 @@ def test_the_script_runs_once_with_the_registry_and_is_remembered(
     unpacked: tuple[Module, Any, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, bundle, ran = unpacked
-    monkeypatch.setattr(vendor_bundle.Bundle, "absent", lambda _: {})
-    assert vendor_bundle.converge(module, bundle)["changed"] is True
+    monkeypatch.setattr(preparing.Preparation, "absent", lambda _: {})
+    assert preparing.converge(module, bundle)["changed"] is True
     assert (bundle.deploy / "ran").read_text() == "registry.test:5000\n"
-    told = vendor_bundle.converge(module, bundle)
+    told = preparing.converge(module, bundle)
     assert (told["changed"], told["verified"]) == (False, ["gcr.test/x/backend:1"])
     assert ran == ["runai-unpack", "runai-prepare"]
     module.params["registry"] = "other.test:5000"
-    assert vendor_bundle.converge(module, bundle)["changed"] is True
+    assert preparing.converge(module, bundle)["changed"] is True
 
 
 def test_a_script_that_pushed_too_little_is_no_success(
@@ -224,11 +227,11 @@ def test_a_script_that_pushed_too_little_is_no_success(
 ) -> None:
     module, bundle, _ = unpacked
     monkeypatch.setattr(
-        vendor_bundle.Bundle, "absent", lambda _: {"gcr.test/x/backend:1": "absent"}
+        preparing.Preparation, "absent", lambda _: {"gcr.test/x/backend:1": "absent"}
     )
     with pytest.raises(vendor_bundle.BundleError, match=r"lacks 1 of 1 images: gcr\.test/x/"):
-        vendor_bundle.converge(module, bundle)
-    assert not bundle.is_prepared()
+        preparing.converge(module, bundle)
+    assert not preparing.Preparation(module, bundle).is_done()
 
 
 def test_a_script_that_fails_says_so(
@@ -241,14 +244,13 @@ def test_a_script_that_fails_says_so(
     with pytest.raises(
         vendor_bundle.BundleError, match="ended with 3: no docker in /etc/appliance/registry/login"
     ):
-        vendor_bundle.converge(module, bundle)
-    assert not bundle.is_prepared()
+        preparing.converge(module, bundle)
+    assert not preparing.Preparation(module, bundle).is_done()
 
 
 def test_check_mode_changes_nothing(tmp_path: Path) -> None:
     module, tar = received(tmp_path)
     module.check_mode = True
-    assert vendor_bundle.converge(module, vendor_bundle.Bundle(module))["changed"] is True
+    assert unpacking.converge(module, vendor_bundle.Bundle(module.params))["changed"] is True
     assert tar.exists()
-    module.params["phase"] = "prepare"
-    assert vendor_bundle.converge(module, vendor_bundle.Bundle(module))["changed"] is True
+    assert preparing.converge(module, vendor_bundle.Bundle(module.params))["changed"] is True

@@ -211,7 +211,7 @@ def test_a_proof_that_another_run_carries_out_is_waited_for(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     lock = tmp_path / "run" / "lock"
-    with held(lock), pytest.raises(volume_proof.ProofError, match="another run has been proving"):
+    with held(lock), pytest.raises(volume_proof.ProofError, match="another run has tested"):
         prove_alone(cluster, lock)
     assert cluster.calls == [], "the namespace of the other run is left alone"
     assert prove_alone(cluster, lock) == ["cp1", "w1"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.ansible import PlayEvents
-from appliance.model.observation import Play
+from appliance.adapters.ansible.playbooks import PlayEvents
+from appliance.model.plan.play import Play
 
 PLAY = Play(playbook="access", run="r1", limit=("cp1",), inventory={})
 

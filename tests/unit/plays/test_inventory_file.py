@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.inventory_file import MARK, inventory_text
+from appliance.adapters.ansible.inventory_file import MARK, inventory_text
 from appliance.errors import ConfigError
-from appliance.model.vault_ref import CA_KEY, VaultRef
+from appliance.model.site.vault_ref import CA_KEY, VaultRef
 
 HOSTILE = "{{ lookup('ansible.builtin.pipe', 'touch /tmp/PWNED') }}"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from appliance.model.site import Node
+from appliance.model.site.settings import Node
 from appliance.probe.collect import collect
 from appliance.probe.source import Machine, Request, Source
 

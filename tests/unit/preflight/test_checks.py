@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.hardware_files import load_hardware, load_role_minima
-from appliance.model.api_flags import ApiFlags
-from appliance.model.cluster import (
+from appliance.adapters.local.hardware_models import load_hardware, load_role_minima
+from appliance.model.bundle.signature import Signature
+from appliance.model.checks.preflight import CHECKS, Finding, preflight
+from appliance.model.site.settings import Node
+from appliance.model.state.api_flags import ApiFlags
+from appliance.model.state.cluster import (
     ClusterState,
     ClusterStorage,
     GpuOperator,
     NoCluster,
     Unreachable,
 )
-from appliance.model.desired import Desired
-from appliance.model.machine_identity import identity
-from appliance.model.photograph import Photograph
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import CHECKS, Finding, preflight
-from appliance.model.signature import Signature
-from appliance.model.site import Node
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.identity import identity
+from appliance.model.state.observed import Observed
 from tests import golden, samples
 from tests.unit.preflight import machines
 from tests.vendor_bundles import judged
@@ -87,8 +87,8 @@ def _photographs(case: dict[str, Any], wish: Desired) -> dict[str, Photograph]:
     return found
 
 
-def run(case: dict[str, Any]) -> tuple[Finding, ...]:
-    """All findings of a case."""
+def scene(case: dict[str, Any]) -> tuple[Desired, Observed]:
+    """What a case asks for, and what was seen."""
     wish = _desired(case)
     seen = _photographs(case, wish)
     cluster: ClusterState = NoCluster()
@@ -107,10 +107,16 @@ def run(case: dict[str, Any]) -> tuple[Finding, ...]:
             gpu_operators=operators,
             api_flags=ApiFlags(**case.get("api_flags", {})),
         )
+    return wish, Observed(seen, cluster)
+
+
+def run(case: dict[str, Any]) -> tuple[Finding, ...]:
+    """All findings of a case."""
+    wish, observed = scene(case)
     return preflight(
         wish,
-        seen,
-        Observed(seen, cluster),
+        observed.photographs,
+        observed,
         accepted={name: identity(**told) for name, told in case.get("accepted", {}).items()},
         models=MODELS,
         minima=MINIMA,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.model.cluster import NoCluster
-from appliance.model.photograph import Photograph
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import preflight
+from appliance.model.checks.preflight import preflight
+from appliance.model.state.cluster import NoCluster
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Observed
 from tests import samples
 
 EVIL = "4711;touch${IFS}/tmp/owned"

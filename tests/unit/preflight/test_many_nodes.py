@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from appliance.model.photograph import Photograph
-from appliance.model.preflight.finding import Index
+from appliance.model.components.subject import Index
+from appliance.model.state.facts.facts import Photograph
 from tests import samples
 
 SITE = samples.site(workers=40)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.model.preflight import probe_arguments
+from appliance.model.checks.preflight import probe_arguments
 from appliance.probe.__main__ import main
 from tests import samples
 

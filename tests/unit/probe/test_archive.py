@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import appliance.probe
-from appliance.adapters.probe_archive import probe_archive
-from appliance.model.photograph import Photograph
+from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.model.state.facts.facts import Photograph
 from tests.unit.probe import recorded
 
 SOURCES = Path(appliance.probe.__file__).parent

@@ -99,7 +99,7 @@ def test_a_key_without_a_certificate_and_the_reverse_are_listed(root: Path) -> N
     lonely, unlocked = _look(root)["certificates"]
     assert lonely == {
         "path": "/etc/appliance/tls/lonely.crt",
-        "error": "absent or not readable",
+        "error": "missing or not readable",
         "key_matches": None,
     }
     assert unlocked["key_matches"] is None

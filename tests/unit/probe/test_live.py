@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.probe import network, packages, storage
+from appliance.probe import network, packages, source, storage
 from appliance.probe.__main__ import main
 from appliance.probe.collect import collect
 from appliance.probe.source import Machine, Request, Source
@@ -177,3 +178,15 @@ def test_a_file_system_that_is_gone_is_listed() -> None:
     source = _source()
     assert storage._statvfs(source, "/no/such/folder") is None
     assert source.machine.unreadable
+
+
+@pytest.mark.parametrize("words", [["--peer", "x"], ["--peers"], ["--help"], ["x", "--peers"]])
+def test_an_option_that_is_none_is_refused_with_those_there_are(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert "--nfs-folders" in str(caught.value)
+
+
+def test_a_program_is_found_where_shutil_finds_it() -> None:
+    for name in ("sh", "openssl", "no-such-program", "apt"):
+        assert source._found(name) == shutil.which(name, path=source.SEARCH_PATH)

@@ -142,8 +142,8 @@ def test_folders_are_there_when_the_first_user_may_write_them() -> None:
         (_compound(status=77), "NFS error 77"),
         (_head(2) + struct.pack("!II", 3, 3), "speaks NFS version 3 to 3, not 4"),
         (_head(1), "is no NFS server"),
-        (struct.pack("!III", 7, 1, 1), "rejects the credentials"),
-        (_head()[:10], "ends too early"),
+        (struct.pack("!III", 7, 1, 1), "rejects this host's credentials"),
+        (_head()[:10], "a truncated answer"),
         (b"", "closed the connection"),
     ],
 )

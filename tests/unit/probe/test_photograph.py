@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.photograph import (
+from appliance.model.state.facts.facts import (
     STABILITY,
     Photograph,
     differences,
@@ -166,5 +166,5 @@ def test_access_is_typed_and_absent_is_none(document: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("broken", [{}, {"schema": 2}, [], None])
 def test_something_else_is_not_a_photograph(broken: Any) -> None:
-    with pytest.raises(ValueError, match="not a photograph"):
+    with pytest.raises(ValueError, match="not a document"):
         Photograph(broken)

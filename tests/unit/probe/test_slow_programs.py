@@ -19,16 +19,15 @@ from typing import Any
 import pytest
 
 from appliance.errors import NodeUnreachable
-from appliance.model.facts import check_facts
-from appliance.model.observation import Look
-from appliance.model.plan import Plan
-from appliance.model.planner import plan
-from appliance.model.postconditions import Observed
-from appliance.model.preflight import preflight
+from appliance.model.checks.preflight import preflight
+from appliance.model.plan.planner import plan
+from appliance.model.state.facts.reader import check_facts
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan
 from appliance.probe import source as probe_source
 from appliance.probe.source import Machine, Request, Source
 from appliance.probe.unseen import FEEDS, fed_by
-from appliance.workflows.survey import LOOKS, look_patiently, survey
+from appliance.workflows.session.survey import LOOKS, look_patiently, survey
 from tests import samples
 from tests.unit.facts.test_hostile_documents import merged
 from tests.unit.probe.recorded import DATA, look
@@ -213,7 +212,7 @@ def test_a_busy_node_is_looked_at_again() -> None:
 def test_what_stays_unseen_stops_a_command_before_the_first_change() -> None:
     nodes = Busy(99)
     with pytest.raises(NodeUnreachable) as caught:
-        survey(WISH, nodes, Api(), lambda *_: ())  # type: ignore[arg-type]
+        survey(WISH, nodes, Api(), lambda *_: ())
     assert nodes.looks == LOOKS
     assert caught.value.exit_code == 4
     assert "w1" in caught.value.message

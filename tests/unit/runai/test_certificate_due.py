@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.content import find_content_root
-from appliance.adapters.runai_files import backend_certificate
-from appliance.model.photograph import Photograph
-from appliance.model.postconditions_runai import certificate
-from appliance.model.site_certificate import RENEW_DAYS
+from appliance.adapters.local.content import find_content_root
+from appliance.adapters.runai.files import backend_certificate
+from appliance.model.components.runai.unmet import certificate
+from appliance.model.state.certificates import RENEW_DAYS
+from appliance.model.state.facts.facts import Photograph
 from tests import samples
 
 BODY = b"the bytes of a certificate"
@@ -37,7 +37,7 @@ def due(seen: dict[str, Any] | None, pem: str | None = None, **overrides: Any) -
 def test_another_certificate_in_the_site_is_brought() -> None:
     assert due({"sha256": SHA256}, PEM) == []
     (said,) = due({"sha256": "00" * 32}, PEM)
-    assert "not the one that site.yml names" in said
+    assert "is not the one in site.yml" in said
     assert due(None, PEM) == [said]
 
 
@@ -45,7 +45,7 @@ def test_one_of_the_sites_ca_is_made_anew_before_it_ends() -> None:
     # The sample's clock is at 2023-11-14T22:13:20Z.
     assert due({"not_after": "2023-12-14T23:00:00Z"}) == []
     assert due({"not_after": "2023-11-24T22:13:20Z"}) == [
-        "the backend's certificate ends in 10 days"
+        "the backend's certificate expires in 10 days"
     ]
     assert due(None) == []
 

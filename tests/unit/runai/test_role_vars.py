@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.content import find_content_root
+from appliance.adapters.local.content import find_content_root
 from appliance.errors import ConfigError
-from appliance.model.desired import Desired
-from appliance.model.gpu import values_digest
-from appliance.model.postconditions import Observed
-from appliance.model.postconditions_runai import site_values
-from appliance.model.role_vars_runai import dns_vars, runai_vars
-from appliance.model.steps import BY_NAME
-from appliance.model.vault_ref import CA_CERTIFICATE, VaultRef
+from appliance.model.components.runai.unmet import site_values
+from appliance.model.components.runai.variables import variables as runai_vars
+from appliance.model.plan.steps import BY_NAME
+from appliance.model.site.vault_ref import CA_CERTIFICATE, VaultRef
+from appliance.model.state.certificates import values_digest
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
 from tests import samples
 from tests.vendor_bundles import judged
 
@@ -25,7 +25,7 @@ CONTENT = find_content_root()
 
 def told(version: str, **runai: Any) -> dict[str, Any]:
     wish = wished(version, **runai)
-    return runai_vars(wish, Observed({}, samples.cluster(wish)))
+    return runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
 
 
 def wished(version: str, **runai: Any) -> Desired:
@@ -46,7 +46,7 @@ def test_the_backend_is_told_where_everything_is() -> None:
 def test_secrets_are_references_to_the_vault() -> None:
     wish = wished("2.7.1", certificate="/etc/backend.crt")
     wish = dataclasses.replace(wish, backend_certificate="PEM of a chain")
-    found = runai_vars(wish, Observed({}, samples.cluster(wish)))
+    found = runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
     assert found["runai_cluster_password"] == VaultRef("vault_runai_admin_password", "''")
     assert found["runai_backend_certificate_key"] == VaultRef("vault_runai_tls_key")
     assert found["runai_backend_certificate"] == "PEM of a chain"
@@ -79,12 +79,14 @@ def test_the_backend_is_asked_again_until_the_release_is_deployed(
         for release in seen.releases
         if status or release.name != "runai-cluster"
     )
-    told = runai_vars(wish, Observed({}, dataclasses.replace(seen, releases=releases)))
+    told = runai_vars(
+        samples.planned_run(wish, Observed({}, dataclasses.replace(seen, releases=releases)))
+    )
     assert told["runai_cluster_is_new"] is asks
 
 
 def test_only_a_login_asks_for_the_password() -> None:
-    tasks = yaml.safe_load((CONTENT / "roles/runai_cluster/tasks/ask.yml").read_text())
+    tasks = yaml.safe_load((CONTENT / "roles/runai_cluster/tasks/values.yml").read_text())
     refusal = tasks[0]["ansible.builtin.assert"]
     assert refusal["that"] == "runai_cluster_password | length > 0"
     assert "vault_runai_admin_password" in refusal["fail_msg"]
@@ -101,7 +103,7 @@ def test_the_cluster_trusts_whoever_signed_the_backends_certificate() -> None:
     wish = dataclasses.replace(
         wished("2.7.1", certificate="/c.crt"), issuer_ca="PEM of a CA", backend_certificate="PEM"
     )
-    found = runai_vars(wish, Observed({}, samples.cluster(wish)))
+    found = runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
     assert found["runai_cluster_ca_certificate"] == "PEM of a CA"
 
 
@@ -110,18 +112,20 @@ def test_the_login_believes_that_same_authority() -> None:
     tasks = yaml.safe_load((role / "tasks/main.yml").read_text())
     names = yaml.safe_load((role / "vars/main.yml").read_text())
     entry = next(
-        file
+        entry
         for task in tasks
-        for file in task.get("text_files", {}).get("files", ())
-        if file["content"] == "{{ runai_cluster_ca_certificate }}"
+        for entry in task.get("text_files", {}).get("files", ())
+        if entry["content"] == "{{ runai_cluster_ca_certificate }}"
     )
-    (asked,) = (
-        task["block"]
-        for task in yaml.safe_load((role / "tasks/ask.yml").read_text())
-        if "block" in task
-    )
-    login = next(task["runai_cluster_values"] for task in asked if "runai_cluster_values" in task)
-    assert login["authority"] == entry["path"] == "{{ __runai_cluster_authority }}"
+    for file in ("values", "connection"):
+        (asked,) = (
+            task["block"]
+            for task in yaml.safe_load((role / f"tasks/{file}.yml").read_text())
+            if "block" in task
+        )
+        module = f"runai_cluster_{file}"
+        login = next(task[module] for task in asked if module in task)
+        assert login["authority"] == entry["path"] == "{{ __runai_cluster_authority }}"
     assert names["__runai_cluster_authority"] == "/etc/appliance/runai/backend-ca.crt"
 
 
@@ -154,11 +158,11 @@ def test_keys_that_are_numbers_are_compared_as_the_text_that_ansible_makes_of_th
 def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:
     assert told("2.7.1")["runai_backend_dns_server"] == ""
     wish = wished("2.7.1", own_dns=True)
-    found = runai_vars(wish, Observed({}, samples.cluster(wish)))
+    found = runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
     services = wish.site.services_node.ip
     assert found["runai_backend_dns_server"] == services
     assert wish.manifest is not None
-    served = dns_vars(wish, wish.manifest)
+    served = runai_vars(samples.planned_run(wish))
     assert served["site_dns_enabled"] is True
     names = [name for known in served["site_dns_hosts"].values() for name in known]
     assert "runai.rack.test" in names
@@ -166,9 +170,10 @@ def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:
 
 def test_a_site_without_runai_tells_the_roles_nothing_but_that_there_is_no_dns_server() -> None:
     wish = samples.desired(samples.site(1, 2))
-    assert runai_vars(wish, Observed({}, samples.cluster(wish))) == {}
+    every = runai_vars(samples.planned_run(wish))
+    assert [name for name in every if not name.startswith("site_dns_")] == []
     assert wish.manifest is not None
-    told = dns_vars(wish, wish.manifest)
+    told = runai_vars(samples.planned_run(wish))
     assert (told["site_dns_enabled"], told["site_dns_packages"]) == (False, {})
 
 
@@ -187,5 +192,5 @@ def test_a_services_host_outside_the_cluster_answers_for_the_name_too() -> None:
     observed = Observed(samples.photographs(seen), samples.cluster(asked))
     assert step.unmet is not None
     assert list(step.unmet(site.node("w2"), asked, observed)) == [
-        "dnsmasq does not run, which answers for the backend's name"
+        "dnsmasq, which resolves the backend's name, does not run"
     ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.model.runai_values import generate_values, minor
+from appliance.model.bundle.runai_versions import minor_of
+from appliance.model.components.runai.values import generate_values
 
 ADDRESS = "--external-ips 198.51.100.5"
 NFS = "--nfs-server nfs --nfs-path /srv"
@@ -36,6 +37,15 @@ def test_flags_by_generation(version: str, nfs: tuple[str, str] | None, rest: st
 
 
 def test_a_version_is_compared_by_its_numbers() -> None:
-    assert minor("2.10.0") > minor("2.9.7")
-    with pytest.raises(ValueError, match="not enough"):
-        minor("2")
+    older, newer = minor_of("2.9.7"), minor_of("v2.10.0")
+    assert older is not None
+    assert newer is not None
+    assert newer > older
+    assert minor_of("2") is None
+
+
+def test_no_arguments_are_made_for_what_is_no_version() -> None:
+    with pytest.raises(ValueError, match="'2' is no version of Run:ai"):
+        generate_values(
+            "2", domain="d", addresses=(), certificate="c", key="k", nfs=None, registry="r:5000"
+        )

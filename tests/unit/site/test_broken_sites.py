@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.site_files import check_site, load_site
+from appliance.adapters.site.files import check_site, load_site
 from appliance.errors import ConfigError
 from tests import golden
 from tests.site_cases import KNOWN, break_site, case_names, copy_of_good

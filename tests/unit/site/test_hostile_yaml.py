@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.site_files import check_site
-from appliance.adapters.yaml_lines import MOST_BYTES, read_yaml
+from appliance.adapters.site.files import check_site
+from appliance.adapters.site.yaml_lines import MOST_BYTES, read_yaml
 from tests.site_cases import KNOWN, copy_of_good
 
 VALUES: dict[str, str] = {

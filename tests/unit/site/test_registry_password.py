@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.adapters.site_files import load_site
-from appliance.adapters.site_vault import require_open
-from appliance.adapters.vault import AnsibleVault, new_password
+from appliance.adapters.site.files import load_site
+from appliance.adapters.site.vault import AnsibleVault, new_password
+from appliance.adapters.site.vault_check import require_open
 from appliance.errors import Refused
-from appliance.model.site import Site
-from appliance.model.site_secrets import missing_in
+from appliance.model.site.files.secrets import missing_in
+from appliance.model.site.settings import Site
 from tests.site_cases import copy_of_good
 
 GOOD = "k" * 24
@@ -34,7 +34,7 @@ def test_a_vault_of_an_older_site_is_refused_with_the_command_that_adds_the_pass
     tmp_path: Path,
 ) -> None:
     site = site_with(tmp_path, "---\nvault_one: kept\n")
-    with pytest.raises(Refused, match="no vault_registry_password") as refused:
+    with pytest.raises(Refused, match="vault_registry_password is missing") as refused:
         require_open(site)
     assert refused.value.hint is not None
     subprocess.run(["sh", "-c", refused.value.hint], check=True, timeout=60, cwd="/")

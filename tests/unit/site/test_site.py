@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.site_files import check_site, load_site
+from appliance.adapters.site.files import check_site, load_site
 from appliance.errors import ConfigError
-from appliance.model.groups import GROUPS, OVERLAPS
+from appliance.model.site.groups import GROUPS, OVERLAPS
 from tests import samples
 from tests.site_cases import EXAMPLE, KNOWN, copy_of_good
 
@@ -70,7 +70,7 @@ def test_a_path_that_ssh_would_not_take_is_refused_and_others_are_not(tmp_path: 
         assert load_site(directory, known=KNOWN).directory == directory.resolve()
     for bad in ("rack 7", "rack,7", "rack'7", "rack%7", "rack$7"):
         directory = copy_of_good(tmp_path / bad)
-        with pytest.raises(ConfigError, match="cannot take the path") as refused:
+        with pytest.raises(ConfigError, match="cannot use the path") as refused:
             load_site(directory, known=KNOWN)
         assert "choose a path" in (refused.value.hint or "")
 
@@ -112,7 +112,7 @@ def test_a_bomb_of_anchors_is_refused_quickly(tmp_path: Path) -> None:
         bomb.append(f"    {other}: &{other} [{', '.join([f'*{one}'] * 10)}]")
     path.write_text(path.read_text(encoding="utf-8") + "\n".join(bomb) + "\n", encoding="utf-8")
     faults = check_site(directory, known=KNOWN).faults
-    assert ["anchors unfold to far too much" in fault.problem for fault in faults] == [True]
+    assert ["anchors expand to more than" in fault.problem for fault in faults] == [True]
 
 
 def test_paths_in_the_settings_become_absolute_from_the_sites_directory(

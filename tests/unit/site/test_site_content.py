@@ -2,8 +2,8 @@
 
 import pytest
 
-from appliance.adapters.site_content import known_content
-from appliance.adapters.site_files import load_site
+from appliance.adapters.site.content import known_content
+from appliance.adapters.site.files import load_site
 from tests.site_cases import EXAMPLE
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.site_folder import UNFINISHED, SiteDirectory
+from appliance.adapters.site.folder import UNFINISHED, SiteDirectory
 from appliance.errors import Refused
 from tests.trees import snapshot
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.site_files import check_site, load_site
-from appliance.adapters.site_folder import SiteDirectory
+from appliance.adapters.site.files import check_site, load_site
+from appliance.adapters.site.folder import SiteDirectory
 from appliance.errors import ConfigError, Refused
-from appliance.model.authority import Authority
-from appliance.model.site import SiteSettings
-from appliance.model.site_faults import model_of
-from appliance.model.site_new import NewSite
-from appliance.workflows.site_init import SiteInitRequest, site_init
+from appliance.model.site.authority import Authority
+from appliance.model.site.files.diagnostics import model_of
+from appliance.model.site.files.new import NewSite
+from appliance.model.site.settings import SiteSettings
+from appliance.workflows.site.init import SiteInitRequest, site_init
 from tests.site_cases import KNOWN
 
 NESTED = [model_of(SiteSettings, key) for key in SiteSettings.model_fields]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.site_files import check_site, load_site
-from appliance.adapters.site_vault import IDENTITIES, require_open, with_vault
-from appliance.adapters.vault import ENVIRONMENT, HINT, KEPT, AnsibleVault, new_password
+from appliance.adapters.site.files import check_site, load_site
+from appliance.adapters.site.vault import ENVIRONMENT, HINT, KEPT, AnsibleVault, new_password
+from appliance.adapters.site.vault_check import IDENTITIES, require_open, with_vault
 from appliance.errors import ConfigError, Refused
-from appliance.model.site import Site
+from appliance.model.site.settings import Site
 from tests.site_cases import KNOWN, copy_of_good
 
 
@@ -56,13 +56,16 @@ def test_the_right_password_opens_it_from_each_place(
 
 def test_another_password_is_refused_and_found_by_the_check(site: Site) -> None:
     kept = new_password(site.directory)
-    with pytest.raises(ConfigError, match=rf"vault\.yml does not open with the password in {kept}"):
+    with pytest.raises(
+        ConfigError, match=rf"vault\.yml cannot be decrypted with the password in {kept}"
+    ):
         require_open(site)
     found = with_vault(check_site(site.directory, known=KNOWN))
     assert found.site is None
     assert [fault.problem for fault in found.faults] == [
-        f"{site.vault_file} does not open with the password in {kept} ([ERROR]: Decryption failed "
-        f"(no vault secrets were found that could decrypt). for {site.vault_file})"
+        f"{site.vault_file} cannot be decrypted with the password in {kept} "
+        f"([ERROR]: Decryption failed (no vault secrets were found that could decrypt). "
+        f"for {site.vault_file})"
     ]
 
 
@@ -72,7 +75,7 @@ def test_a_check_without_a_password_leaves_the_vault_closed_and_says_so(site: Si
     assert found.faults == ()
     (warning,) = found.warnings
     assert warning.file == str(site.vault_file)
-    assert warning.problem == "the vault was not opened: no password at hand"
+    assert warning.problem == "the vault was not checked: no password available"
     assert warning.remedy == HINT
 
 

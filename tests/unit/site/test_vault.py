@@ -9,8 +9,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from appliance.adapters.certificates import SiteAuthorities
-from appliance.adapters.vault import (
+from appliance.adapters.site.authorities import SiteAuthorities
+from appliance.adapters.site.vault import (
     ENVIRONMENT,
     AnsibleVault,
     find_password_file,
@@ -42,11 +42,11 @@ def test_what_is_sealed_can_be_read_with_the_same_password_alone(tmp_path: Path)
     assert vault.read(file) == {"vault_one": "canary-3f1c"}
     other = tmp_path / "other"
     other.write_text("wrong\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="does not open with the password") as refused:
+    with pytest.raises(ConfigError, match="cannot be decrypted with the password") as refused:
         AnsibleVault(other).read(file)
     assert ENVIRONMENT in (refused.value.hint or "")
     file.write_text(vault.encrypt("canary-3f1c: [\n"), encoding="utf-8")
-    with pytest.raises(ConfigError, match="holds no mapping") as refused:
+    with pytest.raises(ConfigError, match="is not a mapping") as refused:
         vault.read(file)
     assert "canary" not in f"{refused.value} {refused.value.details} {refused.value.__cause__}"
 
@@ -86,7 +86,7 @@ def test_only_ansibles_words_for_a_wrong_password_blame_the_password(tmp_path: P
             f"{file} cannot be opened: Invalid vault password was provided from file ({empty})"
         )
         assert refused.value.hint == (
-            f"see what Ansible says of it: ansible-vault view --vault-password-file {empty} {file}"
+            f"see Ansible's error: ansible-vault view --vault-password-file {empty} {file}"
         )
 
 
@@ -131,7 +131,7 @@ def test_a_password_comes_from_the_named_file_then_the_environment_then_the_stat
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "environment"))
     assert find_password_file(site) == tmp_path / "environment"
     assert find_password_file(site, tmp_path / "named") == tmp_path / "named"
-    with pytest.raises(Refused, match="there is no vault password file"):
+    with pytest.raises(Refused, match=r"the vault password file .* does not exist"):
         find_password_file(site, tmp_path / "nowhere")
 
 

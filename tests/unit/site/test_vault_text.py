@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.vault_text import read_secrets, require_plain
+from appliance.adapters.site.vault_text import read_secrets, require_plain
 from appliance.errors import ConfigError
-from appliance.workflows.site_init import _entry
+from appliance.workflows.site.init import _entry
 
 FILE = Path("vault.yml")
 SECRETS = ("{{ 7*7 }}", "a{{b", "x{%y", "a{#b#}c", "#jinja2:lstrip_blocks:True\nx", "{{", "plain {")
@@ -35,7 +35,7 @@ def test_one_without_the_mark_is_refused_by_its_name_and_not_quoted(form: str, s
     with pytest.raises(ConfigError) as caught:
         require_plain(FILE, form.format(json.dumps(secret)))
     told = "\n".join([caught.value.message, *caught.value.details, caught.value.hint or ""])
-    assert "vault_one: Ansible would evaluate it" in told
+    assert "vault_one: Ansible would evaluate the value" in told
     assert "!unsafe" in told
     assert "7*7" not in told
     assert "{#b" not in told
@@ -65,10 +65,10 @@ def test_a_mark_deep_inside_is_read_by_us_too() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("ansible_connection: local", "line 1: a name"),
-        ("docker_engine_packages: {}", "line 1: a name"),
-        ("vault_a: x\n'{{ y }}': x", "line 2: a name"),
-        ('{"vault_a": "x", "__ansible_unsafe": "y"}', "line 1: a name"),
+        ("ansible_connection: local", "line 1: the name"),
+        ("docker_engine_packages: {}", "line 1: the name"),
+        ("vault_a: x\n'{{ y }}': x", "line 2: the name"),
+        ('{"vault_a": "x", "__ansible_unsafe": "y"}', "line 1: the name"),
         ("vault_a: !vault x", "vault_a: the tag !vault"),
         ("vault_a: !!binary eA==", ""),
     ],
@@ -88,5 +88,5 @@ def test_what_is_more_than_a_secret_is_refused(text: str, says: str) -> None:
 def test_what_is_no_mapping_of_secrets_is_refused_without_a_word_of_it(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_secrets(FILE, text)
-    assert caught.value.message == "vault.yml holds no mapping of names to secrets"
+    assert caught.value.message == "vault.yml is not a mapping of names to secrets"
     assert caught.value.__cause__ is None

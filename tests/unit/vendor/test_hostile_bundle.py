@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import vendor_bundle_file
-from appliance.adapters.vendor_bundle_file import known_vendor_bundle, load_vendor_bundle
+from appliance.adapters.bundle import vendor_bundle
+from appliance.adapters.bundle.vendor_bundle import known_vendor_bundle, load_vendor_bundle
 from appliance.cli import app
-from appliance.model.vendor_bundle import VendorBundle
+from appliance.model.bundle.vendor_bundle import VendorBundle
 from tests import samples
 from tests.vendor_bundles import tiny_bundle, with_member, without
 
@@ -29,7 +29,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def faults(path: Path) -> tuple[str, ...]:
-    return VendorBundle(vendor_bundle_file.read_contents(path)).faults(KUBERNETES)
+    return VendorBundle(vendor_bundle.read_contents(path)).faults(KUBERNETES)
 
 
 def packed(**files: bytes) -> bytes:
@@ -67,7 +67,7 @@ def test_a_chart_that_is_not_readable_is_a_fault_of_the_file(
     chart = packed(**{"runai-cluster__Chart.yaml": content})
     path = without(tiny_bundle("2.7.1", tmp_path), "runai-cluster-2.7.1.tgz")
     said = faults(with_member(path, tarfile.TarInfo(CHART), chart))
-    assert any(f"the chart {CHART} inside has no readable Chart.yaml" in fault for fault in said)
+    assert any(f"the chart {CHART} in it has no readable Chart.yaml" in fault for fault in said)
 
 
 MANIFESTS: dict[str, bytes] = {
@@ -88,7 +88,7 @@ def test_a_docker_archive_that_is_not_readable_is_a_fault_of_the_file(
     archive = packed(**{"manifest.json": content})
     member = tarfile.TarInfo("deploy/images/odd.tar.gz")
     said = faults(with_member(tiny_bundle("2.7.1", tmp_path), member, archive))
-    assert any("the archive deploy/images/odd.tar.gz inside" in fault for fault in said)
+    assert any("the archive deploy/images/odd.tar.gz in it" in fault for fault in said)
 
 
 def header(kind: bytes, size: int, *, chained: int = 1) -> bytes:
@@ -108,7 +108,7 @@ def test_a_name_of_hundreds_of_megabytes_takes_no_memory(tmp_path: Path, kind: b
     said = faults(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert "a name or header in it is longer than" in said[0]
+    assert "a name or header is longer than" in said[0]
     assert peak < 16 << 20
 
 
@@ -123,13 +123,13 @@ def test_a_sparse_file_and_a_negative_size_are_faults(tmp_path: Path) -> None:
     sparse = tarfile.TarInfo("deploy/hole")
     sparse.type = tarfile.GNUTYPE_SPARSE
     (tmp_path / "sparse").write_bytes(sparse.tobuf(tarfile.GNU_FORMAT))
-    assert faults(tmp_path / "sparse")[0] == "it holds a sparse file"
+    assert faults(tmp_path / "sparse")[0] == "the archive has a sparse file"
     content = bytearray(tarfile.TarInfo("deploy/x").tobuf(tarfile.GNU_FORMAT))
     content[124:136] = b"\xff" * 12
     content[148:156] = b"        "
     content[148:156] = b"%06o\0 " % sum(content)
     (tmp_path / "negative").write_bytes(content)
-    assert "size before zero" in faults(tmp_path / "negative")[0]
+    assert "negative size" in faults(tmp_path / "negative")[0]
 
 
 def test_only_a_command_that_installs_from_it_reads_it(
@@ -137,9 +137,9 @@ def test_only_a_command_that_installs_from_it_reads_it(
 ) -> None:
     path = tiny_bundle("2.7.1", tmp_path)
     site = dataclasses.replace(samples.site(runai={"vendor_bundle": path.name}), directory=tmp_path)
-    monkeypatch.setattr("appliance.adapters.site_files.load_site", lambda _: site)
+    monkeypatch.setattr("appliance.adapters.site.files.load_site", lambda _: site)
     with monkeypatch.context() as closed:
-        closed.setattr(vendor_bundle_file, "read_contents", lambda _: pytest.fail("it was read"))
+        closed.setattr(vendor_bundle, "read_contents", lambda _: pytest.fail("it was read"))
         looking = app.Application().connect(tmp_path).desired
     assert (looking.vendor_bundle, looking.vendor_bundle_unread) == (None, True)
     installing = app.Application().connect(tmp_path, reads_vendor_bundle=True).desired

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from appliance.model.vendor_bundle import (
+from appliance.model.bundle.runai_versions import supported_range
+from appliance.model.bundle.vendor_bundle import (
     Generation,
     Image,
     Needs,
@@ -14,7 +15,6 @@ from appliance.model.vendor_bundle import (
     has_documented_name,
     hostile,
     short_of_space,
-    supported_range,
 )
 from tests.vendor_bundles import GB, judged
 

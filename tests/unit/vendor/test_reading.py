@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters import vendor_bundle_file
-from appliance.adapters.vendor_bundle_file import (
+from appliance.adapters.bundle import vendor_bundle
+from appliance.adapters.bundle.vendor_bundle import (
     find_vendor_bundle,
     is_remembered,
     load_vendor_bundle,
 )
 from appliance.errors import ConfigError
-from appliance.model.vendor_bundle import Generation, VendorBundle
+from appliance.model.bundle.vendor_bundle import Generation, VendorBundle
 from tests import samples
 from tests.vendor_bundles import NAMES, tiny_bundle, with_member, without
 
@@ -29,7 +29,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(path: Path) -> VendorBundle:
-    return VendorBundle(vendor_bundle_file.read_contents(path))
+    return VendorBundle(vendor_bundle.read_contents(path))
 
 
 @pytest.mark.parametrize("compressed", [False, True], ids=["tar", "tar.gz"])
@@ -89,7 +89,7 @@ def test_a_bundle_that_ends_between_two_members_is_truncated(tmp_path: Path) -> 
     with tarfile.open(path) as archive:
         third = archive.getmembers()[3]
     os.truncate(path, third.offset)
-    assert read(path).faults(KUBERNETES) == ("it ends in the middle: it is truncated",)
+    assert read(path).faults(KUBERNETES) == ("the archive is truncated",)
 
 
 def test_a_damaged_header_is_no_end(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_damaged_header_is_no_end(tmp_path: Path) -> None:
     with path.open("r+b") as stream:
         stream.seek(third.offset + 10)
         stream.write(b"\xff" * 200)
-    assert "it is damaged at byte" in read(path).faults(KUBERNETES)[0]
+    assert "the archive is damaged at byte" in read(path).faults(KUBERNETES)[0]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_chart_that_is_broken_inside_is_told(tmp_path: Path) -> None:
     path = without(tiny_bundle("2.7.1", tmp_path), "runai-cluster-2.7.1.tgz")
     broken = with_member(path, tarfile.TarInfo("deploy/runai-cluster-2.7.1.tgz"), b"x" * 600)
     assert (
-        "the chart deploy/runai-cluster-2.7.1.tgz inside can not be read"
+        "the chart deploy/runai-cluster-2.7.1.tgz in it cannot be read"
         in (read(broken).faults(KUBERNETES)[0])
     )
 
@@ -181,7 +181,7 @@ def test_what_was_read_is_remembered_until_the_file_changes(
     assert not is_remembered(path)
     first = load_vendor_bundle(path)
     assert is_remembered(path)
-    monkeypatch.setattr(vendor_bundle_file, "read_contents", lambda _: pytest.fail("read again"))
+    monkeypatch.setattr(vendor_bundle, "read_contents", lambda _: pytest.fail("read again"))
     assert load_vendor_bundle(path) == first
     monkeypatch.undo()
     monkeypatch.setenv("APPLIANCE_CACHE", str(tmp_path / "cache"))
@@ -190,7 +190,7 @@ def test_what_was_read_is_remembered_until_the_file_changes(
 
 
 def test_a_bundle_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"can not be read: No such file") as caught:
+    with pytest.raises(ConfigError, match=r"cannot be read: No such file") as caught:
         load_vendor_bundle(tmp_path / "none.tar")
     assert "runai.vendor_bundle" in str(caught.value.hint)
 

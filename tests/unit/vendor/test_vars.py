@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from appliance.model.postconditions import Observed
-from appliance.model.role_vars_runai import runai_vars
+from appliance.model.components.runai.variables import variables as runai_vars
+from appliance.model.state.observed import Observed
 from tests import samples
 from tests.vendor_bundles import judged
 
@@ -22,7 +22,8 @@ def told(*, at_hand: bool = True, unpacked: bool = False, **settings: Any) -> di
     if unpacked:
         documents["cp1"]["runai"] = {"bundle": judged("2.7.1").record()}
     found = Observed(samples.photographs(documents), samples.cluster(wish))
-    return runai_vars(wish, found)
+    every = runai_vars(samples.planned_run(wish, found))
+    return {name: value for name, value in every.items() if not name.startswith("site_dns_")}
 
 
 SETTINGS: dict[str, Any] = {"runai": {"vendor_bundle": "runai-2.7.1.tar"}}

@@ -1,0 +1,1 @@
+"""Runs playbooks and ends processes that they leave running."""

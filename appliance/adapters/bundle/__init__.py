@@ -1,0 +1,1 @@
+"""Bundles on disk and on the services node."""

@@ -1,0 +1,1 @@
+"""The lock, archive and journal on the control-plane nodes."""

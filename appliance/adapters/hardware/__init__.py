@@ -1,0 +1,1 @@
+"""BMCs and the hardware models that ship with the product."""

@@ -1,0 +1,140 @@
+"""Limits for a BMC: seconds, bytes, and no request to another host.
+
+A read timeout alone does not stop a BMC that sends one byte a second, or endless headers: the bytes
+are counted on the connection. Import it only to query a BMC: its libraries are heavy.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from requests import PreparedRequest, RequestException, Response
+from requests.adapters import HTTPAdapter
+from sushy.connector import Connector
+from urllib3.util.ssl_ import create_urllib3_context
+
+CONNECT_SECONDS: Final = 5.0
+READ_SECONDS: Final = 10.0
+
+
+class Limits:
+    """The remaining time and bytes of one BMC; every answer counts.
+
+    Args:
+        url: scheme, address and port of the BMC; no other host is contacted.
+        clock: a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        seconds: float,
+        most_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url = url
+        self._seconds, self._most = seconds, most_bytes
+        self._clock, self._ends = clock, clock() + seconds
+        self._received = 0
+        self._broken = ""
+        # The slash ends the host name: it excludes https://bmc.evil.example and
+        # https://bmc@evil.example.
+        self.places = (f"{url}/", f"{url.removesuffix(':443')}/")
+
+    @property
+    def broken(self) -> str:
+        """The limit that was reached; empty if none was."""
+        if not self._broken and self._clock() >= self._ends:
+            return f"no complete answer within {self._seconds:g} s"
+        return self._broken
+
+    def left(self) -> float:
+        """The remaining seconds.
+
+        Raises:
+            TimeoutError: the time is over.
+        """
+        seconds = self._ends - self._clock()
+        if seconds <= 0:
+            raise TimeoutError(self.broken)
+        return seconds
+
+    def count(self, received: int) -> None:
+        """Count received bytes.
+
+        Raises:
+            ConnectionAbortedError: the limit is exceeded.
+        """
+        self._received += received
+        if self._received > self._most:
+            self._broken = f"its answers are larger than {self._most // 1024} KiB"
+            raise ConnectionAbortedError(self._broken)
+
+    def refuse(self, why: str) -> RequestException:
+        """The error for a forbidden answer, recorded as the reason."""
+        self._broken = why
+        return RequestException(why)
+
+
+class _Requests(HTTPAdapter):
+    """Sends requests only to the BMC, whatever its links and redirects, over counting sockets."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        super().__init__(max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        context = create_urllib3_context()
+        context.sslsocket_class = _socket_of(self._limits)
+        super().init_poolmanager(*args, ssl_context=context, **options)
+
+    def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
+        if not str(request.url).startswith(self._limits.places):
+            raise self._limits.refuse(f"it refers to another host: {request.url}")
+        self._limits.left()
+        response = super().send(request, *args, **options)
+        # No compression was requested: a small compressed answer could fill the memory.
+        encoding = response.headers.get("Content-Encoding", "").strip().lower()
+        if encoding not in ("", "identity"):
+            response.close()
+            raise self._limits.refuse("its answer is compressed, which was not requested")
+        return response
+
+
+def _socket_of(limits: Limits) -> type[ssl.SSLSocket]:
+    class Socket(ssl.SSLSocket):
+        # Every other way to receive calls this one.
+        def read(self, size: int = 1024, buffer: Any = None) -> bytes:
+            self.settimeout(min(READ_SECONDS, limits.left()))
+            received = super().read(size, buffer)
+            # With a buffer, read returns the number of bytes.
+            limits.count(received if isinstance(received, int) else len(received))
+            return received
+
+    return Socket
+
+
+def limited_connector(limits: Limits, authority: str) -> Connector:
+    """A connector for sushy with limits, a trusted CA and no proxy.
+
+    Args:
+        limits: the limits of this BMC.
+        authority: path of the CA certificates for the BMC.
+    """
+    connector = Connector(
+        limits.url,
+        verify=authority,
+        server_side_retries=1,
+        server_side_retries_delay=1,
+        connect_timeout=CONNECT_SECONDS,
+        default_request_timeout=READ_SECONDS,
+    )
+    session = connector._session
+    # No proxy, whose connections would not be counted, and no logins of ~/.netrc.
+    session.trust_env = False
+    session.adapters.clear()
+    session.mount("", _Requests(limits))
+    return connector

@@ -1,0 +1,83 @@
+"""What the GPU Operator and the nodes' device plugins say, through the Kubernetes API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from appliance.adapters.kubernetes.client import ApiRefused
+from appliance.adapters.kubernetes.objects import pod_of
+from appliance.model.components.gpu.operator import NAMESPACE, RELEASE
+from appliance.model.state.cluster import GpuOperator, GpuStack
+
+Call = Callable[..., Any]
+# What the chart labels the operator's Deployment with, in whichever namespace it is.
+COMPONENT, VERSION = "app.kubernetes.io/component", "app.kubernetes.io/version"
+RELEASE_NAME = "meta.helm.sh/release-name"
+POLICIES = ("nvidia.com", "v1", "clusterpolicies")
+
+
+def read_gpu_operators(client: Any, call: Call) -> tuple[GpuOperator, ...]:
+    """Every GPU Operator of the cluster, whoever installed it; ``call`` makes one request."""
+    from kubernetes.client import AppsV1Api
+
+    listed = call(AppsV1Api(client).list_deployment_for_all_namespaces).items
+    return tuple(
+        operator_of(item.metadata)
+        for item in listed
+        if item.metadata.name == RELEASE or (item.metadata.labels or {}).get(COMPONENT) == RELEASE
+    )
+
+
+def read_gpu_stack(
+    client: Any,
+    call: Call,
+    operators: Iterable[GpuOperator],
+) -> GpuStack:
+    """The operator's word, and its pods.
+
+    Args:
+        client: of the API.
+        call: makes one request.
+        operators: every one of the cluster.
+    """
+    from kubernetes.client import CoreV1Api
+
+    policies = _policies(client, call)
+    pods = call(CoreV1Api(client).list_namespaced_pod, NAMESPACE).items
+    return GpuStack(
+        state=state_of(policies),
+        version=next((one.version for one in operators if one.namespace == NAMESPACE), None),
+        pods=tuple(pod_of(item) for item in pods),
+    )
+
+
+def _policies(client: Any, call: Call) -> list[Mapping[str, Any]]:
+    """The ClusterPolicies; without their definition there are none."""
+    from kubernetes.client import CustomObjectsApi
+
+    try:
+        found = call(CustomObjectsApi(client).list_cluster_custom_object, *POLICIES)
+    except ApiRefused as error:
+        if error.status == 404:
+            return []
+        raise
+    items: list[Mapping[str, Any]] = found["items"]
+    return items
+
+
+def state_of(policies: list[Mapping[str, Any]]) -> str | None:
+    """What the one ClusterPolicy says; None without one, ``unknown`` when it says nothing yet."""
+    if not policies:
+        return None
+    return str((policies[0].get("status") or {}).get("state") or "unknown")
+
+
+def operator_of(metadata: Any) -> GpuOperator:
+    """An operator by its Deployment's metadata."""
+    version = (metadata.labels or {}).get(VERSION)
+    return GpuOperator(
+        metadata.namespace,
+        (metadata.annotations or {}).get(RELEASE_NAME),
+        version.removeprefix("v") if version else None,
+    )

@@ -1,0 +1,1 @@
+"""Tests by pods: network, names and GPUs; ``engine.py`` has what they share."""

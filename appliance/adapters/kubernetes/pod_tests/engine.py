@@ -1,0 +1,93 @@
+"""What every test by pods has in common: a namespace of its own, pods, a wait, a verdict.
+
+What must not be here: what is tested, and what its pods run (``gpu.py``, ``network.py``).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from appliance.adapters.kubernetes.client import TIMEOUT, ApiRefused, ApiSilent, api_errors
+from appliance.errors import ClusterError
+
+if TYPE_CHECKING:
+    from appliance.adapters.kubernetes.connection import ApiConnection
+
+Result = TypeVar("Result")
+# Of each request of a test.
+TEST_TIMEOUT: Final = (TIMEOUT[0], 20)
+
+
+class PodTest(ABC, Generic[Result]):
+    """One test by pods, in the namespace that :func:`own_namespace` made for it."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Ask for the pods."""
+
+    @abstractmethod
+    def poll(self) -> float | None:
+        """Look at the pods; seconds until the next look, or None when no wait is needed."""
+
+    @abstractmethod
+    def verdict(self) -> Result:
+        """What the test shows, whether or not its pods were ready in time."""
+
+    def carry_out(
+        self, patience_seconds: float, meanwhile: Callable[[], None] | None = None
+    ) -> Result:
+        """Start the pods, wait for them, and judge.
+
+        Args:
+            patience_seconds: how long the pods are waited for.
+            meanwhile: is called once, when the pods have been asked for.
+        """
+        self.start()
+        if meanwhile is not None:
+            meanwhile()
+        deadline = time.monotonic() + patience_seconds
+        while (pause := self.poll()) is not None and time.monotonic() < deadline:
+            time.sleep(pause)
+        return self.verdict()
+
+
+@contextmanager
+def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
+    """An API client and the name of a new namespace, which is deleted at the end.
+
+    Args:
+        api: the site's cluster.
+        test: what it is for, e.g. ``GPU proof``.
+
+    Raises:
+        ClusterError: the API refused what the test needs, or went away.
+    """
+    from kubernetes.client import CoreV1Api
+
+    namespace = f"appliance-proof-{secrets.token_hex(3)}"
+    with api.any_client() as client:
+        core: Any = CoreV1Api(client)
+        made = {"metadata": {"name": namespace}}
+        try:
+            with api_errors():
+                core.create_namespace(made, _request_timeout=TEST_TIMEOUT)
+                try:
+                    yield client, namespace
+                finally:
+                    core.delete_namespace(namespace, _request_timeout=TEST_TIMEOUT)
+        except ApiSilent as error:
+            raise ClusterError(
+                f"the API went away during the {test}: {error.words}",
+                hint="the same command goes on; what is left of it: "
+                f"kubectl delete namespace {namespace}",
+            ) from error
+        except ApiRefused as error:
+            raise ClusterError(
+                f"the API refused a part of the {test}: {error.words}",
+                hint=f"what is left of it goes with: kubectl delete namespace {namespace}",
+            ) from error

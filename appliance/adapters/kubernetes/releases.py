@@ -1,0 +1,74 @@
+"""Helm releases of a cluster, from the labels and annotations of Helm's own secrets.
+
+Only metadata is asked for: the secrets hold every value of a release, secret ones too, and none of
+them may come to the control host.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from appliance.adapters.kubernetes.client import get_untyped
+from appliance.model.state.cluster import (
+    CERTIFICATE_ANNOTATION,
+    CHART_ANNOTATION,
+    ORIGIN_ANNOTATION,
+    SITE_VALUES_ANNOTATION,
+    VALUES_ANNOTATION,
+    HelmRelease,
+)
+
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+Call = Callable[..., Any]
+
+
+def read_releases(client: Any, call: Call) -> tuple[HelmRelease, ...]:
+    """The newest revision of each release; ``call`` is how a request is made."""
+    answer = call(_Secrets(client))
+    return newest(item["metadata"] for item in answer.get("items") or ())
+
+
+class _Secrets:
+    """The request, past the typed API, which knows no way to ask for metadata alone."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __call__(self, *, _request_timeout: tuple[int, int]) -> Any:
+        from kubernetes.client import ApiException
+
+        answer = get_untyped(
+            self._client,
+            "/api/v1/secrets?labelSelector=owner%3Dhelm",
+            {"Accept": METADATA_ONLY},
+            _request_timeout=_request_timeout,
+        )
+        if answer.status != 200:
+            raise ApiException(status=answer.status, reason=answer.reason)
+        return json.loads(answer.data)
+
+
+def newest(secrets: Iterable[Mapping[str, Any]]) -> tuple[HelmRelease, ...]:
+    """The newest revision of each release, by the metadata of all of their secrets."""
+    found: dict[tuple[str, str], HelmRelease] = {}
+    for metadata in secrets:
+        labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        if not {"name", "status", "version"} <= set(labels):
+            continue
+        release = HelmRelease(
+            namespace=metadata["namespace"],
+            name=labels["name"],
+            status=labels["status"],
+            revision=int(labels["version"]),
+            chart_sha256=notes.get(CHART_ANNOTATION),
+            values_sha256=notes.get(VALUES_ANNOTATION),
+            site_values_sha256=notes.get(SITE_VALUES_ANNOTATION),
+            origin_sha256=notes.get(ORIGIN_ANNOTATION),
+            certificate_sha256=notes.get(CERTIFICATE_ANNOTATION),
+        )
+        key = (release.namespace, release.name)
+        if key not in found or found[key].revision < release.revision:
+            found[key] = release
+    return tuple(found.values())

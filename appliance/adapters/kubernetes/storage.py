@@ -1,0 +1,42 @@
+"""Reads what the cluster holds of shared storage: its class and the volumes of that class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from appliance.model.site.shared_storage import PROVEN_ANNOTATION, STORAGE_CLASS
+from appliance.model.state.cluster import ClusterStorage, Volume
+
+DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+
+
+def read_storage(client: Any, call: Callable[..., Any]) -> ClusterStorage:
+    """The class and its volumes.
+
+    Args:
+        client: an API client.
+        call: how the adapter calls the API, with its time limits and errors.
+    """
+    from kubernetes.client import CoreV1Api, StorageV1Api
+
+    classes = {
+        item.metadata.name: item for item in call(StorageV1Api(client).list_storage_class).items
+    }
+    ours = classes.get(STORAGE_CLASS)
+    notes = (ours.metadata.annotations or {}) if ours else {}
+    volumes = {
+        item.metadata.name: Volume(
+            source=f"{item.spec.nfs.server}:{item.spec.nfs.path}" if item.spec.nfs else "no NFS",
+            phase=item.status.phase or "",
+            reason=item.status.message or "",
+        )
+        for item in call(CoreV1Api(client).list_persistent_volume).items
+        if item.spec.storage_class_name == STORAGE_CLASS
+    }
+    return ClusterStorage(
+        is_class=ours is not None,
+        is_default=notes.get(DEFAULT_ANNOTATION) == "true",
+        proven=notes.get(PROVEN_ANNOTATION),
+        volumes=volumes,
+    )

@@ -1,0 +1,1 @@
+"""This machine: files, processes, programs, clock and the product's content."""

@@ -1,0 +1,70 @@
+"""The files under ``hardware/``: one for each model, and the role minima."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from appliance.adapters.local.content import find_content_root
+from appliance.errors import ConfigError
+from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
+
+_ROLES = "roles.yml"
+_Data = TypeVar("_Data", HardwareModel, RoleMinimum)
+
+
+def hardware_names(directory: Path | None = None) -> tuple[str, ...]:
+    """List the models, ``vendor/model``, without reading them."""
+    directory = directory or find_content_root() / "hardware"
+    return tuple(
+        str(path.relative_to(directory).with_suffix(""))
+        for path in sorted(directory.glob("*/*.yml"))
+    )
+
+
+def load_hardware(directory: Path | None = None) -> Mapping[str, HardwareModel]:
+    """Read every model, by its name.
+
+    Raises:
+        ConfigError: the file of a model is invalid.
+    """
+    directory = directory or find_content_root() / "hardware"
+    return {
+        name: _checked(path := directory / f"{name}.yml", HardwareModel, _read(path))
+        for name in hardware_names(directory)
+    }
+
+
+def load_role_minima(directory: Path | None = None) -> Mapping[str, RoleMinimum]:
+    """Read the minimum hardware of each group.
+
+    Raises:
+        ConfigError: the file is invalid.
+    """
+    path = (directory or find_content_root() / "hardware") / _ROLES
+    return {group: _checked(path, RoleMinimum, data) for group, data in _read(path).items()}
+
+
+def _checked(path: Path, model: type[_Data], data: Any) -> _Data:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(
+            f"{path} does not describe hardware",
+            details=[
+                f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+            ],
+            hint="compare it with hardware/README.md",
+        ) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    return data if isinstance(data, dict) else {}

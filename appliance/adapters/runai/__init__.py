@@ -1,0 +1,1 @@
+"""Run:ai's files, certificates and jumpboxes."""

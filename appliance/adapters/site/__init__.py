@@ -1,0 +1,1 @@
+"""The site directory and its vault."""

@@ -1,0 +1,164 @@
+"""One command over one SSH connection, with one deadline and a size limit.
+
+A node may be silent, send a byte a second, send without end, or close its outputs and never send an
+exit status. In every case the call ends by its deadline. What must not be here: the choice of the
+node and the connection to it (:mod:`appliance.adapters.ssh.nodes`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import paramiko
+
+# The largest expected answer has some hundred kilobytes: the records of a control plane, or a
+# probe's document.
+MOST_BYTES = 16 * 1024 * 1024
+# Characters of a node's text in a message.
+MOST_SHOWN = 200
+_CHUNK = 65536
+
+
+class CallFailed(Exception):
+    """The call did not end normally; the text says why."""
+
+
+class Flooded(CallFailed):
+    """The output is larger than that of any honest machine."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The result of a command on a node."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def last_line(output: str) -> str:
+    """The last line of a node's output, for a message; empty without output."""
+    lines = output[-_CHUNK:].strip().splitlines()
+    return lines[-1].strip()[:MOST_SHOWN] if lines else ""
+
+
+@contextmanager
+def ended_after(seconds: float, end: Callable[[], object]) -> Iterator[threading.Event]:
+    """Call ``end`` if the block takes longer; the event says whether it did."""
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        with suppress(Exception):
+            end()
+
+    timer = threading.Timer(seconds, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield expired
+    finally:
+        timer.cancel()
+
+
+def call(
+    transport: paramiko.Transport,
+    command: str,
+    stdin: bytes = b"",
+    *,
+    seconds: float,
+    connect_seconds: float,
+) -> Answer:
+    """Run a command; its output excludes text that the login shell printed before.
+
+    A timeout closes the connection: only this ends every wait.
+
+    Raises:
+        Flooded: the output is larger than :data:`MOST_BYTES`.
+        CallFailed: the command did not end within ``seconds``, or never began.
+        OSError: the connection broke.
+        EOFError: the connection broke.
+        paramiko.SSHException: the connection broke.
+    """
+    began, mark = time.monotonic(), secrets.token_hex(8)
+    with ended_after(seconds, transport.close) as expired:
+        try:
+            code, output, errors = _exchange(
+                transport, _marked(command, mark), stdin, connect_seconds
+            )
+        except Exception as error:
+            if expired.is_set():
+                raise CallFailed(f"no complete answer within {seconds:g} s") from error
+            raise
+    # The exit status of a channel that we closed is invalid.
+    if expired.is_set() or time.monotonic() - began > seconds:
+        raise CallFailed(f"no complete answer within {seconds:g} s")
+    return _answer(code, output, errors, mark)
+
+
+def _exchange(
+    transport: paramiko.Transport,
+    command: str,
+    stdin: bytes,
+    connect_seconds: float,
+) -> tuple[int, bytes, bytes]:
+    channel = transport.open_session(timeout=connect_seconds)
+    errors: list[bytes | Exception] = []
+
+    def read_errors() -> None:
+        try:
+            errors.append(_all_of(channel.recv_stderr))
+        except Exception as error:
+            # Both outputs share one window, and this one is no longer read.
+            errors.append(error)
+            channel.close()
+
+    try:
+        channel.exec_command(command)
+        reader = threading.Thread(target=read_errors, daemon=True)
+        reader.start()
+        # A program that reads no input may end before it is sent; its output counts.
+        with suppress(OSError):
+            channel.sendall(stdin)
+            channel.shutdown_write()
+        output = _all_of(channel.recv)
+        reader.join()
+        (stderr,) = errors
+        if isinstance(stderr, Exception):
+            raise stderr
+        channel.status_event.wait()
+        return channel.exit_status, output, stderr
+    finally:
+        with suppress(Exception):
+            channel.close()
+
+
+def _all_of(read: Callable[[int], bytes]) -> bytes:
+    """All bytes until the other side closes; the deadline closes it, too."""
+    content = bytearray()
+    while chunk := read(_CHUNK):
+        content += chunk
+        if len(content) > MOST_BYTES:
+            raise Flooded(f"the output is larger than {MOST_BYTES // 1024} KiB")
+    return bytes(content)
+
+
+def _marked(command: str, mark: str) -> str:
+    return f"printf '\\n%s\\n' {shlex.quote(mark)}; {command}"
+
+
+def _answer(code: int, output: bytes, errors: bytes, mark: str) -> Answer:
+    """The answer without text that the shell's start files printed before the mark."""
+    before, separator, after = output.partition(b"\n" + mark.encode() + b"\n")
+    if not separator and code == 0:
+        raise CallFailed("the login shell did not run the command")
+    text = after if separator else before
+    return Answer(code, text.decode(errors="replace"), errors.decode(errors="replace"))

@@ -1,0 +1,393 @@
+"""SSH to nodes with paramiko: the probe round, small reads, and a tunnel to the API.
+
+Host keys are strict: a key is accepted only when the site's ``known_hosts`` holds it. Connections
+are kept for the life of the object; one object serves one command.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from appliance.adapters.ssh.call import Answer, CallFailed, Flooded, call, ended_after, last_line
+from appliance.adapters.ssh.keys import check_private_key, local_fault
+from appliance.adapters.ssh.known_hosts import entry_name, load, put
+from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
+from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
+from appliance.errors import ConfigError, NodeUnreachable
+from appliance.model.node.fencing import DEAD
+from appliance.model.site.ssh import CONNECT_SECONDS, jump_command
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.reader import NotFacts, read_facts
+from appliance.model.state.observed import Fault, Look
+
+if TYPE_CHECKING:
+    import paramiko
+
+    from appliance.model.site.settings import Node, Site
+
+# paramiko logs tracebacks of connections that fail; they become sentences here.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+logging.getLogger("paramiko").propagate = False
+
+# All of it: the way there, the server's banner, the exchange of keys, and each key that is tried.
+LOGIN_SECONDS = 24
+PROBE_SECONDS = 40
+# OpenSSH drops one in three of ten parallel logins (MaxStartups); dropped logins are retried.
+RETRY_PAUSES = (0.5, 1.5, 3.0)
+
+# One round: the zipapp arrives on standard input, and runs from memory with what rights there are.
+# A sudo that refuses leaves the input for the second try; a probe that failed has read it.
+_PROBE = """
+look() {{ "$@" {python} -I -S -c {start} {arguments}; }}
+if [ "$(id -u)" = 0 ]; then look; else
+look sudo -n || {{ code=$?; look || exit $((code > 1 ? code : $?)); }}
+fi
+"""
+# What Python runs: the archive is on its input, unless the first try has read it.
+_START = """import os, sys
+archive = sys.stdin.buffer.read()
+if not archive:
+    sys.exit(1)
+place = os.memfd_create("probe")
+os.write(place, archive)
+sys.path.insert(0, "/proc/self/fd/%d" % place)
+from appliance_probe.__main__ import main
+main()
+os._exit(0)
+"""
+
+
+class SshNodes:
+    """The nodes of one site, by SSH.
+
+    Args:
+        site: the site with the ``ssh`` block and ``known_hosts``.
+        probe_arguments: arguments of the probe.
+        meanwhile: called while the probes run, for work on this machine.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        probe_arguments: Sequence[str] = (),
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._site = site
+        self._connection = site.settings.ssh
+        self._known_hosts = site.known_hosts
+        self._arguments = tuple(probe_arguments)
+        self._meanwhile = meanwhile
+        self._trusted: dict[tuple[str, int], paramiko.PKey] = {}
+        self._key_checked = False
+        self._clients: dict[str, paramiko.SSHClient] = {}
+        self._lock = threading.Lock()
+        self._connecting: dict[str, threading.Lock] = {}
+        self._logins = threading.BoundedSemaphore(logins_at_once(site))
+
+    def trust(self, keys: Mapping[tuple[str, int], paramiko.PKey]) -> None:
+        """Trust host keys of (address, port) for the life of this object; writes nothing."""
+        self._trusted.update(keys)
+
+    def look(self, nodes: Sequence[Node]) -> Look:
+        """Probe every node in parallel; a failed node becomes a Fault.
+
+        Raises:
+            ConfigError: this machine's key or ``known_hosts`` is faulty.
+        """
+        # Imported before the threads start: parallel imports can meet an incomplete module.
+        import paramiko  # noqa: F401
+
+        if not nodes:
+            return Look({})
+        pool = ThreadPoolExecutor(min(len(nodes), MANY))
+        try:
+            looking = pool.map(self._photograph, nodes)
+            self._meanwhile()
+            results = list(looking)
+        except KeyboardInterrupt:
+            # The answers are not needed any more; open connections end by their time limit.
+            pool.shutdown(wait=False, cancel_futures=True)
+            self.close()
+            raise
+        except ConfigError:
+            pool.shutdown(cancel_futures=True)
+            raise
+        pool.shutdown(wait=False)
+        return Look(
+            {
+                node.name: item
+                for node, item in zip(nodes, results, strict=True)
+                if isinstance(item, Photograph)
+            },
+            tuple(item for item in results if isinstance(item, Fault)),
+        )
+
+    def run(self, node: Node, command: str, *, stdin: bytes = b"", timeout: float = 60) -> Answer:
+        """Run one shell command on a node.
+
+        Raises:
+            NodeUnreachable: no connection, no complete answer within ``timeout`` seconds, or an
+                endless answer.
+            ConfigError: this machine's key or ``known_hosts`` is faulty.
+        """
+        import paramiko
+
+        try:
+            return call(
+                self._transport(node),
+                command,
+                stdin,
+                seconds=timeout,
+                connect_seconds=CONNECT_SECONDS,
+            )
+        except CallFailed as error:
+            self._forget(node)
+            raise NodeUnreachable(
+                f"{node.name}: a command over SSH failed: {error}",
+                hint=f"test the connection: ssh {self._login(node)} uptime",
+                logged_in=True,
+                deceives=isinstance(error, Flooded),
+            ) from error
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            self._forget(node)
+            raise NodeUnreachable(
+                f"{node.name}: the SSH connection to {node.address.ip} broke: {error}",
+                hint=f"check the node's console, then: ssh {self._login(node)}",
+                logged_in=True,
+            ) from error
+
+    def run_as_root(
+        self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
+    ) -> Answer:
+        """Run a shell script as root, through sudo without a password if needed.
+
+        Raises:
+            NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
+        """
+        become = 'if [ "$(id -u)" = 0 ]; then exec sh -c "$0"; else exec sudo -n sh -c "$0"; fi'
+        command = f"sh -c {shlex.quote(become)} {shlex.quote(script)}"
+        return self.run(node, command, stdin=stdin, timeout=timeout)
+
+    @contextmanager
+    def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:
+        """A local port on loopback that forwards, through ``node``, to ``host:port``."""
+        with open_tunnel(self._transport(node), host, port) as local:
+            yield local
+
+    def close(self) -> None:
+        """Close every connection."""
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
+    def _photograph(self, node: Node) -> Photograph | Fault:
+        script = _PROBE.format(
+            python=shlex.quote(self._connection.python),
+            start=shlex.quote(_START),
+            arguments=shlex.join(self._arguments),
+        )
+        try:
+            answer = self.run(
+                node, f"sh -c {shlex.quote(script)}", stdin=probe_archive(), timeout=PROBE_SECONDS
+            )
+        except NodeUnreachable as error:
+            return Fault(
+                node.name,
+                error.message,
+                error.hint or "",
+                error.answers,
+                error.deceives,
+                error.logged_in,
+            )
+        if answer.code or not answer.output.strip():
+            output = last_line(answer.errors or answer.output)
+            return Fault(
+                node.name,
+                f"{node.name}: the probe exited with {answer.code}: {output or 'no output'}",
+                f"check its Python: ssh {self._login(node)} {self._connection.python} --version",
+                answers=True,
+                logged_in=True,
+            )
+        try:
+            return read_facts(answer.output, received_at=time.time())
+        except NotFacts as error:
+            return Fault(
+                node.name,
+                f"{node.name}: the output of its probe is not valid: {error}",
+                f"check the machine: ssh {self._login(node)} uptime; to remove a worker that is "
+                f"not trusted any more: appliance node remove {node.name} {DEAD}",
+                answers=True,
+                deceives=True,
+                logged_in=True,
+            )
+
+    def _transport(self, node: Node) -> paramiko.Transport:
+        with self._lock:
+            connecting = self._connecting.setdefault(node.name, threading.Lock())
+        with connecting:
+            client = self._clients.get(node.name)
+            if client is None:
+                client = self._connect_patiently(node)
+                with self._lock:
+                    self._clients[node.name] = client
+        transport = client.get_transport()
+        if transport is None or not transport.is_active():
+            self._forget(node)
+            raise NodeUnreachable(f"{node.name}: the SSH connection is closed", answers=True)
+        return transport
+
+    def _forget(self, node: Node) -> None:
+        with self._lock:
+            client = self._clients.pop(node.name, None)
+        if client is not None:
+            with suppress(Exception):
+                client.close()
+
+    def _host(self, address: object) -> str:
+        """The name of a host in ``known_hosts``, quoted for a shell."""
+        return shlex.quote(entry_name(str(address), self._connection.port))
+
+    def _login(self, node: Node) -> str:
+        port = "" if self._connection.port == 22 else f"-p {self._connection.port} "
+        return f"{port}{self._connection.user}@{node.address.ip}"
+
+    def _connect_patiently(self, node: Node) -> paramiko.SSHClient:
+        """Connect; retry if a busy jump host dropped the connection."""
+        for pause in RETRY_PAUSES if self._connection.jump_host else ():
+            try:
+                return self._connect(node)
+            except NodeUnreachable as error:
+                if not was_dropped(error.__cause__):
+                    raise
+                time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - a wait, no secret
+        return self._connect(node)
+
+    def _connect(self, node: Node) -> paramiko.SSHClient:
+        import paramiko
+
+        self._check_key_once()
+        address = str(node.address.ip)
+        client = paramiko.SSHClient()
+        client.set_missing_host_key_policy(paramiko.RejectPolicy())
+        load(self._known_hosts, client.get_host_keys())
+        if trusted := self._trusted.get((address, self._connection.port)):
+            put(client.get_host_keys(), address, self._connection.port, trusted)
+        key = self._connection.private_key
+        with self._logins, ended_after(LOGIN_SECONDS, lambda: _close(client)) as expired:
+            try:
+                client.connect(
+                    address,
+                    port=self._connection.port,
+                    username=self._connection.user,
+                    key_filename=str(Path(key).expanduser()) if key else None,
+                    timeout=CONNECT_SECONDS,
+                    banner_timeout=CONNECT_SECONDS,
+                    auth_timeout=CONNECT_SECONDS,
+                    sock=through_jump_host(self._site, address),
+                )
+            except (OSError, EOFError, paramiko.SSHException) as error:
+                client.close()
+                if expired.is_set():
+                    raise self._timed_out(node) from error
+                raise local_fault(error) or self._translate(node, error) from error
+        if expired.is_set():
+            raise self._timed_out(node)
+        transport = client.get_transport()
+        if transport is not None:
+            transport.set_keepalive(15)
+            without_delay(transport.sock)
+        return client
+
+    def _check_key_once(self) -> None:
+        with self._lock:
+            if not self._key_checked:
+                check_private_key(self._connection.private_key)
+                self._key_checked = True
+
+    def _timed_out(self, node: Node) -> NodeUnreachable:
+        return NodeUnreachable(
+            f"{node.name} ({node.address.ip}): the SSH login timed out after {LOGIN_SECONDS} s",
+            hint=f"see where it hangs: ssh -v {self._login(node)}",
+            answers=True,
+        )
+
+    def _translate(self, node: Node, error: Exception) -> NodeUnreachable:
+        import paramiko
+
+        address, known = node.address.ip, self._known_hosts
+        where = f"{node.name} ({address})"
+        if isinstance(error, paramiko.BadHostKeyException):
+            return NodeUnreachable(
+                f"{where}: wrong host key: found {_fingerprint(error.key)}, "
+                f"expected {_fingerprint(error.expected_key)} of {known}",
+                hint="check that it is the right machine; if it was reinstalled: "
+                f"ssh-keygen -R {self._host(address)} -f {known} "
+                "&& appliance install --accept-host-keys",
+                answers=True,
+            )
+        if isinstance(error, paramiko.AuthenticationException):
+            return NodeUnreachable(
+                f"{where}: authentication failed for user {self._connection.user} with "
+                f"{self._connection.private_key or 'the keys of the SSH agent'}",
+                hint=f"install the public key there: ssh-copy-id {self._login(node)}",
+                answers=True,
+            )
+        if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in str(error):
+            return NodeUnreachable(
+                f"{where}: its host key is not in {known}",
+                hint="compare and confirm the keys: appliance install --accept-host-keys",
+                answers=True,
+            )
+        hint = f"check that it is powered on, cabled and on this network: ping {address}"
+        if command := jump_command(self._site, f"{address}:{self._connection.port}"):
+            hint = f"check that it is powered on, and test the jump host: {command}"
+        return NodeUnreachable(
+            f"{where}: no SSH on port {self._connection.port}: {_reason(error)}",
+            hint=hint,
+            answers=_is_alive(error, direct=not self._connection.jump_host),
+        )
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no connection; paramiko wraps the kernel's error in its own."""
+    causes = getattr(error, "errors", None) or {}
+    cause = next((one for one in causes.values() if isinstance(one, OSError)), error)
+    if isinstance(cause, TimeoutError):
+        return f"no answer within {CONNECT_SECONDS} s"
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+
+
+def _is_alive(error: Exception, *, direct: bool) -> bool:
+    """Whether a machine answered: it refused the connection, or accepted it and was silent.
+
+    Through a jump host this cannot be distinguished from a machine that is off.
+    """
+    import paramiko
+
+    if not direct:
+        return False
+    causes = (getattr(error, "errors", None) or {}).values()
+    refused = any(isinstance(cause, ConnectionError) for cause in (error, *causes))
+    return refused or isinstance(error, EOFError | paramiko.SSHException)
+
+
+def _close(client: paramiko.SSHClient) -> None:
+    """Close a connection that is still being opened."""
+    transport = client.get_transport()
+    if transport is not None:
+        transport.close()
+
+
+def _fingerprint(key: paramiko.PKey) -> str:
+    return f"{key.get_name()} {key.fingerprint}"

@@ -1,0 +1,41 @@
+"""The connection to a node: direct, or through the site's jump host with its own limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appliance.model.site.ssh import jump_command
+
+if TYPE_CHECKING:
+    import paramiko
+
+    from appliance.model.site.settings import Site
+
+MANY = 50
+# OpenSSH's MaxStartups is 10:30:100: with ten logins in progress it drops some of the others.
+THROUGH_JUMP_HOST = 8
+
+
+def logins_at_once(site: Site) -> int:
+    """The maximum number of parallel logins."""
+    return THROUGH_JUMP_HOST if site.settings.ssh.jump_host else MANY
+
+
+def through_jump_host(site: Site, address: str) -> paramiko.ProxyCommand | None:
+    """The connection to a node through the jump host; None without a jump host."""
+    command = jump_command(site, f"{address}:{site.settings.ssh.port}")
+    if not command:
+        return None
+    import paramiko
+
+    return paramiko.ProxyCommand(command)
+
+
+def was_dropped(error: BaseException | None) -> bool:
+    """Whether the server or the jump host closed a login before sending its banner."""
+    import paramiko
+
+    if isinstance(error, EOFError | ConnectionResetError | BrokenPipeError):
+        return True
+    is_refusal = isinstance(error, paramiko.AuthenticationException | paramiko.BadHostKeyException)
+    return isinstance(error, paramiko.SSHException) and not is_refusal and "banner" in str(error)

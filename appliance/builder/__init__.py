@@ -1,0 +1,4 @@
+"""Builds and signs bundles.
+
+What must not be here: installing from one.
+"""

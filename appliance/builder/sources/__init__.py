@@ -1,0 +1,1 @@
+"""The sources of artifacts: one module for each kind."""

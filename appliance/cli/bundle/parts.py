@@ -1,0 +1,161 @@
+"""Builds the adapters of the bundle's workflow, and shows its progress."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import click
+
+from appliance import __version__
+from appliance.adapters.bundle.signature import SshSigner, read_signature
+from appliance.adapters.local.cache import Cache
+from appliance.adapters.local.content import (
+    RELEASES,
+    STANDINS,
+    load_release,
+    load_release_with_standins,
+)
+from appliance.adapters.local.control_host import refusal, require
+from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build_bundle
+from appliance.builder.fetch import Sources
+from appliance.builder.ports import BuildObserver
+from appliance.builder.writer import BundleWriter, Locks
+from appliance.errors import ApplianceError
+from appliance.model.bundle.fetched import FetchedArtifact
+from appliance.model.bundle.signature import Signature
+from appliance.model.programs import Use, used_by
+
+DEFAULT_JOBS = 4
+QUIET_SECONDS = 30.0
+
+
+def build(
+    release: str,
+    os_name: str,
+    directory: Path,
+    *,
+    jobs: int = DEFAULT_JOBS,
+    files: Path | None = None,
+    sign_key: Path | None = None,
+    replace_other: bool = False,
+    standins: bool = False,
+    observer: BuildObserver | None = None,
+) -> BuildResult:
+    """Run the workflow with this machine's adapters."""
+    progress = observer or BuildProgress()
+    require(Use.BUILD, *([Use.SIGN] if sign_key else []))
+    loaded = load_release_with_standins(release) if standins else load_release(release)
+    loaded.operating_system(os_name)
+    cache = Cache()
+    locks = Locks(release, RELEASES, cache)
+    sources = Sources(
+        loaded, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
+        standins=STANDINS if standins else None,
+    )  # fmt: skip
+    missing = sources.lacking()
+    if missing:
+        raise refusal([row for row in used_by([Use.COMPILE]) if row.name in missing])
+    ports = BuildPorts(
+        sources=sources,
+        store=BundleWriter(directory, cache, replace_other=replace_other),
+        lock=locks,
+        observer=progress,
+        signer=SshSigner(directory, sign_key) if sign_key else None,
+    )
+    request = BuildRequest(
+        release=loaded,
+        os_name=os_name,
+        tool_version=__version__,
+        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        jobs=jobs,
+    )
+    with progress if isinstance(progress, BuildProgress) else nullcontext():
+        return build_bundle(request, ports)
+
+
+def signature_of(directory: Path) -> Signature:
+    """Whether the built bundle has a signature; its signer is not checked."""
+    return read_signature(directory, b"", None)
+
+
+class BuildProgress:
+    """One line on stderr for each finished artifact, with the number that remain.
+
+    As a context manager it also reports, after a quiet while, what is still running.
+    """
+
+    def __init__(self, quiet_seconds: float = QUIET_SECONDS) -> None:
+        self._began = time.monotonic()
+        self._quiet = quiet_seconds
+        self._last_line = self._began
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+        self._names: set[str] = set()
+        self._done: set[str] = set()
+        self._running: dict[str, float] = {}
+        self._reasons: set[str] = set()
+
+    def __enter__(self) -> Self:
+        """Begin to watch."""
+        threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop watching."""
+        self._over.set()
+
+    def began(self, names: Sequence[str]) -> None:
+        """Print how many artifacts there are."""
+        self._names = set(names)
+        self.note(f"fetching {len(names)} artifacts")
+
+    def started(self, name: str) -> None:
+        """Remember when an artifact was started."""
+        with self._lock:
+            self._running[name] = time.monotonic()
+
+    def skipped(self, name: str, ref: str, reason: str) -> None:
+        """Print once why a source does not work; many artifacts share a host."""
+        with self._lock:
+            fresh = reason not in self._reasons
+            self._reasons.add(reason)
+        if fresh:
+            self.note(f"{name}: skipped {ref}: {reason}")
+
+    def ended(
+        self, name: str, took_seconds: float, outcome: FetchedArtifact | ApplianceError
+    ) -> None:
+        """Print the source of a finished artifact, and how many remain."""
+        with self._lock:
+            self._running.pop(name, None)
+            if name in self._names:
+                self._done.add(name)
+            remaining = len(self._names) - len(self._done)
+            now = ", ".join(sorted(self._running))
+        what = (
+            f"FAILED: {outcome.message}"
+            if isinstance(outcome, ApplianceError)
+            else f"from {outcome.kind}"
+        )
+        rest = f"{remaining} left" + (f", now {now}" if now else "")
+        self.note(f"{name}: {what} ({took_seconds:.1f} s; {rest})")
+
+    def note(self, text: str) -> None:
+        """Print a line."""
+        self._last_line = time.monotonic()
+        click.echo(f"[{time.monotonic() - self._began:6.1f} s] {text}", err=True)
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._quiet / 10):
+            now = time.monotonic()
+            with self._lock:
+                busy = [f"{name} ({now - at:.0f} s)" for name, at in self._running.items()]
+                remaining = len(self._names) - len(self._done)
+            if busy and now - self._last_line > self._quiet:
+                self.note(f"still running: {', '.join(busy)}; {remaining} left")

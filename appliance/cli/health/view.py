@@ -1,0 +1,98 @@
+"""Show what the checks said: a row each, then every finding with what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.screen.render import print_table
+from appliance.model.bundle.vendor_diagnostics import by_title
+
+if TYPE_CHECKING:
+    from appliance.model.bundle.vendor_diagnostics import VendorReport
+    from appliance.model.checks.health.stages import Result
+    from appliance.model.checks.preflight import Finding
+    from appliance.workflows.health import HealthResult
+
+WORDS = {"ok": "ok", "warning": "warning", "error": "ERROR", "skipped": "skipped"}
+
+
+def show_health(found: HealthResult) -> None:
+    """Print everything for people."""
+    rows = [[r.check.name, WORDS[r.state], r.check.asks, _seen(r)] for r in found.results]
+    print_table(["check", "state", "asks that", "seen"], rows)
+    for fault in found.look.faults:
+        click.echo(f"unreachable: {fault.reason}")
+        click.echo(f"   hint: {fault.hint}")
+    for result in found.results:
+        for finding in result.findings:
+            click.echo(f"{finding.severity}: {finding.sentence()}")
+            click.echo(f"   hint: {finding.hint}")
+    if found.report is not None:
+        _show_report(found.report)
+
+
+def _seen(result: Result) -> str:
+    if result.state in ("ok", "skipped"):
+        return result.seen
+    seen = dict.fromkeys(finding.seen for finding in result.findings)
+    return "; ".join(seen)
+
+
+def _show_report(report: VendorReport) -> None:
+    click.echo("the vendor's diagnostics:")
+    rows = []
+    for (title, outcome), tests in by_title(report.tests).items():
+        note = ""
+        if outcome not in ("pass", "skip") and tests[0].offline:
+            note = f"not meaningful offline: {tests[0].offline}"
+        rows.append([title, outcome, ", ".join(test.where for test in tests), note])
+    print_table(["test", "outcome", "on", "note"], rows)
+    for node in report.unheard:
+        click.echo(f"warning: {node}: the vendor's tool did not come to its end there")
+
+
+def health_as_json(found: HealthResult) -> dict[str, Any]:
+    """The same as plain data; the keys are a contract."""
+    return {
+        "site": found.site.name,
+        "stage": found.stage,
+        "healthy": not found.faults,
+        "checks": [
+            {
+                "check": r.check.name,
+                "asks": r.check.asks,
+                "state": r.state,
+                "seen": r.seen,
+                "findings": [_finding_as_json(finding) for finding in r.findings],
+            }
+            for r in found.results
+        ],
+        "unreachable": [
+            {"node": f.node, "reason": f.reason, "hint": f.hint} for f in found.look.faults
+        ],
+        "vendor_diagnostics": found.report and _report_as_json(found.report),
+    }
+
+
+def _finding_as_json(finding: Finding) -> dict[str, str]:
+    return {key: value for key, value in vars(finding).items() if key not in ("step", "of_site")}
+
+
+def _report_as_json(report: VendorReport) -> dict[str, Any]:
+    return {
+        "tests": [
+            {
+                "test": test.title,
+                "on": test.where,
+                "outcome": test.outcome,
+                "meaningful_offline": not test.offline,
+                "why_not": test.offline,
+                "said": list(test.said),
+            }
+            for test in report.tests
+        ],
+        "complete": list(report.complete),
+        "unheard": list(report.unheard),
+    }

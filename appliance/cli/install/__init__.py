@@ -1,0 +1,1 @@
+"""``appliance install`` and ``appliance plan``."""

@@ -1,0 +1,105 @@
+"""``appliance install``: bare nodes to a working appliance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.install.plan_view import plan_as_json, show_install_plan, show_plan
+from appliance.cli.install.scope import lists_steps, scope_of, step_options
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    nodes_option,
+    output_option,
+    yes_option,
+)
+from appliance.cli.screen.confirm import about_site, confirmed
+from appliance.cli.screen.progress import progress
+from appliance.cli.screen.render import print_json
+from appliance.cli.status.view import show_status
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.site.settings import Site
+    from appliance.model.state.plan import Plan
+
+
+@click.command()
+@changed_site_option
+@nodes_option
+@step_options
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The bundle directory. Needed until the site holds it in custody.",
+)
+@click.option(
+    "--accept-host-keys",
+    is_flag=True,
+    help="Show the host keys of nodes that are not in known_hosts yet, and keep them; "
+    "with --dry-run they are trusted for that run alone.",
+)
+@click.option(
+    "--new-cluster",
+    is_flag=True,
+    help="The cluster that this site had is lost for good: begin another one on bare machines.",
+)
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+@lists_steps
+def install(
+    app: Application,
+    site: Path,
+    nodes: tuple[str, ...],
+    only: str | None,
+    until: str | None,
+    again: bool,
+    bundle: Path | None,
+    accept_host_keys: bool,
+    new_cluster: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Bring bare nodes to a working appliance.
+
+    \b
+    What will be so, step by step; nothing is changed unless every node is fit:
+    - STEPS
+
+    Steps for parts that the site does not have (storage, GPUs, Run:ai) do nothing.
+    Run it again whenever it was interrupted: it goes on from what it finds.
+    A worker that has not joined yet and does not answer is named and left out (exit 1).
+
+    Example: appliance install --site inventories/rack7 --bundle /media/bundle
+    """
+    from appliance.cli.site.host_keys import accept
+    from appliance.workflows.session.survey import require_none_left_out
+
+    connected = app.connect(site, bundle, reads_vendor_bundle=True, new_cluster=new_cluster)
+    scope = scope_of(connected.site, nodes, only, until, again=again)
+    if accept_host_keys:
+        trust = connected.nodes.trust if dry_run else None
+        accept(connected.site, assume_yes=yes, trust=trust)
+    with progress(plain=output == "json") as display:
+        done = connected.install(
+            scope, display, lambda plan: _confirm(connected.site, plan, yes), dry_run=dry_run
+        )
+    if output == "json":
+        print_json({"plan": plan_as_json(done.plan), "ran": list(done.steps)})
+    elif dry_run or not done.plan.steps:
+        show_install_plan(done.plan)
+    else:
+        show_status(connected.load_desired().site, done.observed)
+        click.echo(f"verified: {', '.join(done.steps)}", err=True)
+    if not dry_run:
+        require_none_left_out(done.plan)
+
+
+def _confirm(site: Site, plan: Plan, yes: bool) -> bool:
+    return confirmed(yes, about_site(site), lambda: show_plan(plan, err=True))

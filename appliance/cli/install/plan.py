@@ -1,0 +1,61 @@
+"""``appliance plan``: what ``install`` would do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.install.plan_view import plan_as_json, show_install_plan
+from appliance.cli.install.scope import scope_of, step_options
+from appliance.cli.options import nodes_option, output_option, site_option
+from appliance.cli.screen.render import print_json
+from appliance.errors import NotHealthy
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+
+
+@click.command()
+@site_option
+@nodes_option
+@step_options
+@click.option(
+    "--bundle", type=click.Path(path_type=Path, file_okay=False), help="The bundle directory."
+)
+@click.option("--exit-code", is_flag=True, help="End with 5 when there is something to do.")
+@output_option
+@click.pass_obj
+def plan(
+    app: Application,
+    site: Path,
+    nodes: tuple[str, ...],
+    only: str | None,
+    until: str | None,
+    again: bool,
+    bundle: Path | None,
+    exit_code: bool,
+    output: str,
+) -> None:
+    """Say what install would do, and why. Changes nothing.
+
+    \b
+    - every node is looked at once, over SSH
+    - the steps that are needed are listed with the facts that call for them
+    - whatever forbids an install is listed with what to do about it
+
+    Example: appliance plan --site inventories/rack7
+    """
+    connected = app.connect(site, bundle, reads_vendor_bundle=True)
+    found = connected.survey(scope_of(connected.site, nodes, only, until, again=again)).plan
+    if output == "json":
+        print_json(plan_as_json(found))
+    else:
+        show_install_plan(found)
+    if exit_code and not found.steps and found.left_out:
+        raise NotHealthy(f"left out: {found.left_out[0].reason}", hint=found.left_out[0].hint)
+    if exit_code and found.steps:
+        raise NotHealthy(
+            f"{len(found.steps)} steps are needed", hint="carry them out: appliance install"
+        )

@@ -1,0 +1,106 @@
+"""What a command is narrowed to: ``--only``, ``--until``, ``--nodes``, a name; and ``--again``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from appliance.model.plan.planner import Scope
+from appliance.model.plan.steps import BY_NAME, INSTALL
+from appliance.model.site.files.diagnostics import did_you_mean
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node, Site
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_NAMES = click.Choice([step.name for step in INSTALL])
+_STEPS = "- STEPS\n"
+
+
+def step_options(command: Command) -> Command:
+    """Add ``--only STEP``, ``--until STEP`` and ``--again``."""
+    command = click.option(
+        "--again",
+        is_flag=True,
+        help="With --only: run the step also where its outcome is observed, as after a change of "
+        "site.yml that shows nowhere on the nodes.",
+    )(command)
+    command = click.option("--until", type=_NAMES, metavar="STEP", help="Stop after this step.")(
+        command
+    )
+    return click.option(
+        "--only", type=_NAMES, metavar="STEP", help="This step alone; install -h lists them."
+    )(command)
+
+
+def lists_steps(command: Command) -> Command:
+    """Put the table of steps where the help of a command says ``- STEPS``."""
+    said = command.__doc__ or ""
+    before, _, after = said.partition(_STEPS)
+    indent = before[before.rfind("\n") + 1 :]
+    rows = [f"- {step.name}: {step.summary}\n" for step in INSTALL]
+    command.__doc__ = before + indent.join(rows) + after
+    return command
+
+
+def node_of(site: Site, name: str) -> Node:
+    """The member of the cluster by that name.
+
+    Raises:
+        click.UsageError: the inventory has none; names the nearest, or all.
+    """
+    members = {node.name: node for node in site.cluster_members}
+    if name not in members:
+        raise click.UsageError(
+            f"{name}: the inventory has no such member of the cluster; "
+            f"{did_you_mean(name, members)}"
+        )
+    return members[name]
+
+
+def require_nodes(site: Site, names: Sequence[str]) -> None:
+    """Refuse what ``--nodes`` names when the inventory has no such host.
+
+    Raises:
+        click.UsageError: it has none; names the nearest, or all.
+    """
+    known = {node.name for node in site.nodes}
+    for name in names:
+        if name not in known:
+            raise click.UsageError(
+                f"--nodes: the site has no node {name}; {did_you_mean(name, known)}"
+            )
+
+
+def scope_of(
+    site: Site, nodes: tuple[str, ...], only: str | None, until: str | None, *, again: bool = False
+) -> Scope:
+    """The scope that was asked for.
+
+    Raises:
+        click.UsageError: options that exclude each other, a node the site does not have, or a step
+            that can not run again.
+    """
+    if only and until:
+        raise click.UsageError("--only and --until exclude each other: give one of them")
+    require_nodes(site, nodes)
+    if again:
+        _can_run_again(site, nodes, only)
+    return Scope(only=only, until=until, nodes=frozenset(nodes), again=again)
+
+
+def _can_run_again(site: Site, nodes: tuple[str, ...], only: str | None) -> None:
+    """Raise UsageError for ``--again`` where no step is named, or one that could do nothing."""
+    if only is None:
+        raise click.UsageError("--again needs --only STEP: say which step is to run again")
+    if not BY_NAME[only].has_playbook:
+        raise click.UsageError(
+            f"--again: {only} has no play to run again; what it writes to the cluster is all seen, "
+            f"so --only {only} alone brings what is missing"
+        )
+    concerned = {node.name for node in BY_NAME[only].nodes(site)}
+    if not concerned.intersection(nodes or concerned):
+        where = f"none of {', '.join(nodes)}" if nodes else "no node of this site"
+        raise click.UsageError(f"--again: {only} concerns {where}")

@@ -1,0 +1,24 @@
+"""Show what Node objects claim that the documents on the control-plane nodes do not bear out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from appliance.workflows.session.doubts import Doubt
+
+
+def show_doubts(doubts: Sequence[Doubt]) -> None:
+    """Two lines each: what is said, and what to do about it."""
+    for doubt in doubts:
+        click.echo(f"doubtful: {doubt.node}: {doubt.text}")
+        click.echo(f"   hint: {doubt.hint}")
+
+
+def doubts_as_json(doubts: Sequence[Doubt]) -> list[dict[str, str]]:
+    """The same as plain data; the keys are a contract."""
+    return [asdict(doubt) for doubt in doubts]

@@ -1,0 +1,226 @@
+"""``appliance node``: single nodes of a running appliance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.install.scope import node_of
+from appliance.cli.node import maintain
+from appliance.cli.node.join import add, rejoin, remove
+from appliance.cli.node.passport import passport
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    site_option,
+    yes_option,
+)
+from appliance.cli.screen.confirm import about_nodes, confirmed, tell
+from appliance.cli.screen.render import print_json, print_table
+from appliance.model.components.node_metadata.node_roles import RoleRequest
+from appliance.model.state.roles import ROLES
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.components.node_metadata.node_roles import RolesPlan, Verb
+    from appliance.model.site.settings import Site
+    from appliance.model.state.roles import RolesView
+    from appliance.workflows.node.role import RoleResult
+
+nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1)
+role_option = click.option(
+    "--role", type=click.Choice(ROLES), required=True, help="What they carry."
+)  # fmt: skip
+all_option = click.option(
+    "--all", "every", is_flag=True, help="Every worker but system nodes and the other kind."
+)  # fmt: skip
+move_option = click.option(
+    "--allow-move", is_flag=True, help="Go on although a stateful service would have to move."
+)
+
+
+@click.group()
+def node() -> None:
+    """Look after single nodes."""
+
+
+node.add_command(maintain.maintain)
+node.add_command(maintain.return_)
+
+
+@node.group()
+def role() -> None:
+    """Say which nodes carry Run:ai itself, jobs with GPUs, and jobs without."""
+
+
+@role.command("set")
+@nodes_argument
+@role_option
+@all_option
+@move_option
+@changed_site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def set_role(app: Application, /, nodes: tuple[str, ...], role: str, **options: Any) -> None:
+    """Give nodes a role: system for Run:ai's own pods, gpu or cpu for jobs.
+
+    What will happen to the cluster, and nothing else:
+
+    \b
+    - each node gets the role's label, with an empty value
+    - the RunaiConfig restricts jobs, or Run:ai's own pods, to the nodes that have it
+    - refused when a stateful service of Run:ai would have to move, or on a control-plane node
+
+    Example: appliance node role set gpu1 gpu2 --role gpu
+    """
+    _change(app, "set", nodes, role, **options)
+
+
+@role.command("remove")
+@nodes_argument
+@role_option
+@all_option
+@move_option
+@changed_site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def remove_role(app: Application, /, nodes: tuple[str, ...], role: str, **options: Any) -> None:
+    """Take a role from nodes.
+
+    What will happen to the cluster, and nothing else:
+
+    \b
+    - each node loses the role's label; jobs that run there go on
+    - the RunaiConfig's restriction goes with the last node that had the role
+    - refused when a stateful service of Run:ai would have to move
+
+    Example: appliance node role remove gpu2 --role gpu
+    """
+    _change(app, "remove", nodes, role, **options)
+
+
+def _change(
+    app: Application,
+    verb: Verb,
+    nodes: tuple[str, ...],
+    role: Any,
+    *,
+    every: bool,
+    allow_move: bool,
+    site: Path,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    if bool(nodes) == every:
+        raise click.UsageError("name nodes, or give --all: one of the two")
+    connected = app.connect(site)
+    for name in nodes:
+        node_of(connected.site, name)
+    runai = connected.site.settings.runai
+    wish = RoleRequest(
+        verb=verb,
+        role=role,
+        nodes=tuple(dict.fromkeys(nodes)),
+        every=every,
+        allow_move=allow_move,
+        allow_control_plane=bool(runai and runai.system_on_control_plane),
+    )
+    done = connected.node_role(
+        wish, lambda plan: _confirm(connected.site, plan, yes), dry_run=dry_run
+    )
+    _show_change(done, output, dry_run=dry_run)
+
+
+def _confirm(site: Site, plan: RolesPlan, yes: bool) -> bool:
+    from appliance.workflows.node.role import describe
+
+    nodes = tuple(dict.fromkeys(change.node for change in plan.changes))
+    about = [*about_nodes(site, nodes), *_notes(plan)]
+    return confirmed(yes, about, lambda: tell(describe(plan)))
+
+
+def _notes(plan: RolesPlan) -> list[str]:
+    """What to know before: told in the question, and where there is none."""
+    return [
+        *(f"note: {notice.node}: {notice.text}" for notice in plan.notices),
+        *(f"warning: {one} is bound to {one.node} and will have to move" for one in plan.moves),
+    ]
+
+
+def _show_change(done: RoleResult, output: str, *, dry_run: bool) -> None:
+    from appliance.workflows.node.role import describe
+
+    said = describe(done.plan)
+    if dry_run or not said:
+        tell(_notes(done.plan))
+    if output == "json":
+        result = {
+            "changed": bool(said) and not dry_run,
+            "changes": [
+                {"node": c.node, "label": c.key, "present": c.present} for c in done.plan.changes
+            ],
+            "runaiconfig": done.plan.patch,
+            "roles": _roles(done.view),
+        }
+        print_json(result)
+        return
+    for sentence in said or ("nothing to do: the nodes are so already",):
+        click.echo(sentence)
+
+
+@role.command("list")
+@site_option
+@output_option
+@click.pass_obj
+def list_roles(app: Application, site: Path, output: str) -> None:
+    """Say which roles every node has, and what is bound to it. Changes nothing.
+
+    Example: appliance node role list
+    """
+    from appliance.model.state.roles import inventory_roles
+
+    connected = app.connect(site)
+    view = connected.cluster.roles()
+    if output == "json":
+        print_json({"roles": _roles(view), "runaiconfig": _affinity(view)})
+        return
+    inventory = inventory_roles(connected.site)
+    rows = [
+        (
+            name,
+            ", ".join(roles),
+            ", ".join(sorted(inventory.get(name, ()))),
+            ", ".join(str(thing) for thing in view.anchored if thing.node == name),
+        )
+        for name, roles in _roles(view).items()
+    ]
+    print_table(("node", "roles", "by the inventory", "bound to it"), rows)
+    if view.affinity is None:
+        click.echo("there is no RunaiConfig yet", err=True)
+
+
+def _roles(view: RolesView) -> dict[str, list[str]]:
+    return {name: sorted(view.roles(name)) for name in sorted(view.labels)}
+
+
+def _affinity(view: RolesView) -> dict[str, bool] | None:
+    if view.affinity is None:
+        return None
+    return {
+        "restrictScheduling": view.affinity.restrict_scheduling,
+        "restrictRunaiSystem": view.affinity.restrict_system,
+    }
+
+
+node.add_command(remove)
+node.add_command(rejoin)
+node.add_command(add)
+node.add_command(passport)

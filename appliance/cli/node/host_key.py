@@ -1,0 +1,59 @@
+"""The host key of a machine that takes a place; the old one goes only with proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appliance.cli.site.host_keys import accept, keep
+from appliance.errors import NodeUnreachable, Refused
+
+if TYPE_CHECKING:
+    from appliance.cli.connected import Connected
+
+
+def renew_host_key(
+    connected: Connected, name: str, *, yes: bool, sworn: bool, dry_run: bool = False
+) -> None:
+    """Take a stale key of one node out of known_hosts, show the new one, keep it once confirmed.
+
+    A rehearsal writes nothing: the new key is trusted for this run alone.
+
+    Raises:
+        Refused: the Node is Ready, so two machines may be at work under one name; or nobody
+            confirmed the key.
+        NodeUnreachable: the machine does not answer.
+    """
+    from appliance.adapters.ssh.host_keys import host_keys
+    from appliance.adapters.ssh.known_hosts import forget, holds
+    from appliance.model.state.cluster import Cluster
+
+    site = connected.site
+    node = next((one for one in site.nodes if one.name == name), None)
+    if node is None:
+        return
+    port = site.settings.ssh.port
+    trust = connected.nodes.trust if dry_run else None
+    key = host_keys(site, {name})[name]
+    if not isinstance(key, str) and not holds(site.known_hosts, node.ip, port, key):
+        look = connected.nodes.look(site.control_plane)
+        state = connected.cluster.read(look.photographs)
+        if not isinstance(state, Cluster):
+            raise NodeUnreachable(
+                f"{name}: shows another host key than {site.known_hosts} holds, and no cluster "
+                "answers that could say whether the old machine is dead",
+                hint="is this the right network? appliance status",
+            )
+        member = state.nodes.get(name)
+        if member is not None and member.ready and not sworn:
+            raise Refused(
+                f"{name}: shows another host key than {site.known_hosts} holds, and its Node is "
+                "Ready: two machines may be at work under one name",
+                hint="if it was reinstalled just now, wait a minute until the API notices; else "
+                f"find the other one: kubectl get node {name} -o wide",
+            )
+        if trust is not None:
+            address = {name: (node.ip, port)}
+            keep(site, address, {name: key}, assume_yes=yes, trust=trust)
+            return
+        forget(site.known_hosts, node.ip, port)
+    accept(site, assume_yes=yes, trust=trust, only={name})

@@ -1,0 +1,29 @@
+"""Show which nodes are lost, and what hangs on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from appliance.model.node.lost import Loss
+
+
+def show_losses(found: Sequence[Loss], marked: Collection[str] = ()) -> None:
+    """One line a fact, each with the node's name; ``marked`` are in maintenance already."""
+    for loss in found:
+        for sentence in loss.sentences():
+            click.echo(f"lost: {loss.node}: {sentence}")
+        if loss.node in marked:
+            hint = f"if it never comes back: appliance node remove {loss.node}"
+        else:
+            hint = f"if it will not come back soon: appliance node maintain {loss.node} --lost"
+        click.echo(f"   hint: {hint}")
+
+
+def losses_as_json(found: Sequence[Loss]) -> list[dict[str, Any]]:
+    """The same as plain data; the keys are a contract."""
+    return [asdict(loss) for loss in found]

@@ -1,0 +1,1 @@
+"""Everything a person sees: tables, progress, questions and rerun commands."""

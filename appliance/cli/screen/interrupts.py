@@ -1,0 +1,33 @@
+"""Signals that end a command: SIGTERM and SIGHUP act as Ctrl-C does."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Terminated(KeyboardInterrupt):
+    """The process received a signal of this name."""
+
+
+def end_like_ctrl_c() -> None:
+    """Let both signals interrupt the command, which then restores and records.
+
+    A signal that is ignored at the start stays ignored (nohup). After the first signal both are
+    ignored: a lost session sends several, and the second would end the clean-up. Ctrl-C still does.
+    """
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    for other in _ENDING:
+        signal.signal(other, _ignore)  # not SIG_IGN: child processes would inherit it
+    raise Terminated(signal.Signals(number).name)
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing: the command is ending already."""

@@ -1,0 +1,285 @@
+"""Draw progress: a live table on a terminal, plain lines elsewhere. Always on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.screen.terminal import ShownStream, below, one_line
+from appliance.model.plan.steps import BY_NAME
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+
+    from appliance.errors import ApplianceError
+    from appliance.model.state.plan import Plan
+    from appliance.workflows.session.ports import Observer
+
+# Characters per cell: a message may be a page long, and the table is drawn four times a second.
+MANY = 500
+
+
+class PlainProgress:
+    """One line per event, with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._changes: dict[str, int] = {}
+        self._waiting = ""
+
+    def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
+        """Print the steps and, where the journal knows it, how long they took last time."""
+        names = ", ".join(step.name for step in plan.steps)
+        known = [durations[s.name] for s in plan.steps if s.name in durations]
+        about = f" (about {sum(known):.0f} s)" if len(known) == len(plan.steps) else ""
+        self.note(f"will run: {names}{about}")
+
+    def step_started(self, step: str, nodes: Sequence[str]) -> None:
+        """Print the step and its nodes."""
+        self._changes.clear()
+        self._waiting = ""
+        summary = f"{BY_NAME[step].summary}: " if step in BY_NAME else ""
+        self.note(f"{step}: {summary}{', '.join(nodes)}")
+
+    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
+        """Print a task only if it changed something."""
+        if changed:
+            self._changes[node] = self._changes.get(node, 0) + 1
+            self.note(f"{step}: {node}: changed: {task}")
+
+    def verifying(self, step: str, waiting_for: str) -> None:
+        """Print once what the step waits for."""
+        if waiting_for != self._waiting:
+            self._waiting = waiting_for
+            self.note(f"{step}: waiting: {waiting_for}")
+
+    def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
+        """Print whether the step was verified, and how long it took."""
+        word = "FAILED" if error else "verified"
+        self.note(f"{step}: {word} after {took_seconds:.1f} s")
+
+    def note(self, text: str) -> None:
+        """Print one line; further lines of a node's text are indented."""
+        text = text.replace("\n", "\n             ")
+        click.echo(f"[{time.monotonic() - self._start:6.1f} s] {text}", err=True)
+
+
+class LiveProgress:
+    """A live table of steps: state, nodes, current tasks, elapsed and remaining time.
+
+    Nothing is drawn before the first step: a question may come first on the same terminal.
+    """
+
+    def __init__(self, title: str = "appliance install") -> None:
+        self._title = title
+        self._start = time.monotonic()
+        self._rows: dict[str, dict[str, str]] = {}
+        self._started: dict[str, float] = {}
+        self._durations: Mapping[str, float] = {}
+        self._tasks: dict[str, str] = {}
+        self._notes: list[str] = []
+        self._live: Live | None = None
+        self._last: Table = self.table()
+        self._until_end = ExitStack()
+
+    def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
+        """Show every step as waiting."""
+        self._durations = durations
+        for step in plan.steps:
+            self._rows[step.name] = {"state": "waiting", "nodes": ", ".join(step.nodes)}
+        self._draw()
+
+    def step_started(self, step: str, nodes: Sequence[str]) -> None:
+        """Mark a step as running."""
+        self._started[step] = time.monotonic()
+        self._tasks = dict.fromkeys(nodes, "")
+        self._rows[step] = {"state": "running", "nodes": ", ".join(nodes)}
+        self._draw()
+
+    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:  # noqa: ARG002
+        """Show the current task of each node."""
+        if changed is None:
+            self._tasks[node] = task.partition(" : ")[2] or task
+            self._draw()
+
+    def verifying(self, step: str, waiting_for: str) -> None:
+        """Show what the step waits for."""
+        self._row(step)["state"] = "verifying"
+        self._tasks = {"": waiting_for}
+        self._draw()
+
+    def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
+        """Mark a step as verified or failed."""
+        self._row(step).update(
+            state="failed" if error else "verified",
+            took=f"{took_seconds:.1f} s",
+        )
+        self._tasks = {}
+        self._draw()
+
+    def note(self, text: str) -> None:
+        """Keep the last three notes under the table."""
+        self._notes = [*self._notes[-2:], text]
+        self._draw()
+
+    def _row(self, step: str) -> dict[str, str]:
+        return self._rows.setdefault(step, {"state": "running", "nodes": ""})
+
+    def _draw(self) -> None:
+        if self._live is None and self._rows:
+            self._live = self._begin()
+        if self._live is not None:
+            self._live.update(self.table(), refresh=True)
+        elif self._notes:
+            click.echo(self._notes[-1], err=True)
+
+    def _begin(self) -> Live:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(file=below(sys.stderr))
+        live = Live(
+            self.table(),
+            console=console,
+            refresh_per_second=4,
+            get_renderable=self._picture,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        live.start(refresh=True)
+        if isinstance(sys.stderr, ShownStream):
+            above = sys.stderr.above(lambda text: _print_above(console, text))
+            self._until_end.enter_context(above)
+        return live
+
+    def end(self) -> None:
+        """Stop drawing; the last table stays on the terminal."""
+        live, self._live = self._live, None
+        self._until_end.close()
+        if live is not None:
+            live.stop()
+
+    def _picture(self) -> Table:
+        """The table for rich's thread; the last one if a step changes it at that moment."""
+        with suppress(RuntimeError):  # a row was added meanwhile
+            self._last = self.table()
+        return self._last
+
+    def table(self) -> Table:
+        """The table: one row per step, with the tasks of the running step's nodes.
+
+        Text from nodes is never markup: a pod's message may hold brackets.
+        """
+        from rich.table import Table
+        from rich.text import Text
+
+        elapsed = time.monotonic() - self._start
+        title = f"{self._title}   {elapsed:.0f} s{self._left()}"
+        table = Table(title=Text(one_line(title)), expand=True)
+        for name, ratio in (("step", 2), ("state", 1), ("nodes", 3), ("now", 6), ("took", 1)):
+            table.add_column(name, ratio=ratio, overflow="ellipsis", no_wrap=True)
+        colours = {"verified": "green", "failed": "red", "running": "cyan", "verifying": "yellow"}
+        for step, row in self._rows.items():
+            state = row["state"]
+            now = ""
+            if state in ("running", "verifying"):
+                now = "; ".join(
+                    f"{node}: {task}".removeprefix(": ")
+                    for node, task in self._tasks.items()
+                    if task
+                )
+            took = row.get("took", "")
+            if not took and step in self._started:
+                took = f"{time.monotonic() - self._started[step]:.0f} s"
+            words = (Text(one_line(word[:MANY])) for word in (row["nodes"], now, took))
+            colour = colours.get(state, "dim")
+            table.add_row(Text(one_line(step)), Text(state, style=colour), *words)
+        table.caption = Text("\n".join(one_line(note[:MANY]) for note in self._notes))
+        return table
+
+    def _left(self) -> str:
+        open_steps = [
+            name for name, row in self._rows.items() if row["state"] not in ("verified", "failed")
+        ]
+        if not open_steps or any(name not in self._durations for name in open_steps):
+            return ""
+        spent = sum(
+            time.monotonic() - self._started.get(name, time.monotonic()) for name in open_steps
+        )
+        left = max(0.0, sum(self._durations[name] for name in open_steps) - spent)
+        return f", about {left:.0f} s left"
+
+
+def _print_above(console: Console, text: str) -> None:
+    """Print other output above the table; its control characters were escaped before."""
+    from rich.text import Text
+
+    if text.strip():
+        console.print(Text(text.rstrip("\n")), soft_wrap=True)
+
+
+class GuardedProgress:
+    """A display that never ends a run: if it fails, plain lines replace it."""
+
+    def __init__(self, display: Observer) -> None:
+        self._display = display
+
+    def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.planned(plan, durations))
+
+    def step_started(self, step: str, nodes: Sequence[str]) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.step_started(step, nodes))
+
+    def task(self, step: str, node: str, task: str, *, changed: bool | None) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.task(step, node, task, changed=changed))
+
+    def verifying(self, step: str, waiting_for: str) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.verifying(step, waiting_for))
+
+    def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.step_ended(step, took_seconds, error))
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._tell(lambda display: display.note(text))
+
+    def end(self) -> None:
+        """Stop the live table, if there is one."""
+        if isinstance(self._display, LiveProgress):
+            with suppress(Exception):
+                self._display.end()
+
+    def _tell(self, act: Callable[[Observer], None]) -> None:
+        try:
+            act(self._display)
+        except Exception as error:  # whatever it is, it is only the display
+            failed, self._display = self._display, PlainProgress()
+            if isinstance(failed, LiveProgress):
+                with suppress(Exception):
+                    failed.end()
+            reason = f"{error.__class__.__name__}: {error}"
+            self._display.note(f"the display failed ({reason}); continuing with plain lines")
+            act(self._display)
+
+
+@contextmanager
+def progress(*, plain: bool = False, title: str = "appliance install") -> Iterator[Observer]:
+    """A live table if stderr is a terminal, else plain lines."""
+    lines = plain or not sys.stderr.isatty()
+    display = GuardedProgress(PlainProgress() if lines else LiveProgress(title))
+    try:
+        yield display
+    finally:
+        display.end()

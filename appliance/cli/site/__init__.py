@@ -1,0 +1,1 @@
+"""``appliance site``, and the choice of the site for every command."""

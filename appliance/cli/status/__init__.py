@@ -1,0 +1,1 @@
+"""``appliance status`` and ``appliance history``."""

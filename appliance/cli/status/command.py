@@ -1,0 +1,75 @@
+"""``appliance status``: what is, on one screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.node.claims_view import doubts_as_json, show_doubts
+from appliance.cli.node.lost_view import losses_as_json, show_losses
+from appliance.cli.options import output_option, site_option
+from appliance.cli.screen.render import print_json, show_warnings
+from appliance.cli.status.view import faults_of, removed_sentences, show_status, status_as_json
+from appliance.errors import NotHealthy
+from appliance.model.state.node_state import resting
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+
+
+@click.command()
+@site_option
+@click.option("--exit-code", is_flag=True, help="End with 5 when something is not as it should be.")
+@output_option
+@click.pass_obj
+def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
+    """Show what every node is, and what is not as it should be. Changes nothing.
+
+    \b
+    - every node is looked at once, over SSH; nodes that do not answer are shown, too
+    - the cluster is asked through the control plane
+    - a lost node is named: since when, what is stuck on it, which services have no copy left
+    - what a Node object says and the control plane's documents do not bear out is doubtful
+    - stand-ins of a lab are named, those in the bundle too
+
+    Example: appliance status --site inventories/rack7
+    """
+    from appliance.workflows import status as workflow
+
+    connected = app.connect(site)
+    request = workflow.StatusRequest(
+        connected.site, connected.load_desired(), connected.read_records()
+    )
+    found = workflow.status(request, connected.session())
+    show_warnings(found.warnings)
+    gone = removed_sentences(found.removed)
+    if output == "json":
+        shown = status_as_json(
+            found.desired.site, found.observed, found.look, found.plan, found.desired.manifest
+        )
+        print_json(
+            {
+                **shown,
+                "removed": gone,
+                "lost": losses_as_json(found.losses),
+                "doubtful": doubts_as_json(found.doubts),
+            }
+        )
+    else:
+        show_status(
+            found.desired.site, found.observed, found.look, found.plan, found.desired.manifest
+        )
+        show_losses(found.losses, resting(found.desired.site, found.observed))
+        show_doubts(found.doubts)
+        for name, text in gone.items():
+            click.echo(f"removed: {name}: {text}")
+    faults = [
+        *faults_of(found.desired.site, found.look, found.plan, found.observed),
+        *(f"{doubt.node}: {doubt.text}" for doubt in found.doubts),
+    ]
+    if exit_code and faults:
+        raise NotHealthy(
+            faults[0], hint="see what would mend it: appliance plan", details=faults[1:]
+        )

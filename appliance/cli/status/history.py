@@ -1,0 +1,56 @@
+"""``appliance history``: what ran here, when, why, by whom, with which evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.options import output_option, site_option
+from appliance.cli.screen.render import print_json, print_table
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+
+
+@click.command()
+@site_option
+@click.option("--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many.")
+@output_option
+@click.pass_obj
+def history(app: Application, site: Path, last: int, output: str) -> None:
+    """Show the finished steps of this site, oldest first. Changes nothing.
+
+    \b
+    - each row is one step: when, how long, on which nodes, how it ended
+    - the JSON holds the photographs' digests before and after, and why it ran
+    - a record that is not readable is skipped, and named on standard error
+    - steps of other laptops are here after: appliance site adopt
+
+    Example: appliance history --site inventories/rack7 --last 10
+    """
+    journal = app.journal(site)
+    for sentence in journal.skipped():
+        click.echo(f"warning: {sentence}; it is skipped", err=True)
+    records = journal.read(limit=last)
+    if output == "json":
+        print_json([record.as_json() for record in records])
+        return
+    print_table(
+        ["started", "run", "command", "step", "nodes", "took", "outcome", "operator", "host"],
+        [
+            [
+                record.started,
+                record.run[-12:],
+                record.command,
+                record.step,
+                ", ".join(record.nodes),
+                f"{record.took_seconds:.1f} s",
+                record.outcome,
+                record.operator,
+                record.host,
+            ]
+            for record in records
+        ],
+    )

@@ -1,0 +1,254 @@
+"""Show what was observed: one row a node, then stand-ins, warnings and what is not so yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.install.plan_view import by_sentence, settled_as_json
+from appliance.cli.screen.render import print_table
+from appliance.model.components.control_plane.certificates import endings
+from appliance.model.node.maintenance_claims import claims_of
+from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.shared_storage import GB, export_of
+from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.maintenance import REMOVED, Maintenance
+from appliance.model.state.node_state import node_states, resting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from appliance.model.bundle.manifest import BundleManifest
+    from appliance.model.node.membership import Removal
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.cluster import ClusterState
+    from appliance.model.state.node_state import NodeState
+    from appliance.model.state.observed import Look, Observed
+    from appliance.model.state.plan import Plan
+
+
+def show_status(
+    site: Site,
+    observed: Observed,
+    look: Look | None = None,
+    plan: Plan | None = None,
+    bundle: BundleManifest | None = None,
+) -> None:
+    """Print the table of nodes and everything that is worth knowing below it."""
+    rows = [_row(node, site, observed) for node in site.nodes]
+    print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
+    click.echo("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
+    _show_standins(standins(observed), bundle)
+    planned = resting(site, observed)
+    for fault in look.faults if look else ():
+        if fault.node in planned:
+            continue
+        click.echo(f"unreachable: {fault.reason}")
+        click.echo(f"   hint: {fault.hint}")
+    if plan is not None:
+        _show_plan(plan)
+
+
+def _show_plan(plan: Plan) -> None:
+    """What keeps the site from being as it is meant."""
+    for warning in plan.warnings:
+        click.echo(f"warning: {warning.node}: {warning.text}")
+    for step in plan.steps:
+        if step.name != "preflight":
+            for text, nodes in by_sentence(step).items():
+                click.echo(f"not so: {step.name}: {', '.join(nodes)}: {text}")
+    for unknown in plan.unknown:
+        click.echo(f"not seen: {unknown.sentence()}")
+
+
+def _sentences(site: Site, observed: Observed) -> list[str]:
+    found = (
+        cluster_sentence(observed),
+        certificates_sentence(observed),
+        storage_sentence(site, observed),
+    )
+    return [sentence for sentence in found if sentence]
+
+
+def _show_standins(by_node: dict[str, list[str]], bundle: BundleManifest | None) -> None:
+    for node, parts in by_node.items():
+        click.echo(f"stand-in: {node}: {', '.join(parts)}")
+    if bundle and bundle.standins:
+        click.echo(f"stand-in: bundle: {', '.join(bundle.standins)}")
+
+
+def cluster_sentence(observed: Observed) -> str:
+    """The cluster in one line."""
+    cluster = observed.cluster
+    if isinstance(cluster, NoCluster):
+        return "cluster: none yet"
+    if not isinstance(cluster, Cluster):
+        return f"cluster: its API does not answer: {cluster.reason}"
+    ready = sum(node.ready for node in cluster.nodes.values())
+    pods = sum(pod.ready for pod in cluster.pods)
+    return (
+        f"cluster: Kubernetes {cluster.version}, {ready} of {len(cluster.nodes)} nodes Ready, "
+        f"{pods} of {len(cluster.pods)} system pods ready"
+    )
+
+
+def certificates_sentence(observed: Observed) -> str | None:
+    """Which certificate of Kubernetes is to be renewed next; None where no end was seen."""
+    found = [
+        (ending.left, name, ending)
+        for name, photo in observed.photographs.items()
+        for ending in endings(photo)
+        if not ending.is_left_alone
+    ]
+    if not found:
+        return None
+    _, name, first = min(found, key=lambda one: one[:2])
+    return f"certificates: the first of Kubernetes {first.ends}: {first.path} on {name}"
+
+
+def storage_sentence(site: Site, observed: Observed) -> str | None:
+    """The shared storage in one line; None when the site has none."""
+    export = export_of(site)
+    if export is None:
+        return None
+    first = observed.photographs.get(site.control_plane[0].name)
+    seen = (first.at("storage.export") if first else None) or {}
+    if not seen.get("visible"):
+        return f"storage: {export.source} is not available: {seen.get('error') or 'not asked'}"
+    took = [
+        proof["fsync_ms"]
+        for photo in observed.photographs.values()
+        if (proof := photo.at("storage.proof") or {}).get("server") == export.server
+        and proof.get("path") == export.path
+    ]
+    limit = export.settings.fsync_warning_ms
+    return (
+        f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (asked before "
+        f"first use: {export.settings.minimum_free_gb}), "
+        + (f"slowest fsync {max(took):.1f} ms (limit {limit})" if took else "not proved yet")
+    )
+
+
+def life_sentences(observed: Observed) -> list[str]:
+    """Nodes in maintenance: who, since when, and what to do when a run stopped half-way."""
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        return []
+    said = []
+    for claim in claims_of(cluster):
+        said.append(f"{claim.node}: {claim.sentence()}")
+        if claim.mark.is_under_way:
+            on = _ways_on(claim.node, claim.mark)
+            said.append(f"   at work, or stopped at {claim.mark.phase}: {on}")
+    return said
+
+
+def _ways_on(name: str, mark: Maintenance) -> str:
+    """How a run that stopped half-way goes on, or is undone."""
+    back = f"appliance node return {name}"
+    if mark.phase == "return":
+        return f"go on by {back}"
+    if mark.reason == REMOVED:
+        return f"go on by appliance node remove {name}, or undo it by {back}"
+    lost = " --lost" if mark.lost else ""
+    return f"go on by appliance node maintain {name}{lost}, or undo it by {back}"
+
+
+def removed_sentences(removals: Mapping[str, Removal]) -> dict[str, str]:
+    """Node -> that it was taken out on purpose: by whom, when, why, and the ways out."""
+    found = {}
+    for name, what in removals.items():
+        why = f" ({what.reason})" if what.reason else ""
+        left = "" if what.reset else "; the machine was not emptied"
+        found[name] = (
+            f"on purpose, by {what.by} at {what.at}{why}{left}; for good: take it out of "
+            f"hosts.yml; back: appliance node rejoin {name}"
+        )
+    return found
+
+
+def standins(observed: Observed) -> dict[str, list[str]]:
+    """Node -> what on it only plays a part, e.g. ``dmi``."""
+    return {
+        name: sorted(photo.at("standin"))
+        for name, photo in observed.photographs.items()
+        if photo.at("standin")
+    }
+
+
+def faults_of(site: Site, look: Look, plan: Plan, observed: Observed) -> list[str]:
+    """Everything that is not as it should be, one sentence each; maintenance should be."""
+    planned = resting(site, observed)
+    return [
+        *(fault.reason for fault in look.faults if fault.node not in planned),
+        *(
+            f"{reason.node}: {reason.text}"
+            for step in plan.steps
+            if step.name != "preflight"
+            for reason in step.reasons
+        ),
+    ]
+
+
+def status_as_json(
+    site: Site, observed: Observed, look: Look, plan: Plan, bundle: BundleManifest | None = None
+) -> dict[str, Any]:
+    """The same as plain data; the keys are a contract."""
+    keys = ("name", "address", "roles", "status", "version", "docker", "serial")
+    return {
+        "site": site.name,
+        "cluster": cluster_sentence(observed),
+        "certificates": certificates_sentence(observed),
+        "storage": storage_sentence(site, observed),
+        "nodes": [dict(zip(keys, _row(node, site, observed), strict=True)) for node in site.nodes],
+        "life": life_sentences(observed),
+        "standins": standins(observed),
+        "bundle_standins": list(bundle.standins) if bundle else [],
+        "unreachable": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults],
+        "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
+        "unmet": [
+            {"step": step.name, "node": r.node, "text": r.text}
+            for step in plan.steps
+            if step.name != "preflight"
+            for r in step.reasons
+        ],
+        **settled_as_json(plan),
+        "unknown": [
+            {"step": u.step, "node": u.node, "path": u.path, "text": u.why} for u in plan.unknown
+        ],
+    }
+
+
+def _row(node: Node, site: Site, observed: Observed) -> list[str]:
+    photo = observed.photographs.get(node.name)
+    return [
+        node.name,
+        node.ip,
+        ", ".join(sorted(node.groups)),
+        _status(node, node_states(site, observed)[node.name], observed.cluster),
+        _version(node, observed),
+        str(photo.at("runtime.docker.version") or "-") if photo else "?",
+        (photo.serial or "-") if photo else "?",
+    ]
+
+
+def _status(node: Node, state: NodeState, cluster: ClusterState) -> str:
+    """The state of a node in a word or two: first what the API says of it."""
+    if not state.answers:
+        return "unreachable" if state.maintenance is None else "in maintenance"
+    if not node.in_cluster:
+        return "outside the cluster"
+    member = state.member
+    if member is None:
+        return "bare" if CONTROL_PLANE not in node.groups or isinstance(cluster, NoCluster) else "?"
+    ready = "Ready" if member.ready else "NotReady"
+    if state.maintenance is not None:
+        return f"{ready}, in maintenance"
+    return f"{ready}, cordoned" if member.unschedulable else ready
+
+
+def _version(node: Node, observed: Observed) -> str:
+    cluster = observed.cluster
+    member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
+    return member.version if member else "-"

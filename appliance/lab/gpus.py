@@ -1,0 +1,54 @@
+"""GPUs of a lab's workers: fact files list them on PCI, a device plugin offers them.
+
+What must not be here: writing the files, and the stand-ins.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from appliance.lab.layout import Lab
+
+NVIDIA = "0x10de"
+MOST = 16
+
+
+def gpu_facts(lab: Lab, count: int) -> dict[str, dict[str, Any]]:
+    """Worker -> its section of facts, for ``role_variables``; empty without GPUs."""
+    if not count:
+        return {}
+    return {
+        node.name: {"gpus": [_gpu(node.name, index) for index in range(count)]}
+        for node in lab.nodes
+        if not node.control_plane
+    }
+
+
+def _gpu(node: str, index: int) -> dict[str, Any]:
+    """One GPU as the probe reports it; every field that can contains STANDIN."""
+    return {
+        "address": f"STANDIN:{index:02x}:00.0",
+        "vendor_id": NVIDIA,
+        "device_id": "STANDIN",
+        "class": "0x030200",
+        "numa_node": index % 2,
+        "link_width": 16,
+        "max_link_width": 16,
+        "link_speed": "STANDIN",
+        "driver": None,
+        "uuid": f"GPU-STANDIN-{node}-{index}",
+        "ecc_uncorrected": 0,
+    }
+
+
+def sliced(replicas: int) -> dict[str, Any]:
+    """Chart values of the GPU Operator for time slicing, in the form of a site's.
+
+    With them the stand-in also accepts ``gpu-fraction``: emulated by slices, without isolation.
+    """
+    resources = [{"name": "nvidia.com/gpu", "replicas": replicas}]
+    # JSON is YAML, too: the stand-in has no YAML parser.
+    text = json.dumps({"version": "v1", "sharing": {"timeSlicing": {"resources": resources}}})
+    config = {"create": True, "name": "slices", "default": "all", "data": {"all": text}}
+    return {"devicePlugin": {"config": config}}

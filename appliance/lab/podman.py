@@ -1,0 +1,81 @@
+"""Reads podman's state and opens a shell; only role lab_node creates or removes lab nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+from ipaddress import IPv4Network
+from typing import Any
+
+from appliance.adapters.local.processes import find_program, run
+from appliance.errors import LabError
+from appliance.lab.layout import RunningNode
+
+LABEL = "appliance-lab"
+# podman waits for its lock while others build and remove containers; slowness is not an error.
+LOOK_SECONDS = 300.0
+
+
+class Podman:
+    """The labs on this machine."""
+
+    def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
+        """The nodes of one lab, or of all, sorted by name."""
+        chosen = f"label={LABEL}={lab}" if lab is not None else f"label={LABEL}"
+        containers = self._json("ps", "--all", "--filter", chosen, "--format", "json")
+        names = [entry["Names"][0] for entry in containers]
+        details = self._json("container", "inspect", *names) if names else []
+        nodes = (_container(entry) for entry in details)
+        # podman matches any value if the filter is empty: compare here as well.
+        mine = (node for node in nodes if lab is None or node.lab == lab)
+        return tuple(sorted(mine, key=lambda node: node.name))
+
+    def subnets(self) -> dict[str, IPv4Network]:
+        """The network of each lab that has one."""
+        subnets = {}
+        for network in self._json("network", "ls", "--format", "json"):
+            lab = (network.get("labels") or {}).get(LABEL)
+            if lab and network.get("subnets"):
+                subnets[lab] = IPv4Network(network["subnets"][0]["subnet"])
+        return subnets
+
+    def names(self) -> tuple[str, ...]:
+        """The nodes of all labs; none if podman is not installed."""
+        return tuple(node.name for node in self.nodes()) if find_program("podman") else ()
+
+    def shell(self, node: str, command: tuple[str, ...] = ()) -> None:
+        """Replace this process by a shell in the node (or by ``command`` there)."""
+        program = find_program("podman")
+        if program is None:
+            raise LabError("podman is not installed: there is no lab", hint="appliance lab up")
+        terminal = ["--tty"] if os.isatty(0) else []
+        words = [
+            *("podman", "exec", "--interactive"),
+            *terminal,
+            node,
+            *(command or ("bash", "-l")),
+        ]
+        os.execv(program, words)  # noqa: S606 - a word list, never a shell
+
+    def _json(self, *words: str) -> list[dict[str, Any]]:
+        done = run(
+            ["podman", *words],
+            timeout=LOOK_SECONDS,
+            hint="see what is wrong with podman: podman info",
+        )
+        return json.loads(done.stdout or "[]") or []
+
+
+def _container(entry: dict[str, Any]) -> RunningNode:
+    networks = entry.get("NetworkSettings", {}).get("Networks") or {}
+    addresses = [network.get("IPAddress") for network in networks.values()]
+    configured = [
+        (network.get("IPAMConfig") or {}).get("IPv4Address") for network in networks.values()
+    ]
+    return RunningNode(
+        name=entry["Name"],
+        lab=entry["Config"]["Labels"].get(LABEL, ""),
+        state=entry["State"]["Status"],
+        address=next((address for address in [*addresses, *configured] if address), ""),
+        image=entry.get("ImageName", ""),
+    )

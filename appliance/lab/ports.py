@@ -1,0 +1,74 @@
+"""The Protocols of the lab workflows' adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from appliance.lab.layout import RunningNode, SysctlChange
+    from appliance.lab.site import LabSite
+
+
+class LabHost(Protocol):
+    """The machine of a lab."""
+
+    def is_root(self) -> bool:
+        """Whether this process may create containers."""
+
+    def operating_system(self) -> str:
+        """The operating system as releases name it: ID-VERSION_ID of os-release."""
+
+    def programs(self, names: Collection[str]) -> frozenset[str]:
+        """The installed ones of these programs."""
+
+    def install(self, packages: Sequence[str]) -> None:
+        """Install packages with apt."""
+
+    def networks(self) -> frozenset[IPv4Network]:
+        """Networks that this machine has a route to or an address in."""
+
+    def changed_sysctls(self) -> tuple[SysctlChange, ...]:
+        """Sysctls that differ from their values before the first lab."""
+
+    def sysctls(self, names: Collection[str]) -> dict[str, str]:
+        """The current values of these sysctls, as far as this machine has them."""
+
+
+class LabContainers(Protocol):
+    """Podman's state, read-only."""
+
+    def nodes(self, lab: str | None = None) -> tuple[RunningNode, ...]:
+        """The nodes of one lab, or of all."""
+
+    def subnets(self) -> dict[str, IPv4Network]:
+        """The network of each lab that has one."""
+
+
+class LabPlays(Protocol):
+    """Playbooks that run on this machine."""
+
+    def run(self, playbook: str, variables: dict[str, Any]) -> None:
+        """Run one playbook to its end.
+
+        Raises:
+            LabError: the playbook failed; names the task and the reason.
+        """
+
+
+class LabSites(Protocol):
+    """Site directories of labs."""
+
+    def exists(self, directory: Path) -> bool:
+        """Whether the directory has a site."""
+
+    def make_key(self, directory: Path) -> Path:
+        """Create a key pair for the nodes if there is none; return the private key's path."""
+
+    def write(self, directory: Path, site: LabSite) -> None:
+        """Write the site."""
+
+    def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
+        """The differences between the existing site and the requested lab."""

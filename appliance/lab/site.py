@@ -1,0 +1,176 @@
+"""The site of a lab: the same keys as any site, with values for containers.
+
+The special needs of a lab are settings of its site: no role and no step checks whether it runs in
+a lab. What must not be here: writing the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from appliance.lab.gpus import sliced
+from appliance.lab.layout import HARDWARE, NODE_USER, POD_CIDR, SERVICE_CIDR, Lab
+
+REGISTRY_PORT, ARTIFACTS_PORT = 5000, 9443
+STATE = Path(".appliance")
+KEY = STATE / "ssh" / "id_ed25519"
+PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
+VIRTUAL_ADDRESS_OFFSET = 10
+# The vendor's initial password from 2.7 on, from its documentation.
+ADMIN_PASSWORD = "Abcd!234"  # noqa: S105 - no secret: it is in a public page
+# The number of slices per GPU, for fractions; each GPU is also offered whole.
+SLICES = 4
+VENDOR_VERSION = "2.7.14"
+# Below the site's state directory.
+VENDOR_BUNDLE = Path("vendor", f"runai-{VENDOR_VERSION}.tar")
+
+# kubeadm's SystemVerification needs the kernel's configuration from /lib/modules, which a container
+# does not have; binaries built with Go 1.25 or later fail HTTPProxyCIDR, since Go rejects the URL
+# that kubeadm builds from a range. Swap belongs to the host.
+IGNORED_PREFLIGHT_ERRORS = ("SystemVerification", "HTTPProxyCIDR", "Swap")
+
+# All nodes share one disk with other work: no pod is evicted because of its free space.
+KUBELET = {
+    "failSwapOn": False,
+    "evictionHard": {
+        "imagefs.available": "0%",
+        "memory.available": "0%",
+        "nodefs.available": "0%",
+        "nodefs.inodesFree": "0%",
+    },
+    "imageGCHighThresholdPercent": 100,
+}
+# Each node has a volume at this path. The disk is the host's and shared: a little space is enough.
+NFS = {"path": "/srv/runai", "minimum_free_gb": 1}
+# A container cannot run the kernel's NFS server.
+NFS_OVERRIDES = {"nfs_server": {"nfs_server_implementation": "ganesha"}}
+# nf_conntrack's size belongs to the host's network namespace.
+KUBE_PROXY = {"conntrack": {"maxPerCore": 0}}
+
+
+@dataclass(frozen=True)
+class LabSite:
+    """The input of ``site init`` for a lab."""
+
+    settings: Mapping[str, Any]
+    groups: Mapping[str, tuple[str, ...]]
+    host_vars: Mapping[str, Mapping[str, Any]]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LabExtras:
+    """What a lab can have besides a cluster.
+
+    Attributes:
+        gpus: GPUs per worker; without GPUs the workers are CPU workers.
+        storage: whether it has shared storage; Run:ai implies it.
+        vendor_bundle: whether Run:ai's stand-in is installed.
+    """
+
+    gpus: int = 0
+    storage: bool = False
+    vendor_bundle: bool = False
+
+
+NOTHING_ELSE = LabExtras()
+
+
+def lab_site(
+    lab: Lab,
+    *,
+    release: str,
+    operating_system: str,
+    private_key: Path,
+    extras: LabExtras = NOTHING_ELSE,
+) -> LabSite:
+    """The site of a lab: settings, groups and values of each node.
+
+    Args:
+        lab: its network and nodes.
+        release: the release to install.
+        operating_system: the nodes' operating system.
+        private_key: the SSH key for the nodes.
+        extras: what it has besides a cluster.
+    """
+    control_plane = tuple(node.name for node in lab.nodes if node.control_plane)
+    workers = tuple(node.name for node in lab.nodes if not node.control_plane)
+    groups = {"control_plane": control_plane, "services": (lab.services.name,)}
+    if workers:
+        groups["gpu_workers" if extras.gpus else "cpu_workers"] = workers
+    settings = _settings(lab, release, operating_system, private_key)
+    if extras.gpus:
+        settings["gpu"] = {"driver": "container"}
+    secrets = {}
+    if extras.vendor_bundle and workers:
+        groups["system_nodes"] = workers[:1]
+        settings["gpu"] = settings.get("gpu", {}) | {"values": sliced(SLICES)}
+        settings |= _runai(lab, private_key.parents[1] / VENDOR_BUNDLE)
+        secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
+    if extras.storage or extras.vendor_bundle:
+        settings["nfs"] = {"server": lab.services.name, **NFS}
+        settings["role_overrides"] |= NFS_OVERRIDES
+    return LabSite(
+        settings=settings,
+        groups=groups,
+        host_vars={
+            node.name: {"address": f"{node.address}/{lab.subnet.prefixlen}", "hardware": HARDWARE}
+            for node in lab.nodes
+        },
+        secrets=secrets,
+    )
+
+
+def _runai(lab: Lab, vendor_bundle: Path) -> dict[str, Any]:
+    """A DNS server and the vendor's software; thresholds that a lab can meet."""
+    return {
+        "system_nodes_shared": True,
+        "runai": {
+            "vendor_bundle": str(vendor_bundle),
+            "own_dns": True,
+            "cluster_name": lab.name,
+            "minimum_free_gb": 1,
+        },
+    }
+
+
+def _settings(lab: Lab, release: str, operating_system: str, private_key: Path) -> dict[str, Any]:
+    return {
+        "site_name": lab.name,
+        "appliance_release": release,
+        "operating_system": operating_system,
+        "domain": lab.domain,
+        "dns_servers": [],
+        "ntp_servers": [],
+        "registry": f"registry.{lab.domain}:{REGISTRY_PORT}",
+        "artifacts": f"artifacts.{lab.domain}:{ARTIFACTS_PORT}",
+        "network": {
+            "pod_cidr": POD_CIDR,
+            "service_cidr": SERVICE_CIDR,
+            "lan_cidrs": [str(lab.subnet)],
+        },
+        "control_plane_endpoint": _endpoint(lab),
+        "ssh": {"user": NODE_USER, "private_key": str(private_key)},
+        "kubernetes": {
+            "ignore_preflight_errors": list(IGNORED_PREFLIGHT_ERRORS),
+            "kubelet": KUBELET,
+            "kube_proxy": KUBE_PROXY,
+        },
+        "role_overrides": {"host_base": {"host_base_swap_managed": False}},
+        "time": {"may_set_clock": False},
+    }
+
+
+def _endpoint(lab: Lab) -> dict[str, Any]:
+    name = f"api.{lab.domain}"
+    if sum(node.control_plane for node in lab.nodes) == 1:
+        return {"name": name, "port": PLAIN_API_PORT, "balancer": "none"}
+    return {
+        "name": name,
+        "port": BALANCED_API_PORT,
+        "balancer": "keepalived",
+        "virtual_address": str(lab.subnet.network_address + VIRTUAL_ADDRESS_OFFSET),
+    }

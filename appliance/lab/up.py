@@ -1,0 +1,280 @@
+"""``appliance lab up``: create a site of containers and install a cluster on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from appliance.errors import ApplianceError, Refused
+from appliance.lab.gpus import gpu_facts
+from appliance.lab.layout import Lab, choose_subnet, plan_lab, role_variables
+from appliance.lab.ports import LabContainers, LabHost, LabPlays, LabSites
+from appliance.lab.site import KEY, NOTHING_ELSE, STATE, VENDOR_BUNDLE, LabExtras, LabSite, lab_site
+from appliance.model.programs import Program, Use, missing_programs, packages_for, used_by
+
+BUNDLE, VENDORS = "bundle", "vendor bundle"
+
+
+@dataclass(frozen=True)
+class LabUpRequest:
+    """The requested lab.
+
+    Attributes:
+        name: the lab's name; its nodes' names begin with it.
+        control_planes: 1 or 3.
+        workers: the number of workers.
+        site_directory: the directory of the site.
+        release: the release to install.
+        operating_system: the nodes' operating system.
+        bundle: the bundle to install from.
+        bundle_is_there: whether the bundle exists and need not be built.
+        install: False stops at bare nodes.
+        dry_run: plan, and change nothing.
+        extras: what it has besides a cluster, all of it stand-ins.
+    """
+
+    name: str
+    control_planes: int
+    workers: int
+    site_directory: Path
+    release: str
+    operating_system: str
+    bundle: Path
+    bundle_is_there: bool
+    install: bool = True
+    dry_run: bool = False
+    extras: LabExtras = NOTHING_ELSE
+
+    @property
+    def builds(self) -> tuple[str, ...]:
+        """What to build first; the vendor's bundle is part of the site even with bare nodes."""
+        bundle = (BUNDLE,) if self.install and not self.bundle_is_there else ()
+        return (*bundle, VENDORS) if self.extras.vendor_bundle else bundle
+
+    @property
+    def uses(self) -> frozenset[Use]:
+        """The kinds of work on this machine that need programs."""
+        return frozenset(
+            use
+            for use, needed in {
+                Use.LAB: True,
+                Use.BUILD: bool(self.builds),
+                Use.COMPILE: bool(self.builds),
+                Use.PLAYS: self.install,
+                Use.BRING: self.install,
+            }.items()
+            if needed
+        )
+
+
+@dataclass(frozen=True)
+class LabUpPlan:
+    """The planned changes to this machine.
+
+    Attributes:
+        lab: its network and nodes.
+        missing: programs to install.
+        builds: what to build first.
+        new_nodes: the nodes to create.
+    """
+
+    lab: Lab
+    missing: tuple[Program, ...]
+    builds: tuple[str, ...]
+    new_nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LabUpPorts:
+    """The adapters of ``lab up``.
+
+    Attributes:
+        host: this machine.
+        containers: podman.
+        plays: local playbooks.
+        sites: site directories.
+        build_bundle: builds the bundle at the request's path.
+        build_vendor_bundle: builds Run:ai's stand-in at this path.
+        install: installs the appliance on the site's nodes.
+        confirm: asks before this machine is changed.
+        note: prints one line for the operator.
+        monotonic: a clock in seconds.
+    """
+
+    host: LabHost
+    containers: LabContainers
+    plays: LabPlays
+    sites: LabSites
+    build_bundle: Callable[[], None]
+    build_vendor_bundle: Callable[[Path], None]
+    install: Callable[[], None]
+    confirm: Callable[[LabUpPlan], bool]
+    note: Callable[[str], None]
+    monotonic: Callable[[], float]
+
+
+@dataclass
+class LabUpResult:
+    """The running lab, and the time each part took."""
+
+    plan: LabUpPlan
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def lab(self) -> Lab:
+        """The lab of the plan."""
+        return self.plan.lab
+
+
+def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
+    """Start a lab; after an interruption, running it again resumes.
+
+    Raises:
+        Refused: not root, not confirmed, or the directory has a site of another lab.
+        LabError: a node could not be created.
+    """
+    plan = plan_lab_up(request, ports)
+    result = LabUpResult(plan)
+    if request.dry_run:
+        return result
+    if not ports.host.is_root():
+        raise Refused(
+            "the lab needs root on this machine: it starts privileged containers",
+            hint=f"sudo appliance lab up --name {request.name}",
+        )
+    machine = ports.host.operating_system()
+    if machine != request.operating_system:
+        raise Refused(
+            f"this machine runs {machine}: its apt sources have no packages for "
+            f"{request.operating_system} nodes",
+            hint=f"run the lab on a {request.operating_system} machine or virtual machine",
+        )
+    if not ports.confirm(plan):
+        raise Refused(
+            f"lab {request.name} was not confirmed; nothing was changed",
+            hint="pass --yes, or answer y",
+        )
+    with _timed(result, "prerequisites", ports):
+        _prerequisites(request, plan, ports)
+    with _timed(result, "site", ports):
+        _site(request, ports, result.lab)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        nodes = pool.submit(_nodes, request, ports, result)
+        _bundles(request, ports, result)
+        nodes.result()
+    for change in ports.host.changed_sysctls():
+        ports.note(f"this machine's sysctl {change} (restored after the last lab)")
+    if request.install:
+        with _timed(result, "install", ports):
+            ports.install()
+    return result
+
+
+def plan_lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpPlan:
+    """Plan the changes to this machine; changes nothing.
+
+    Raises:
+        ConfigError: the options of the lab are invalid.
+    """
+    # Only root sees root's containers.
+    podman = ports.host.is_root() and bool(ports.host.programs(("podman",)))
+    subnets = ports.containers.subnets() if podman else {}
+    used = ports.host.networks() | frozenset(subnets.values())
+    lab = plan_lab(
+        request.name,
+        subnets.get(request.name) or choose_subnet(request.name, used),
+        control_planes=request.control_planes,
+        workers=request.workers,
+    )
+    present = {node.name for node in ports.containers.nodes(request.name)} if podman else set()
+    return LabUpPlan(
+        lab=lab,
+        missing=_missing(request, ports),
+        builds=request.builds,
+        new_nodes=tuple(node.name for node in lab.nodes if node.name not in present),
+    )
+
+
+def _missing(request: LabUpRequest, ports: LabUpPorts) -> tuple[Program, ...]:
+    present = ports.host.programs([row.name for row in used_by(request.uses)])
+    return missing_programs(present, request.uses)
+
+
+def _prerequisites(request: LabUpRequest, plan: LabUpPlan, ports: LabUpPorts) -> None:
+    if not plan.missing:
+        return
+    packages = packages_for(plan.missing)
+    for row in plan.missing:
+        ports.note(f"missing: {row.name} ({row.purpose})")
+    ports.note(f"installing: apt-get install {' '.join(packages)}")
+    ports.host.install(packages)
+    still = _missing(request, ports)
+    if still:
+        raise Refused(
+            f"{still[0].name} is still missing after installing {', '.join(packages)}",
+            hint="put it on the PATH of root, then run the same command again",
+        )
+
+
+def _site(request: LabUpRequest, ports: LabUpPorts, lab: Lab) -> None:
+    directory = request.site_directory.resolve()
+    site = _lab_site(request, lab)
+    if not ports.sites.exists(directory):
+        ports.sites.write(directory, site)
+    else:
+        differences = ports.sites.matches(directory, site)
+        if differences:
+            raise Refused(
+                f"{directory} is a site, but does not match the requested lab",
+                hint="give another --site or --name, or move that directory away",
+                details=differences,
+            )
+    ports.sites.make_key(directory)
+
+
+def _lab_site(request: LabUpRequest, lab: Lab) -> LabSite:
+    return lab_site(
+        lab,
+        release=request.release,
+        operating_system=request.operating_system,
+        private_key=request.site_directory.resolve() / KEY,
+        extras=request.extras,
+    )
+
+
+def _bundles(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> None:
+    if BUNDLE in request.builds:
+        with _timed(result, BUNDLE, ports):
+            ports.build_bundle()
+    if VENDORS in request.builds:
+        with _timed(result, VENDORS, ports):
+            ports.build_vendor_bundle(request.site_directory.resolve() / STATE / VENDOR_BUNDLE)
+
+
+def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> None:
+    directory = request.site_directory.resolve()
+    variables = role_variables(
+        result.lab,
+        public_key=f"{directory / KEY}.pub",
+        known_hosts=str(directory / "known_hosts"),
+        facts=gpu_facts(result.lab, request.extras.gpus),
+    )
+    with _timed(result, "nodes", ports):
+        ports.plays.run("lab_up", variables)
+
+
+@contextmanager
+def _timed(result: LabUpResult, part: str, ports: LabUpPorts) -> Iterator[None]:
+    began = ports.monotonic()
+    ports.note(f"{part}: started")
+    try:
+        yield
+    except ApplianceError as error:
+        # Report at once: a part that runs in parallel may take long to end.
+        ports.note(f"{part}: FAILED after {ports.monotonic() - began:.1f} s: {error.message}")
+        raise
+    result.seconds[part] = ports.monotonic() - began
+    ports.note(f"{part}: done after {result.seconds[part]:.1f} s")

@@ -1,0 +1,1 @@
+"""The checks of a running appliance, and before Run:ai is installed."""

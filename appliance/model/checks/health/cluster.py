@@ -1,0 +1,256 @@
+"""What the cluster is and what is in it already: version, classes, collectors."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from appliance.model.bundle.runai_versions import (
+    KUBERNETES,
+    brings_its_own,
+    dotted,
+    minor_of,
+    runs_on,
+    supported_range,
+)
+from appliance.model.checks.engine import Need, Skipped
+from appliance.model.checks.health.facts import Answers, Facts
+from appliance.model.components.storage.unmet import storage
+from appliance.model.node.maintenance_claims import claims_of
+from appliance.model.site.shared_storage import export_of
+from appliance.model.state.findings import Finding, Severity
+from appliance.model.state.prerequisites import Surroundings
+
+CLUSTER = "cluster"
+NGINX = "nginx"
+
+
+def version(facts: Facts) -> Answers:
+    """The vendor's range for the version of the vendor bundle."""
+    running = facts.cluster.version if facts.cluster else facts.desired.kubernetes_version
+    if running != facts.desired.kubernetes_version:
+        yield Finding(
+            CLUSTER,
+            "cluster_version",
+            "error",
+            f"Kubernetes {running}",
+            f"{facts.desired.kubernetes_version}, the release's",
+            "choose the release of that version in site.yml: appliance_release",
+        )
+    named = running if facts.cluster else f"{running}, the release's: no cluster answers"
+    if facts.bundle_name is None:
+        yield f"{named}; site.yml names no vendor bundle"
+        return
+    kubernetes, vendor = minor_of(running) or (0, 0), facts.vendor_version
+    fitting = f"{supported_range(running)}, which run on Kubernetes {dotted(kubernetes)}"
+    if vendor is None:
+        yield Finding(
+            CLUSTER,
+            "cluster_version",
+            "warning",
+            f"{facts.bundle_name}, a name that tells no version",
+            f"runai-<version>.tar[.gz] or runai-air-gapped-<version>.tar[.gz] of {fitting}",
+            "give the file the name that the vendor gave it",
+        )
+        return
+    if _unfit(facts):
+        yield Finding(
+            CLUSTER,
+            "cluster_version",
+            "error",
+            f"Run:ai {dotted(vendor)} ({facts.bundle_name}) for Kubernetes {running}",
+            f"one of {fitting}",
+            "ask the vendor for a bundle of one of these versions",
+        )
+    else:
+        low, high = KUBERNETES[vendor]
+        yield f"{named}; Run:ai {dotted(vendor)} takes {dotted(low)} to {dotted(high)}"
+
+
+def _unfit(facts: Facts) -> bool:
+    """Whether the vendor's version is known and not for this Kubernetes."""
+    running = facts.cluster.version if facts.cluster else facts.desired.kubernetes_version
+    return facts.vendor_version is not None and not runs_on(facts.vendor_version, running)
+
+
+FITTING: Final = Need[Facts](
+    lambda facts: not _unfit(facts), "this Run:ai is not for this Kubernetes"
+)
+
+
+def nodes_ready(facts: Facts) -> Answers:
+    """Run:ai's pods need nodes that take pods."""
+    cluster = facts.cluster
+    if cluster is None:
+        yield Finding(
+            CLUSTER,
+            "nodes_ready",
+            "error",
+            "no API that answers",
+            "a Ready cluster",
+            "appliance status; then: appliance install --until workers",
+        )
+        return
+    for node in facts.site.cluster_members:
+        member = facts.states[node.name].member
+        if member is None or not member.ready or member.unschedulable:
+            seen = "no member" if member is None else member.not_ready_reason or "not Ready"
+            cordoned = member is not None and member.ready
+            yield Finding(
+                node.name,
+                "nodes_ready",
+                "warning" if cordoned else "error",
+                "a cordoned node" if cordoned else seen,
+                "a Ready node that takes pods",
+                f"kubectl describe node {node.name}",
+            )
+    yield f"{sum(node.ready for node in cluster.nodes.values())} Ready"
+
+
+def maintenance(facts: Facts) -> Answers:
+    """A node in maintenance is in no plan: whoever put it there is named, and what doubts that."""
+    for claim in claims_of(facts.observed.cluster, facts.recorded):
+        yield Finding(
+            claim.node,
+            "maintenance",
+            "error" if claim.is_doubtful else "warning",
+            claim.sentence(),
+            "a maintenance that appliance began" if claim.is_doubtful else "a node in service",
+            claim.hint(),
+        )
+    yield "all of them"
+
+
+def storage_class(facts: Facts) -> Answers:
+    """The backend's database and metrics want volumes; which way depends on its generation."""
+    found = facts.surroundings or Surroundings()
+    default = found.default_storage_classes
+    if len(default) > 1:
+        yield Finding(
+            CLUSTER,
+            "storage_class",
+            "error",
+            f"{len(default)} defaults: {', '.join(default)}",
+            "one default StorageClass: with several, the API refuses claims that name none",
+            f"kubectl annotate storageclass {shlex.quote(default[1])} "
+            "storageclass.kubernetes.io/is-default-class-",
+        )
+        return
+    nfs = facts.site.settings.nfs
+    if brings_its_own(facts.vendor_version) and nfs is not None:
+        yield f"NFS {nfs.server}:{nfs.path}"
+    elif default:
+        yield f"default StorageClass {default[0]}"
+    else:
+        yield Finding(
+            CLUSTER,
+            "storage_class",
+            "error",
+            f"no default StorageClass (of {len(found.storage_classes)}) and no shared folder",
+            "somewhere for 110 GB of volumes: nfs: in site.yml, or a default StorageClass",
+            "add nfs: {server: ..., path: ...} to site.yml; then: appliance install",
+        )
+
+
+def shared_storage(facts: Facts) -> Answers:
+    """The export answers everywhere, user 1001 has written to it, and the volumes stand."""
+    export = export_of(facts.site)
+    if export is None:
+        yield Skipped("site.yml names no nfs:")
+        return
+    if facts.cluster is None or not facts.cluster.storage.is_class:
+        yield Skipped("not there yet: step storage of an install brings it, and proves it")
+        return
+    for node in facts.site.nodes:
+        if node.name not in facts.observed.photographs:
+            continue
+        if node.in_cluster or node == export.node:
+            for text in storage(node, facts.desired, facts.observed):
+                yield Finding(
+                    node.name,
+                    "shared_storage",
+                    "error",
+                    text,
+                    f"{export.source} to be had from every member, as step storage leaves it",
+                    "appliance install --only storage",
+                )
+    yield export.source
+
+
+def ingress_class(facts: Facts) -> Answers:
+    """Up to 2.8 the backend brings its own nginx, and a second one collides with it."""
+    found = facts.surroundings or Surroundings()
+    names = ", ".join(str(one) for one in found.ingress_classes)
+    if not brings_its_own(facts.vendor_version):
+        if not found.ingress_classes:
+            yield Finding(
+                CLUSTER,
+                "ingress_class",
+                "error",
+                "no IngressClass",
+                "an ingress controller: from 2.9 on, Run:ai no longer brings its own",
+                "install ingress-nginx from the bundle that has it",
+            )
+        else:
+            yield names
+        return
+    nginx = next((one for one in found.ingress_classes if one.name == NGINX), None)
+    if nginx is None or nginx.is_runais:
+        yield str(nginx) if nginx else f"no IngressClass {NGINX} yet: Run:ai brings its own"
+    elif _switched_off(facts, "nginx-ingress", "ingress-nginx"):
+        yield f"{nginx}; Run:ai's own is switched off in site.yml"
+    else:
+        yield Finding(
+            CLUSTER,
+            "ingress_class",
+            _if_version_is_known(facts),
+            f"an IngressClass {nginx} that is not Run:ai's",
+            "none of that name: Run:ai up to 2.8 brings its own (Ingress already exists)",
+            "take the other controller out, or keep it: cluster_values: "
+            "{ingress-nginx: {enabled: false}} under runai: in site.yml",
+        )
+
+
+def prometheus(facts: Facts) -> Answers:
+    """Up to 2.8 the cluster part brings its own Prometheus; later ones want one to be there."""
+    found = facts.surroundings or Surroundings()
+    names = ", ".join(str(one) for one in found.prometheuses)
+    others = [one for one in found.prometheuses if not one.is_runais]
+    if not brings_its_own(facts.vendor_version):
+        if found.prometheuses:
+            yield names
+        else:
+            yield Finding(
+                CLUSTER,
+                "prometheus",
+                "error",
+                "no Prometheus",
+                "one: from 2.9 on, Run:ai no longer brings its own",
+                "install kube-prometheus-stack from the bundle that has it",
+            )
+    elif others and not _switched_off(facts, "kube-prometheus-stack"):
+        yield Finding(
+            CLUSTER,
+            "prometheus",
+            "warning",
+            f"a Prometheus already: {others[0]}",
+            "one collector: Run:ai up to 2.8 brings its own, and two operators fight over it",
+            "keep the other one: cluster_values: {kube-prometheus-stack: {enabled: false}} "
+            "under runai: in site.yml, and its address in values",
+        )
+    else:
+        yield names or "none yet: Run:ai brings its own"
+
+
+def _if_version_is_known(facts: Facts) -> Severity:
+    return "error" if facts.vendor_version is not None else "warning"
+
+
+def _switched_off(facts: Facts, *charts: str) -> bool:
+    for values in (facts.runai.values, facts.runai.cluster_values):
+        for chart in charts:
+            part: Any = values.get(chart)
+            if isinstance(part, Mapping) and part.get("enabled") is False:
+                return True
+    return False

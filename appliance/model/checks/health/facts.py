@@ -1,0 +1,136 @@
+"""What the checks may look at, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from appliance.model.bundle.runai_versions import Version, minor_of, version_of_bundle
+from appliance.model.checks.engine import Check, Need, Skipped
+from appliance.model.components.runai.unmet import vendor_bundle
+from appliance.model.site.runai_settings import Runai
+from appliance.model.site.ssh import ssh_command
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.findings import Finding
+from appliance.model.state.node_state import NodeState, node_states
+
+if TYPE_CHECKING:
+    from appliance.model.components.runai.backend_certificate import BackendCertificate
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.observed import Observed, PodView
+    from appliance.model.state.prerequisites import Surroundings
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that was seen; what nobody looked at is None.
+
+    Attributes:
+        control_host: name -> its addresses, as the control host resolves it.
+        pods: what pods on every node saw.
+        certificate: the backend's, when the site names one.
+        clock: the control host's clock, UTC epoch seconds.
+        recorded: the nodes of whose maintenance the control-plane nodes keep something.
+        login_known: whether the vault holds the password of the backend's first user; None where
+            the vault is closed.
+    """
+
+    desired: Desired
+    observed: Observed
+    control_host: Mapping[str, tuple[str, ...]] | None = None
+    pods: PodView | None = None
+    certificate: BackendCertificate | None = None
+    clock: float | None = None
+    login_known: bool | None = None
+    recorded: frozenset[str] | None = None
+
+    @property
+    def site(self) -> Site:
+        """The site asked for."""
+        return self.desired.site
+
+    @property
+    def runai(self) -> Runai:
+        """What the site says of Run:ai."""
+        return self.site.settings.runai or Runai()
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster, when its API answered."""
+        found = self.observed.cluster
+        return found if isinstance(found, Cluster) else None
+
+    @property
+    def states(self) -> Mapping[str, NodeState]:
+        """What each node of the inventory and of the cluster is."""
+        return node_states(self.site, self.observed)
+
+    @property
+    def surroundings(self) -> Surroundings | None:
+        """What Run:ai meets there."""
+        return self.cluster.surroundings if self.cluster else None
+
+    @property
+    def has_backend(self) -> bool:
+        """Whether the backend is installed already."""
+        return self.surroundings is not None and self.surroundings.has_backend
+
+    @property
+    def bundle_name(self) -> str | None:
+        """File name of the vendor bundle that the site names."""
+        given = self.runai.vendor_bundle
+        return PurePath(given).name if given else None
+
+    @property
+    def vendor_version(self) -> Version | None:
+        """The version of what is inside the vendor bundle; while nobody read it, its name's."""
+        if self.bundle_name is None:
+            return None
+        found = vendor_bundle(self.desired, self.observed)
+        inside = minor_of(found.version) if found else None
+        return inside or version_of_bundle(self.bundle_name)
+
+    @property
+    def backend_addresses(self) -> tuple[str, ...]:
+        """Where the backend answers: as the site says, else on its system nodes."""
+        known = self.runai.address is not None or self.system_nodes
+        return self.site.runai_addresses if known else ()
+
+    @property
+    def system_nodes(self) -> tuple[Node, ...]:
+        """The nodes for Run:ai's own software, by the inventory."""
+        return self.site.system_nodes
+
+    @property
+    def seen_members(self) -> str:
+        """Of how many members this speaks; empty when none was seen."""
+        seen, all_of = sum(1 for _ in self.members()), len(self.site.cluster_members)
+        if not seen:
+            return ""
+        return f"{seen} nodes" if seen == all_of else f"{seen} of {all_of} nodes"
+
+    def members(self) -> Iterator[tuple[Node, Photograph]]:
+        """The nodes of the cluster that could be photographed."""
+        for node in self.site.cluster_members:
+            photo = self.observed.photographs.get(node.name)
+            if photo is not None:
+                yield node, photo
+
+    def ssh(self, node: Node, command: str) -> str:
+        """A command to run on a node."""
+        return ssh_command(self.site, node, command)
+
+
+HealthCheck = Check[Facts, Finding]
+Answers = Iterator[Finding | Skipped | str]
+# What has to be seen of the cluster before a check can be judged.
+CLUSTER: Final = Need[Facts](lambda facts: facts.cluster is not None, "no cluster answers")
+MEMBERS: Final = Need[Facts](lambda facts: bool(facts.seen_members), "no node was seen")
+PODS: Final = Need[Facts](lambda facts: facts.pods is not None, "no pods were started")
+PREREQUISITES: Final = Need[Facts](
+    lambda facts: facts.surroundings is not None, "no cluster answers"
+)

@@ -1,0 +1,131 @@
+"""The backend's name and its certificate: who resolves it, and to what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from appliance.model.checks.engine import Skipped
+from appliance.model.checks.health.facts import Answers, Facts
+from appliance.model.components.runai.backend_certificate import certificate_faults
+from appliance.model.components.runai.unmet import certificate_days
+from appliance.model.state.certificates import RENEW_DAYS
+from appliance.model.state.findings import Finding, Severity
+from appliance.model.state.observed import PodView
+
+CONTROL_HOST, EVERY_NODE = "control host", "every node"
+
+
+def certificate(facts: Facts) -> Answers:
+    """Its chain, its names, its key and its time."""
+    found = facts.certificate
+    if found is None or facts.clock is None:
+        yield from _of_the_site(facts)
+        return
+    domain, days = facts.site.runai_domain, facts.runai.certificate_minimum_days
+    for fault in certificate_faults(found, domain, facts.clock, days):
+        yield Finding(CONTROL_HOST, "certificate", *fault)
+    if not found.unreadable:
+        yield f"for {', '.join(found.names) or 'no name'}, signed by {found.links[-1].issuer}"
+
+
+def _of_the_site(facts: Facts) -> Answers:
+    """The one by the site's own CA, on the node that holds it."""
+    node = facts.site.vendor_node
+    photo = facts.observed.photographs.get(node.name)
+    left = certificate_days(photo) if photo else None
+    if left is None:
+        yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
+    elif left < RENEW_DAYS:
+        yield Finding(
+            node.name,
+            "certificate",
+            "warning" if left > 0 else "error",
+            f"the backend's certificate, which ends in {left:.0f} days"
+            if left > 0
+            else f"the backend's certificate, which ended {-left:.0f} days ago",
+            f"at least {RENEW_DAYS} days",
+            "appliance install: its step runai makes another",
+        )
+    else:
+        yield f"by the site's CA, for {left:.0f} days more"
+
+
+def dns_control_host(facts: Facts) -> Answers:
+    """People open the backend's page by its name."""
+    if facts.control_host is None:
+        yield Skipped("not asked")
+        return
+    found = facts.control_host.get(facts.site.runai_domain, ())
+    # A laptop without the site's DNS can carry out an install; a wrong answer is another matter.
+    yield _judge(facts, "dns_control_host", CONTROL_HOST, found, "warning")
+
+
+def dns_nodes(facts: Facts) -> Answers:
+    """The API server and the kubelets ask their own node's resolver."""
+    domain = facts.site.runai_domain
+    answers = {
+        node.name: tuple(resolved[domain])
+        for node, photo in facts.members()
+        if domain in (resolved := photo.at("resolver.resolves") or {})
+    }
+    if not answers:
+        yield Skipped("no node was asked for it")
+    # One record that is wrong is one fault, however many nodes ask for it.
+    alike = len(answers) > 1 and len(set(answers.values())) == 1
+    said = {EVERY_NODE: next(iter(answers.values()))} if alike else answers
+    for who, found in said.items():
+        yield _judge(facts, "dns_nodes", who, found)
+
+
+def dns_pods(facts: Facts) -> Answers:
+    """Run:ai's own pods ask CoreDNS; names in a node's /etc/hosts do not help them."""
+    pods = facts.pods or PodView()
+    for node, names in sorted(pods.names.items()):
+        found = names.get(facts.site.runai_domain, ())
+        yield _judge(facts, "dns_pods", node, found)
+    if not pods.names:
+        yield Skipped("no pod came to asking")
+
+
+def _judge(
+    facts: Facts, check: str, who: str, found: Sequence[str], unanswered: Severity = "error"
+) -> Finding | str:
+    domain, expected = facts.site.runai_domain, facts.backend_addresses
+    where = " in a pod" if check == "dns_pods" else ""
+    if found and (set(found) <= set(expected) or not expected):
+        return f"{who}: {', '.join(found)}"
+    right = f"{domain} to be {' or '.join(expected) or 'an address of a system node'}"
+    if found:
+        return Finding(
+            who,
+            check,
+            "error",
+            f"{domain} pointing to {', '.join(found)}{where}",
+            right,
+            f"correct the DNS record of {domain}, or runai.address in site.yml",
+        )
+    if facts.runai.own_dns and not facts.has_backend:
+        return f"{who}: not yet; own_dns will answer"
+    return Finding(
+        who,
+        check,
+        unanswered,
+        f"no answer for {domain}{where}",
+        right,
+        _way_to_a_name(facts, check),
+    )
+
+
+def _way_to_a_name(facts: Facts, check: str) -> str:
+    domain, server = facts.site.runai_domain, facts.site.services_node.ip
+    if not facts.runai.own_dns:
+        return (
+            f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
+            "without DNS"
+        )
+    if check == "dns_control_host":
+        return (
+            f"let machines with a browser ask {server} for names, or put into their /etc/hosts: "
+            f"{facts.site.runai_address} {domain}"
+        )
+    return f"{server} is to answer for it: appliance install --only runai --again"

@@ -1,0 +1,344 @@
+"""What every node has to be: reachable by pods, trusting, in time; and which carries what."""
+
+from __future__ import annotations
+
+from appliance.model.checks.engine import Skipped
+from appliance.model.checks.health.facts import MEMBERS, Answers, Facts
+from appliance.model.checks.naming import ANSWER_SECONDS
+from appliance.model.components.control_plane.certificates import (
+    KUBELET_DAYS,
+    Ending,
+    cure,
+    endings,
+)
+from appliance.model.components.gpu.operator import refusal_of, refused_operators
+from appliance.model.components.registry import pod_guard, unmet
+from appliance.model.site import groups
+from appliance.model.site.settings import Node
+from appliance.model.site.shared_storage import export_of
+from appliance.model.state.facts.facts import watching
+from appliance.model.state.findings import Finding
+from appliance.model.state.observed import PodView
+from appliance.model.state.prerequisites import Surroundings
+from appliance.model.state.roles import SYSTEM_LABEL
+
+MASTER_TAINT = "node-role.kubernetes.io/master"
+SPREAD_ERROR_SECONDS = 60.0
+SPREAD_WARNING_SECONDS = 1.0
+CERTIFICATES_WARNING_DAYS = 60
+CERTIFICATES_ERROR_DAYS = 30
+
+
+def system_nodes(facts: Facts) -> Answers:
+    """None is no place at all, one is a place that takes the database with it when it fails."""
+    control_plane = {node.name for node in facts.site.control_plane}
+    if not facts.runai.system_on_control_plane:
+        labelled = facts.surroundings.system_labelled if facts.surroundings else ()
+        named = {node.name for node in facts.system_nodes}
+        for name in sorted(control_plane & ({*labelled} | named)):
+            yield Finding(
+                name,
+                "system_nodes",
+                "error",
+                "a control-plane node as a system node",
+                "a worker: the backend's port 443 and its load are the API server's rivals",
+                f"take it out of system_nodes, and: kubectl label node {name} {SYSTEM_LABEL}-; or "
+                "knowingly: runai.system_on_control_plane: true in site.yml",
+            )
+    found = facts.system_nodes
+    if not found:
+        yield Finding(
+            "site",
+            "system_nodes",
+            "error",
+            "no system node",
+            "at least one worker for Run:ai's own software, two or more in production",
+            "put workers into the group system_nodes of hosts.yml (system_nodes_shared: true lets "
+            "a GPU worker be one)",
+        )
+        return
+    if len(found) == 1:
+        yield Finding(
+            found[0].name,
+            "system_nodes",
+            "warning",
+            "the only system node",
+            "two or more: while it is away, there is no login, no scheduling and no database",
+            "put a second worker into the group system_nodes of hosts.yml",
+        )
+    for node in found:
+        if node.name in control_plane and facts.runai.system_on_control_plane:
+            yield _on_a_master(facts, node)
+        elif groups.GPU_WORKERS in node.groups:
+            yield Finding(
+                node.name,
+                "system_nodes",
+                "warning",
+                "a GPU worker that is a system node, too",
+                "a node of its own: Run:ai's own pods take CPU and memory from jobs",
+                "nothing to do on an appliance of two servers",
+            )
+    yield ", ".join(node.name for node in found)
+
+
+def _on_a_master(facts: Facts, node: Node) -> Finding:
+    """Asked for knowingly; kubeadm's taint keeps Run:ai's pods away all the same."""
+    member = facts.cluster.nodes.get(node.name) if facts.cluster else None
+    free = member is not None and not any(t.startswith(MASTER_TAINT) for t in member.taints)
+    return Finding(
+        node.name,
+        "system_nodes",
+        "warning",
+        "a control-plane node as a system node"
+        + ("" if free else ", and the taint of kubeadm, which Run:ai's own pods do not tolerate"),
+        "a worker: port 443 and the load of Run:ai's own pods are the API server's rivals",
+        "nothing to do: runai.system_on_control_plane in site.yml says so"
+        if free
+        else f"give the pods a toleration of {MASTER_TAINT} in runai.values, or, once the node is "
+        f"a member: kubectl taint nodes {node.name} {MASTER_TAINT}:NoSchedule-",
+    )
+
+
+def gpu_operator(facts: Facts) -> Answers:
+    """Two lines of NVIDIA's operator publish a label that Run:ai misreads."""
+    for operator in refused_operators(facts.observed.cluster):
+        yield Finding("cluster", "gpu_operator", "error", *refusal_of(operator))
+    operators = facts.cluster.gpu_operators if facts.cluster else ()
+    found = [f"{one.version or 'unknown'} in {one.namespace}" for one in operators]
+    yield ", ".join(found) or "none yet"
+
+
+def gpu_nodes(facts: Facts) -> Answers:
+    """What the scheduler can give out is what is on PCI."""
+    surroundings = facts.surroundings or Surroundings()
+    gpu = facts.site.settings.gpu
+    opted_out = gpu.opted_out if gpu else ()
+    wanted = [n for n in facts.site.in_group(groups.GPU_WORKERS) if n.name not in opted_out]
+    if not wanted:
+        yield Finding(
+            "site",
+            "gpu_nodes",
+            "warning",
+            "no GPU worker",
+            "at least one",
+            "put the nodes with GPUs into the group gpu_workers of hosts.yml",
+        )
+    for node in wanted:
+        count = surroundings.gpus.get(node.name, 0)
+        photo = facts.observed.photographs.get(node.name)
+        cards = len(photo.items("gpus")) if photo else 0
+        if not count:
+            yield Finding(
+                node.name,
+                "gpu_nodes",
+                "error",
+                f"no allocatable nvidia.com/gpu, and {cards} GPUs on PCI",
+                "a GPU worker whose GPUs can be asked for",
+                "appliance install --only gpu" if gpu else "add gpu: {} to site.yml, and install",
+            )
+        elif cards and count != cards:
+            yield Finding(
+                node.name,
+                "gpu_nodes",
+                "warning",
+                f"{count} allocatable of {cards} GPUs on PCI",
+                "as many as there are, unless MIG divides them",
+                facts.ssh(node, "nvidia-smi -L"),
+            )
+        else:
+            yield f"{node.name}: {count}"
+
+
+def registry(facts: Facts) -> Answers:
+    """It answers, holds what it must, and every member trusts it."""
+    for node, _photo in facts.members():
+        for text in unmet.images(node, facts.desired, facts.observed):
+            yield Finding(
+                node.name,
+                "registry",
+                "error",
+                text,
+                f"{facts.site.settings.registry} to answer, and to hold every image",
+                "appliance install --only registry",
+            )
+    yield f"{facts.site.settings.registry}, by {facts.seen_members}"
+
+
+def pods_kept_away(facts: Facts) -> Answers:
+    """Every member drops what its pods send to the shared storage and to the registry.
+
+    Judged node by node: one whose rules were not seen hides nothing of the others. Storage that an
+    install is still to bring is not judged: its rules come with it.
+    """
+    named = export_of(facts.site) is not None
+    stored = not named or facts.cluster is None or facts.cluster.storage.is_class
+    unseen: list[str] = []
+    faults: list[Finding] = []
+    for node, photo in facts.members():
+        with watching() as missed:
+            photos = facts.observed.photographs
+            said = tuple(pod_guard.unmet(node, facts.site, photos, stored=stored))
+        if missed or not isinstance(photo.at("firewall.pod_guard"), list):
+            unseen.append(node.name)
+            continue
+        faults += [
+            Finding(
+                node.name,
+                "pod_guard",
+                "error",
+                text,
+                "rules that keep the pods of every member from both, now and after a boot",
+                "appliance install --only registry",
+            )
+            for text in said
+        ]
+    seen = sum(1 for _ in facts.members()) - len(unseen)
+    if not seen:
+        yield Skipped(f"not seen on {', '.join(unseen)}") if unseen else Skipped(MEMBERS.why_not)
+        return
+    yield from faults
+    server = pod_guard.without_address(facts.site)
+    if server is not None:
+        yield Finding(
+            "site",
+            "pod_guard",
+            "warning",
+            f"an NFS server of a name ({server}), and a rule needs an address",
+            "an IPv4 address at nfs.server, so that pods are kept from it",
+            "nothing to do while volumes name it: pods of this site can reach it"
+            if facts.cluster and facts.cluster.storage.volumes
+            else "write its address as nfs.server in site.yml, before step storage makes volumes",
+        )
+    of_all = f"{seen} of {len(facts.site.cluster_members)} nodes"
+    told = facts.seen_members if not unseen else f"{of_all}; not seen on {', '.join(unseen)}"
+    yield told if stored else f"{told}; of the registry, as no shared storage is there yet"
+
+
+def ca_trust(facts: Facts) -> Answers:
+    """One CA, known to every node's system and to its Docker."""
+    found = {node.name: photo.at("trust.site_ca_sha256") for node, photo in facts.members()}
+    for node, photo in facts.members():
+        own = found[node.name]
+        docker = (photo.at("trust.docker") or {}).get(facts.site.settings.registry)
+        lacks = [
+            where
+            for where, there in (
+                ("in /etc/appliance", own is not None),
+                (f"for Docker and {facts.site.settings.registry}", docker == own),
+            )
+            if not there
+        ]
+        if lacks:
+            yield Finding(
+                node.name,
+                "ca_trust",
+                "error",
+                f"no CA of the site {lacks[0]}",
+                "the site's CA wherever a program looks for it",
+                "appliance install --until registry",
+            )
+    if len(set(found.values())) > 1:
+        yield Finding(
+            "site",
+            "ca_trust",
+            "error",
+            f"{len(set(found.values()))} different CAs on its nodes",
+            "one and the same",
+            "appliance install --until registry",
+        )
+    yield facts.seen_members
+
+
+def kubernetes_certificates(facts: Facts) -> Answers:
+    """The cluster's own certificates end after a year, and nothing renews kubeadm's unasked."""
+    soonest: tuple[float, str] | None = None
+    for node, photo in facts.members():
+        judged = [ending for ending in endings(photo) if not ending.is_left_alone]
+        if not judged:
+            continue
+        soonest = min(soonest or (judged[0].left, judged[0].path), (judged[0].left, judged[0].path))
+        for keeper in dict.fromkeys(ending.keeper for ending in judged):
+            first = next(ending for ending in judged if ending.keeper == keeper)
+            if first.left < CERTIFICATES_WARNING_DAYS:
+                yield _ends(facts, node, first)
+    if soonest is None:
+        yield Skipped("no certificate was seen")
+        return
+    yield f"the first ends in {soonest[0]:.0f} days ({soonest[1]})"
+
+
+def _ends(facts: Facts, node: Node, ending: Ending) -> Finding:
+    kubelets = ending.keeper == "kubelet"
+    allowed = 0 if kubelets else CERTIFICATES_ERROR_DAYS
+    return Finding(
+        node.name,
+        "kubernetes_certificates",
+        "error" if ending.left < allowed else "warning",
+        f"{ending.path}, which {ending.ends}",
+        f"one that its kubelet renews before its last {KUBELET_DAYS} days"
+        if kubelets
+        else f"at least {CERTIFICATES_WARNING_DAYS} days for each certificate of Kubernetes",
+        cure(facts.site, node, ending),
+    )
+
+
+def node_connectivity(facts: Facts) -> Answers:
+    """A pod on every node reached every other, a service address and the cluster's DNS."""
+    pods = facts.pods or PodView()
+    for text in pods.faults:
+        node, _, what = text.partition(": ")
+        yield Finding(
+            node,
+            "node_connectivity",
+            "error",
+            what or text,
+            "an answer from every other node's pod: UDP 8472 between the nodes, all else within",
+            "is UDP 8472 open, and is flannel on the right interface (network.interface)? "
+            "kubectl get pods -n kube-flannel -o wide",
+        )
+    if pods.asked:
+        yield f"{len(pods.asked)} nodes, each with all"
+    else:
+        yield Skipped("no node is Ready for a pod")
+
+
+def clock_spread(facts: Facts) -> Answers:
+    """Tokens and certificates are judged by clocks that must not be a minute apart."""
+    ahead = {
+        node.name: photo.epoch - photo.received_at
+        for node, photo in facts.members()
+        if photo.epoch is not None and photo.received_at is not None
+    }
+    if len(ahead) < 2:
+        yield Skipped("fewer than two clocks were seen")
+        return
+    first, last = min(ahead, key=ahead.__getitem__), max(ahead, key=ahead.__getitem__)
+    spread = ahead[last] - ahead[first]
+    # Photographs are a few seconds old when they arrive; chrony knows its own error better.
+    kept = [
+        float(offset)
+        for _, photo in facts.members()
+        if (offset := photo.at("clock.offset_seconds")) is not None
+    ]
+    fine = max(kept) - min(kept) if kept else 0.0
+    if spread >= SPREAD_ERROR_SECONDS or fine >= SPREAD_ERROR_SECONDS:
+        yield Finding(
+            last,
+            "clock_spread",
+            "error",
+            f"a clock {max(spread, fine):.0f} s away from that of {first}",
+            f"less than {SPREAD_ERROR_SECONDS:.0f} s between any two nodes",
+            facts.ssh(facts.site.node(last), "chronyc tracking"),
+        )
+    elif spread > ANSWER_SECONDS or fine > SPREAD_WARNING_SECONDS:
+        apart = spread if spread > ANSWER_SECONDS else fine
+        yield Finding(
+            last,
+            "clock_spread",
+            "warning",
+            f"a clock {apart:.1f} s away from that of {first}",
+            f"less than {SPREAD_WARNING_SECONDS:.0f} s: logins go round in circles otherwise",
+            facts.ssh(facts.site.node(last), "chronyc tracking"),
+        )
+    else:
+        yield f"{len(ahead)} nodes; chrony keeps {len(kept)} of them within {fine:.3f} s"

@@ -1,0 +1,205 @@
+"""Is everything there that the next stage needs? The checks of a running cluster.
+
+They are all of stage ``health``. Those of stage ``before_runai`` see enough before anything is
+changed, so a plan runs them as well. What must not be here: looking at anything, or starting a pod.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from appliance.model.checks import engine
+from appliance.model.checks.engine import failed_checks, run_all
+from appliance.model.checks.health import cluster, login, names, nodes
+from appliance.model.checks.health.cluster import FITTING
+from appliance.model.checks.health.facts import (
+    CLUSTER,
+    MEMBERS,
+    PODS,
+    PREREQUISITES,
+    Facts,
+    HealthCheck,
+)
+from appliance.model.state.findings import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CHECKS", "Facts", "Result", "Stage", "before_change", "health"]
+
+STEP: Final = "runai"
+# What is judged: the cluster alone, or whether it is one for Run:ai.
+Stage = Literal["cluster", "runai"]
+BEFORE: Final[tuple[engine.Stage, ...]] = ("before_runai", "health")
+AFTER: Final[tuple[engine.Stage, ...]] = ("health",)
+Result = engine.Result[Facts, Finding]
+
+CHECKS: Final[tuple[HealthCheck, ...]] = (
+    HealthCheck(
+        "cluster_version",
+        cluster.version,
+        BEFORE,
+        "Kubernetes is one that this Run:ai takes",
+        step=STEP,
+        rests_on=("vendor_bundle",),
+        of_runai=True,
+    ),
+    HealthCheck("nodes_ready", cluster.nodes_ready, AFTER, "every member is Ready"),
+    HealthCheck(
+        "maintenance", cluster.maintenance, AFTER, "every member is in service", needs=(CLUSTER,)
+    ),
+    HealthCheck(
+        "system_nodes",
+        nodes.system_nodes,
+        BEFORE,
+        "Run:ai's own software has nodes",
+        step=STEP,
+        of_runai=True,
+    ),
+    HealthCheck(
+        "gpu_operator",
+        nodes.gpu_operator,
+        BEFORE,
+        "NVIDIA's operator is one that Run:ai takes",
+        step=STEP,
+        needs=(CLUSTER,),
+        of_runai=True,
+    ),
+    HealthCheck(
+        "gpu_nodes",
+        nodes.gpu_nodes,
+        AFTER,
+        "GPUs can be asked for",
+        needs=(PREREQUISITES,),
+        of_runai=True,
+    ),
+    HealthCheck(
+        "storage_class",
+        cluster.storage_class,
+        AFTER,
+        "volumes have somewhere to be",
+        needs=(PREREQUISITES,),
+        of_runai=True,
+    ),
+    HealthCheck(
+        "shared_storage",
+        cluster.shared_storage,
+        AFTER,
+        "the shared storage can be written",
+        of_runai=True,
+    ),
+    HealthCheck(
+        "ingress_class",
+        cluster.ingress_class,
+        BEFORE,
+        "nobody else answers on 443",
+        step=STEP,
+        needs=(
+            PREREQUISITES,
+            FITTING,
+        ),
+        of_runai=True,
+    ),
+    HealthCheck(
+        "prometheus",
+        cluster.prometheus,
+        BEFORE,
+        "metrics have one collector",
+        step=STEP,
+        needs=(
+            PREREQUISITES,
+            FITTING,
+        ),
+        of_runai=True,
+    ),
+    HealthCheck(
+        "registry", nodes.registry, AFTER, "images can be pulled everywhere", needs=(MEMBERS,)
+    ),
+    HealthCheck("pod_guard", nodes.pods_kept_away, AFTER, "pods do not reach storage or registry"),
+    HealthCheck(
+        "ca_trust", nodes.ca_trust, AFTER, "every node trusts the site's CA", needs=(MEMBERS,)
+    ),
+    HealthCheck(
+        "kubernetes_certificates", nodes.kubernetes_certificates, AFTER, "the cluster's own last"
+    ),
+    HealthCheck(
+        "certificate",
+        names.certificate,
+        BEFORE,
+        "clients will believe the backend",
+        step=STEP,
+        of_runai=True,
+    ),
+    HealthCheck(
+        "login", login.login, BEFORE, "somebody can log in to the backend", step=STEP, of_runai=True
+    ),
+    HealthCheck(
+        "dns_control_host",
+        names.dns_control_host,
+        BEFORE,
+        "the name resolves here",
+        step=STEP,
+        of_runai=True,
+    ),
+    HealthCheck(
+        "dns_nodes",
+        names.dns_nodes,
+        BEFORE,
+        "the name resolves on every node",
+        step=STEP,
+        of_runai=True,
+    ),
+    HealthCheck(
+        "dns_pods",
+        names.dns_pods,
+        AFTER,
+        "the name resolves in a pod",
+        needs=(PODS,),
+        of_runai=True,
+    ),
+    HealthCheck(
+        "node_connectivity",
+        nodes.node_connectivity,
+        AFTER,
+        "pods reach pods on every node",
+        needs=(PODS,),
+    ),
+    HealthCheck(
+        "clock_spread",
+        nodes.clock_spread,
+        BEFORE,
+        "the clocks agree",
+        step=STEP,
+        rests_on=("clock",),
+    ),
+)
+
+
+def health(facts: Facts, stage: Stage = "runai") -> tuple[Result, ...]:
+    """Run every check of a running cluster, in order; those of Run:ai for stage ``runai`` alone."""
+    return tuple(run_all((c for c in CHECKS if stage == "runai" or not c.of_runai), facts))
+
+
+def before_change(facts: Facts, earlier: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+    """What a plan of a site with ``runai:`` has to report before the first change; without pods.
+
+    Errors forbid step ``runai`` and nothing else. Once the backend is there they are warnings: it
+    must be healed all the same.
+
+    Args:
+        facts: what was seen.
+        earlier: what preflight found; a check that rests on one with an error is not run.
+    """
+    if facts.site.settings.runai is None:
+        return ()
+    checks = (check for check in CHECKS if "before_runai" in check.stages)
+    return tuple(
+        replace(
+            finding,
+            step=result.check.step,
+            severity="warning" if facts.has_backend else finding.severity,
+        )
+        for result in run_all(checks, facts, failed_checks(earlier))
+        for finding in result.findings
+    )

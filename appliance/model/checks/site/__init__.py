@@ -1,0 +1,1 @@
+"""Everything that is checked in the site files before a node is asked."""

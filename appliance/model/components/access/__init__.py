@@ -1,0 +1,1 @@
+"""Researchers' logins to the cluster, and Run:ai's CLI."""

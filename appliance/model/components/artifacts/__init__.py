@@ -1,0 +1,1 @@
+"""The bundle on site, and the packages that come from it."""

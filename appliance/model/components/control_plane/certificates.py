@@ -1,0 +1,119 @@
+"""When the Kubernetes certificates on a node expire, who renews each, and with which command.
+
+kubeadm's certificates last a year and are not renewed automatically. The kubelet renews its own
+when 10 to 30 % of its time is left, so fewer days mean that the renewal failed. CAs last ten years;
+``kubeadm certs renew`` renews neither those nor CAs that the site brought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from appliance.model.documents.pages import page
+from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.ssh import ssh_command
+from appliance.model.state.certificates import days_left
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.facts.facts import Photograph
+
+KUBELETS = frozenset(
+    {"/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/kubelet.conf"}
+)
+KUBELET_DAYS = 7
+PAGE = page("renew-kubernetes-certificates")
+# dockershim names a container k8s_<container>_<pod>_...; the kubelet restarts stopped ones.
+RESTART = (
+    "'for c in etcd kube-apiserver kube-controller-manager kube-scheduler; do "
+    "sudo docker stop $(sudo docker ps -qf name=k8s_${c}_); sleep 30; done'"
+)
+
+Keeper = Literal["kubeadm", "kubelet", "authority"]
+
+
+@dataclass(frozen=True)
+class Ending:
+    """One certificate of Kubernetes on a node.
+
+    Attributes:
+        path: the file that holds it: a certificate, or a kubeconfig.
+        day: when it expires, e.g. ``2027-06-01``.
+        left: the days until it expires, by the node's clock.
+        keeper: who renews it.
+    """
+
+    path: str
+    day: str
+    left: float
+    keeper: Keeper
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether its keeper still has time to renew it."""
+        return self.keeper == "kubelet" and self.left >= KUBELET_DAYS
+
+    @property
+    def ends(self) -> str:
+        """When it expires, in words."""
+        if self.left < 0:
+            return f"expired {-self.left:.0f} days ago"
+        return f"expires in {self.left:.0f} days"
+
+
+def endings(photo: Photograph) -> tuple[Ending, ...]:
+    """Return the certificates and kubeconfigs with a known expiry, the earliest first."""
+    return tuple(sorted(_endings(photo), key=lambda ending: (ending.left, ending.path)))
+
+
+def _endings(photo: Photograph) -> Iterator[Ending]:
+    for seen in (*photo.items("kubernetes.pki"), *photo.items("kubernetes.kubeconfigs")):
+        path, end = str(seen.get("path")), seen.get("not_after")
+        left = days_left(photo, end)
+        if left is not None:
+            yield Ending(path, str(end)[:10], left, _keeper(path))
+
+
+def _keeper(path: str) -> Keeper:
+    if path in KUBELETS:
+        return "kubelet"
+    return "authority" if PurePosixPath(path).stem.endswith("ca") else "kubeadm"
+
+
+def cure(site: Site, node: Node, ending: Ending) -> str:
+    """Return the commands that renew it, in order."""
+    if ending.keeper == "kubelet":
+        return _kubelets_cure(site, node, ending)
+    if ending.keeper == "authority":
+        return (
+            f"kubeadm certs renew does not renew a CA: renew it where it was issued; {PAGE} lists "
+            "the issuers"
+        )
+    kubeconfig = site.state_directory / "kubeconfig"
+    fetch = ssh_command(site, node, "sudo cat /etc/kubernetes/admin.conf")
+    own = "'sudo cat /etc/kubernetes/admin.conf > ~/.kube/config'"
+    return "; then ".join(
+        (
+            ssh_command(site, node, "sudo kubeadm certs renew all"),
+            f"one control-plane node at a time: {ssh_command(site, node, RESTART)}",
+            f"fetch the kubeconfigs made from it again: {fetch} > {kubeconfig}",
+            f"{ssh_command(site, node, own)} ({PAGE})",
+        )
+    )
+
+
+def _kubelets_cure(site: Site, node: Node, ending: Ending) -> str:
+    """A kubelet requests its next certificate with the current one, so not with an expired one."""
+    journal = ssh_command(site, node, "'sudo journalctl -u kubelet | grep -i certificate'")
+    if ending.left >= 0:
+        restart = ssh_command(site, node, "sudo systemctl restart kubelet")
+        return f"its kubelet did not renew it: {journal}; then {restart}, and kubectl get csr"
+    if CONTROL_PLANE in node.groups:
+        return f"its kubelet did not renew it: {journal}; issue a new one as described in {PAGE}"
+    return (
+        f"its kubelet did not renew it: {journal}; issue a new one: "
+        f"appliance node remove {node.name}, then appliance node rejoin {node.name}"
+    )

@@ -1,0 +1,192 @@
+"""NVIDIA's GPU Operator as this product knows it: names, versions, images, values of its chart.
+
+Pure. The keys are those of the chart of GPU Operator 22.9.2.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.site.groups import GPU_WORKERS
+
+if TYPE_CHECKING:
+    from appliance.model.bundle.manifest import BundledArtifact, BundleManifest
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.cluster import ClusterState, GpuOperator
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.facts.facts import Photograph
+
+NAMESPACE: Final = "gpu-operator"
+RELEASE: Final = "gpu-operator"
+CHART: Final = "gpu-operator"
+RESOURCE: Final = "nvidia.com/gpu"
+OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"
+VALIDATOR: Final = "nvidia-operator-validator"
+NVIDIA: Final = "0x10de"
+REPOSITORY_CONFIG: Final = "appliance-driver-packages"
+AUTHORITY_CONFIG: Final = "appliance-driver-authority"
+# Images of the operands; the driver's is only needed where the operator brings the driver.
+IMAGES: Final = (
+    "gpu-operator",
+    "gpu-operator-validator",
+    "cuda",
+    "container-toolkit",
+    "k8s-device-plugin",
+    "dcgm-exporter",
+    "gpu-feature-discovery",
+    "k8s-mig-manager",
+    "node-feature-discovery",
+)
+DRIVER_IMAGES: Final = ("driver", "k8s-driver-manager")
+_GPU_TAINT: Final = {"key": RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
+# Run:ai's drain taint; without this a drained node loses driver, device plugin and exporter.
+_DRAIN_TAINT: Final = {"key": "runai", "operator": "Exists", "effect": "NoExecute"}
+_MASTER_TAINT: Final = {
+    "key": "node-role.kubernetes.io/master",
+    "operator": "Equal",
+    "value": "",
+    "effect": "NoSchedule",
+}
+
+
+def refused_operators(cluster: ClusterState) -> tuple[GpuOperator, ...]:
+    """Return the GPU Operators of the cluster that Run:ai refuses, in any namespace."""
+    operators = getattr(cluster, "gpu_operators", ())
+    return tuple(one for one in operators if one.version and is_refused(one.version))
+
+
+def refusal_of(operator: GpuOperator) -> tuple[str, str, str]:
+    """Return what was found of a refused operator, what is expected, and the next command."""
+    name = operator.release or RELEASE
+    return (
+        f"GPU Operator {operator.version} in namespace {operator.namespace}",
+        f"none, or one that Run:ai accepts: {REFUSED_BECAUSE}",
+        f"remove it: helm uninstall {shlex.quote(name)} --namespace "
+        f"{shlex.quote(operator.namespace)} --wait, and "
+        "kubectl delete crd clusterpolicies.nvidia.com; then run the same command again",
+    )
+
+
+def gpu_nodes(site: Site) -> tuple[Node, ...]:
+    """Return the workers that the operator serves; none without a section ``gpu:``."""
+    wanted = site.settings.gpu
+    if wanted is None:
+        return ()
+    return tuple(n for n in site.in_group(GPU_WORKERS) if n.name not in wanted.opted_out)
+
+
+def gpus_on_pci(photo: Photograph) -> int:
+    """Return how many NVIDIA GPUs the probe counted."""
+    return sum(gpu.get("vendor_id") == NVIDIA for gpu in photo.items("gpus"))
+
+
+def host_driver(photo: Photograph) -> str | None:
+    """Return the version of NVIDIA's driver on the host itself, or None."""
+    version = photo.at("modules.nvidia_version")
+    return str(version) if version else None
+
+
+def fabric_manager(photo: Photograph) -> str | None:
+    """Return the upstream version of the installed fabric manager, or None."""
+    for name, version in (photo.at("packages.installed") or {}).items():
+        if name.startswith("nvidia-fabricmanager"):
+            return str(version).rpartition(":")[2].partition("-")[0]
+    return None
+
+
+def chart_of(manifest: BundleManifest) -> BundledArtifact | None:
+    """The operator's chart in a bundle, or None."""
+    found = (a for a in manifest.artifacts if (a.kind, a.name) == ("chart", CHART))
+    return next(found, None)
+
+
+def absent_images(manifest: BundleManifest, driver: str) -> tuple[str, ...]:
+    """Return the operands' images that a bundle lacks."""
+    wanted = IMAGES + (DRIVER_IMAGES if driver == "container" else ())
+    there = {image.partition(":")[0] for image in manifest.images}
+    return tuple(name for name in wanted if name not in there)
+
+
+def operator_values(desired: Desired, manifest: BundleManifest) -> dict[str, Any]:
+    """Return the chart's values for this site; no image or package comes from outside."""
+    given = desired.override("gpu_operator", "values")
+    if isinstance(given, dict):
+        return given
+    wanted = desired.site.settings.gpu
+    container = wanted is None or wanted.driver == "container"
+    own = merged(
+        _operands(desired.site.settings.registry, manifest),
+        {
+            "nfd": {"enabled": True},
+            "daemonsets": {"tolerations": [_GPU_TAINT, _DRAIN_TAINT]},
+            "operator": {"defaultRuntime": "docker"},
+            "driver": {"enabled": container, "upgradePolicy": {"autoUpgrade": False}},
+            "node-feature-discovery": {
+                "worker": {"tolerations": [_MASTER_TAINT, _GPU_TAINT, _DRAIN_TAINT]}
+            },
+        },
+    )
+    if container:
+        packages = {
+            "repoConfig": {"configMapName": REPOSITORY_CONFIG},
+            "certConfig": {"name": AUTHORITY_CONFIG},
+        }
+        own = merged(own, {"driver": packages})
+    return merged(own, wanted.values if wanted else {})
+
+
+def _operands(registry: str, manifest: BundleManifest) -> dict[str, Any]:
+    """Name each operand's image by digest: a tag on a node may be from an older bundle."""
+    digests = {name.partition(":")[0]: digest for name, digest in manifest.images.items()}
+    tags = dict(name.split(":", 1) for name in manifest.images)
+
+    def image(name: str) -> dict[str, Any]:
+        # The operator writes repository/image@version for a version that is a digest.
+        return {"repository": registry, "image": name, "version": digests.get(name, "")}
+
+    def pinned(name: str) -> str:
+        # Where the chart itself writes image:version, both are needed.
+        return f"{tags.get(name, '')}@{digests.get(name, '')}"
+
+    unused = {"enabled": False, "repository": registry}
+    unmanaged = {**unused, "driverManager": {"repository": registry}}
+    return {
+        "operator": {
+            **image("gpu-operator"),
+            "version": pinned("gpu-operator"),
+            "initContainer": image("cuda"),
+        },
+        "validator": image("gpu-operator-validator"),
+        "driver": {**image("driver"), "manager": image("k8s-driver-manager")},
+        "toolkit": {"enabled": True, **image("container-toolkit")},
+        "devicePlugin": image("k8s-device-plugin"),
+        "dcgm": unused,
+        "dcgmExporter": image("dcgm-exporter"),
+        "gfd": image("gpu-feature-discovery"),
+        "migManager": image("k8s-mig-manager"),
+        "nodeStatusExporter": unused,
+        "gds": unused,
+        "vgpuManager": unmanaged,
+        "vgpuDeviceManager": unused,
+        "vfioManager": unmanaged,
+        "sandboxDevicePlugin": unused,
+        "node-feature-discovery": {
+            "image": {
+                "repository": f"{registry}/node-feature-discovery",
+                "tag": pinned("node-feature-discovery"),
+            }
+        },
+    }
+
+
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Deep-merge; lists and plain values of ``more`` replace those of ``base``."""
+    found = dict(base)
+    for key, value in more.items():
+        before = found.get(key)
+        both = isinstance(before, Mapping) and isinstance(value, Mapping)
+        found[key] = merged(before, value) if both else value  # type: ignore[arg-type]
+    return found

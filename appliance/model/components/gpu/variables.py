@@ -1,0 +1,58 @@
+"""The variables of the roles that set up the GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appliance.model.components.gpu.operator import (
+    AUTHORITY_CONFIG,
+    OPERANDS_LABEL,
+    REPOSITORY_CONFIG,
+    chart_of,
+    fabric_manager,
+    gpu_nodes,
+    operator_values,
+)
+from appliance.model.site.groups import GPU_WORKERS
+from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
+
+if TYPE_CHECKING:
+    from appliance.model.components.base import PlannedRun
+    from appliance.model.site.settings import Node
+
+
+def variables(run: PlannedRun) -> Vars:
+    """For every host; nothing when the site or the bundle has no GPU Operator."""
+    desired, manifest = run.desired, run.manifest
+    wanted, chart = desired.site.settings.gpu, chart_of(manifest)
+    if wanted is None or chart is None:
+        return {}
+    site = desired.site
+    serving = gpu_nodes(site)
+    workers = site.in_group(GPU_WORKERS)
+    address = f"https://{site.services_node.ip}:{site.artifacts_port}"
+    return {
+        "gpu_operator_artifacts_url": f"https://{site.settings.artifacts}",
+        "gpu_operator_helm_sha256": manifest.binary_sha256("helm"),
+        "gpu_operator_chart_sha256": chart.sha256,
+        "gpu_operator_values": operator_values(desired, manifest),
+        "gpu_operator_node_labels": [
+            {"name": n.name, "labels": {OPERANDS_LABEL: None if n in serving else "false"}}
+            for n in workers
+        ],
+        "gpu_operator_driver_in_container": wanted.driver == "container",
+        # By address: the driver's container uses the cluster's DNS, which lacks the site's names.
+        "gpu_operator_packages_url": f"{address}/apt",
+        "gpu_operator_packages_config": REPOSITORY_CONFIG,
+        "gpu_operator_authority_config": AUTHORITY_CONFIG,
+        "gpu_operator_ca_certificate": CA_CERTIFICATE,
+    }
+
+
+def node_variables(run: PlannedRun, node: Node) -> Vars:
+    """For one worker; preflight saw to it that a machine that needs a fabric manager has one."""
+    wanted, photo = run.desired.site.settings.gpu, run.observed.photographs.get(node.name)
+    if wanted is None or GPU_WORKERS not in node.groups:
+        return {}
+    has_one = photo is not None and bool(fabric_manager(photo))
+    return {"gpu_node_fabric_manager_enabled": wanted.driver == "host" and has_one}

@@ -1,0 +1,1 @@
+"""Kernel settings, swap and names of every node."""

@@ -1,0 +1,20 @@
+"""The component host."""
+
+from __future__ import annotations
+
+from appliance.model.components.base import Component, Step, all_but_jumpboxes
+from appliance.model.components.host import unmet, variables
+
+HOST = Component(
+    "host",
+    steps=(
+        Step(
+            "host",
+            "kernel settings, swap off, names known",
+            all_but_jumpboxes,
+            unmet.host,
+        ),
+    ),
+    variables=variables.variables,
+)
+COMPONENTS = (HOST,)

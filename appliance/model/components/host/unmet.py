@@ -1,0 +1,60 @@
+"""The step host: kernel settings, swap, names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from appliance.model.site.settings import Node
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.observed import Observed
+
+SYSCTLS: Mapping[str, str] = {
+    "net.bridge.bridge-nf-call-iptables": "1",
+    "net.bridge.bridge-nf-call-ip6tables": "1",
+    "net.ipv4.ip_forward": "1",
+}
+MODULES: tuple[str, ...] = ("br_netfilter", "overlay")
+
+
+def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Kernel settings live and persistent, swap off now and at boot, /etc/hosts complete."""
+    photo = observed.photographs[node.name]
+    yield from _sysctls(photo)
+    yield from _modules(photo)
+    if desired.override("host_base", "swap_managed") is not False:
+        if photo.at("swap.active"):
+            yield "swap is on"
+        if photo.at("swap.fstab"):
+            yield "swap is enabled in /etc/fstab and returns at the next boot"
+    known = photo.at("resolver.hosts") or {}
+    absent = [
+        (address, name)
+        for address, names in desired.host_names_as_lists.items()
+        if (here := known.get(address, ())) != names
+        for name in names
+        if name not in here
+    ]
+    if absent:
+        more = f" and {len(absent) - 1} more" if absent[1:] else ""
+        yield f"/etc/hosts lacks {absent[0][0]} {absent[0][1]}{more}"
+
+
+def _sysctls(photo: Photograph) -> Iterator[str]:
+    live, kept = photo.at("sysctl") or {}, photo.at("sysctl_persisted") or {}
+    for key, value in SYSCTLS.items():
+        if live.get(key) != value:
+            yield f"{key} is {live.get(key, 'absent')}, not {value}"
+        elif kept.get(key) != value:
+            yield f"{key} is {value} but is not set at boot"
+
+
+def _modules(photo: Photograph) -> Iterator[str]:
+    builtin = set(photo.at("modules.builtin") or ())
+    loaded = set(photo.at("modules.loaded") or ()) | builtin
+    persisted = set(photo.at("modules.persisted") or ()) | builtin
+    for module in MODULES:
+        if module not in loaded:
+            yield f"kernel module {module} is not loaded"
+        elif module not in persisted:
+            yield f"kernel module {module} is loaded but not at boot"

@@ -1,0 +1,1 @@
+"""The network of pods, and the workers that join it."""

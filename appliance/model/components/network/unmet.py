@@ -1,0 +1,29 @@
+"""The step network: pods have a network and DNS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from appliance.model.components.members import member_faults
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
+
+
+def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Flannel uses the site's pod range; the node and its system pods are Ready."""
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        yield "there is no cluster yet"
+        return
+    wanted = str(desired.site.settings.network.pod_cidr)
+    if cluster.pod_network != wanted:
+        yield f"flannel's pod range is {cluster.pod_network or 'absent'}, not {wanted}"
+    yield from member_faults(node, desired, observed.photographs[node.name], cluster)
+    if node.name == desired.site.control_plane[0].name:
+        for pod in cluster.pods:
+            where = cluster.nodes.get(pod.node or "")
+            # A pod on an unreachable node says nothing about the network; that node's step does.
+            if pod.app == "kube-dns" and not pod.ready and (where is None or where.ready):
+                yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"

@@ -1,0 +1,1 @@
+"""Labels, annotations and taints of nodes: what a returning node gets back, and Run:ai's roles."""

@@ -1,0 +1,1 @@
+"""The registry, and the firewall rules that block pods from it."""

@@ -1,0 +1,1 @@
+"""Run:ai: backend, cluster part, node roles and CLI."""

@@ -1,0 +1,130 @@
+"""Can the vendor's bundle be installed: complete, of a supported version, with enough space?"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from appliance.model.bundle.runai_versions import supported_range
+from appliance.model.bundle.vendor_bundle import GIGABYTE, Needs, short_of_space
+from appliance.model.components.runai.unmet import vendor_bundle as bundle_of
+from appliance.model.components.subject import Subject
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.findings import Finding
+from appliance.model.state.prerequisites import BACKEND_RELEASE
+
+_PURPOSES = {"unpack": "to unpack it", "docker": "for Docker", "registry": "for the registry"}
+# Folders that may be file systems of their own.
+UNPACK, DOCKER, REGISTRY = "/var/lib/appliance/runai", "/var/lib/docker", "/var/lib/docker-registry"
+
+
+def vendor_bundle(subject: Subject) -> Iterator[Finding]:
+    """The given bundle is complete and fits the release, or a bundle is already unpacked."""
+    settings = subject.site.settings.runai
+    if settings is None or not settings.vendor_bundle or not _is_here(subject):
+        return
+    desired = subject.desired
+    found = bundle_of(desired, subject.observed)
+    if found is None and desired.vendor_bundle_unread:
+        return
+    if found is None:
+        yield subject.site_error(
+            "vendor_bundle",
+            f"no vendor bundle {desired.vendor_bundle_file} on the control host, and none unpacked",
+            "the vendor's runai-<version>.tar[.gz]",
+            "put it there, or correct runai.vendor_bundle in site.yml",
+        )
+        return
+    for fault in found.faults(desired.release.versions.kubernetes):
+        yield subject.site_error(
+            "vendor_bundle",
+            f"{found.contents.file_name}: {fault}",
+            f"a complete bundle of Run:ai {supported_range(desired.release.versions.kubernetes)}",
+            f"appliance runai inspect {desired.vendor_bundle_file}",
+        )
+    if not found.contents.images:
+        registry = subject.site.settings.registry
+        yield subject.warning(
+            "vendor_bundle",
+            f"{found.contents.file_name}: no docker-archive inside, so its images can be "
+            "neither listed before the install nor verified in the registry",
+            "docker-archives of the images, as in the bundles of Run:ai's air-gapped installs",
+            f"after the install, compare with the vendor's list: curl https://{registry}/v2/_catalog",
+        )
+
+
+def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
+    """The installed backend has the same version: the appliance cannot upgrade Run:ai."""
+    found, cluster = subject.desired.vendor_bundle, subject.observed.cluster
+    if found is None or not _is_here(subject) or not isinstance(cluster, Cluster):
+        return
+    release = cluster.release(BACKEND_RELEASE, BACKEND_RELEASE)
+    running = (subject.photo.at("runai.bundle") or {}).get("version")
+    if release is None or release.status != "deployed" or running in (None, found.version):
+        return
+    yield subject.site_error(
+        "vendor_bundle_version",
+        f"{found.contents.file_name}, which is Run:ai {found.version}, "
+        f"where {running} is installed",
+        f"the bundle of Run:ai {running}: an upgrade needs the vendor's own steps, which this "
+        "release of the appliance does not perform",
+        f"set runai.vendor_bundle in site.yml to the bundle of {running} again",
+    )
+
+
+def vendor_bundle_space(subject: Subject) -> Iterator[Finding]:
+    """There is space to unpack, load and push the bundle, checked before it is sent."""
+    settings, found = subject.site.settings.runai, subject.desired.vendor_bundle
+    photo = subject.photo
+    if settings is None or found is None or not (_is_here(subject) or subject.serves):
+        return
+    vendor = subject.observed.photographs.get(subject.site.vendor_node.name)
+    if vendor is None or vendor.at("runai.bundle.sha256") == found.sha256:
+        return
+    needs = found.needs_bytes(settings.minimum_free_gb)
+    folders = _folders(subject)
+    left = Needs(
+        max(needs.unpack - int(photo.at("runai.held_bytes") or 0), 0), needs.docker, needs.registry
+    )
+    for short in short_of_space(left, photo.items("filesystems"), folders):
+        yield subject.error(
+            "vendor_bundle_space",
+            f"{short.free / GIGABYTE:.1f} GB free on {short.mount}",
+            f"{short.need / GIGABYTE:.1f} GB for {found.contents.file_name}: "
+            f"{', '.join(_PURPOSES[purpose] for purpose in short.purposes)}",
+            subject.ssh(
+                shlex.quote(
+                    f"sudo du -xh --max-depth=2 {shlex.quote(str(short.mount))} | sort -h | tail"
+                )
+            )
+            + f"; unpacking it needs at least {settings.minimum_free_gb} GB "
+            "(runai.minimum_free_gb)",
+        )
+
+
+def _is_here(subject: Subject) -> bool:
+    return subject.node.name == subject.site.vendor_node.name
+
+
+def _folders(subject: Subject) -> dict[str, str]:
+    found = {"unpack": UNPACK, "docker": DOCKER} if _is_here(subject) else {}
+    return {**found, "registry": REGISTRY} if subject.serves else found
+
+
+def registry_login(subject: Subject) -> Iterator[Finding]:
+    """Pods can pull images without a login."""
+    settings = subject.site.settings.runai
+    if settings is None or not settings.vendor_bundle or not _is_here(subject):
+        return
+    code = subject.photo.at("registry.serving.code")
+    if code in (401, 403):
+        name = subject.site.settings.registry
+        yield subject.error(
+            "registry_login",
+            f"https://{name}/v2/ answering {code}: reading requires a login",
+            "a registry that requires a login for pushes and deletions only",
+            f"check which server answers: curl -ik -H 'Authorization: Bearer anonymous' https://{name}/v2/",
+        )
+
+
+CHECKS = (vendor_bundle, vendor_bundle_version, vendor_bundle_space, registry_login)

@@ -1,0 +1,40 @@
+"""The component Run:ai."""
+
+from __future__ import annotations
+
+from appliance.model.components.base import Component, Step
+from appliance.model.components.runai import (
+    checks,
+    unmet,
+    variables,
+)
+from appliance.model.site.settings import Node, Site
+
+
+def nodes(site: Site) -> tuple[Node, ...]:
+    """The node of the vendor's bundle, and the one that answers for the backend's name."""
+    runai = site.settings.runai
+    if runai is None or runai.vendor_bundle is None:
+        return ()
+    # The services host answers for the backend's name, whether or not it is in the cluster.
+    serves = {site.services_node.name} if runai.own_dns else set()
+    named = {site.vendor_node.name} | serves
+    return tuple(node for node in site.nodes if node.name in named)
+
+
+RUNAI = Component(
+    "runai",
+    steps=(
+        Step(
+            "runai",
+            "Run:ai's backend answers, and its part of the cluster is connected",
+            nodes,
+            unmet.runai,
+            patience_seconds=120,
+        ),
+    ),
+    checks=checks.CHECKS,
+    variables=variables.variables,
+    groups=variables.groups,
+)
+COMPONENTS = (RUNAI,)

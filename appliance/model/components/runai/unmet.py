@@ -1,0 +1,149 @@
+"""When is step ``runai`` done? Its parts, in the order of its playbook."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.components.runai.origin import origins
+from appliance.model.site.runai_settings import Runai
+from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node
+    from appliance.model.state.cluster import HelmRelease
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.observed import Observed
+
+RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
+
+
+def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The name resolves, the bundle is unpacked, both releases are deployed, all pods ready."""
+    yield from own_dns(node, desired, observed.photographs[node.name])
+    yield from bundle(node, desired, observed)
+    if node.name == desired.site.vendor_node.name:
+        yield from certificate(desired, observed.photographs[node.name])
+        yield from releases(desired, observed)
+
+
+def own_dns(node: Node, desired: Desired, photo: Photograph) -> Iterator[str]:
+    """Where the site has no DNS, the services host resolves the backend's name."""
+    runai = desired.site.settings.runai
+    if runai is None or not runai.own_dns or node.name != desired.site.services_node.name:
+        return
+    unit = photo.unit("dnsmasq")
+    if unit.get("active") != "active":
+        yield "dnsmasq, which resolves the backend's name, does not run"
+    elif unit.get("enabled") != "enabled":
+        yield "dnsmasq, which resolves the backend's name, does not start at boot"
+
+
+def certificate(desired: Desired, photo: Photograph) -> Iterator[str]:
+    """The backend uses the site's own certificate, or a current one of the site's CA."""
+    runai = desired.site.settings.runai
+    if desired.backend_certificate is not None:
+        wanted = fingerprint(desired.backend_certificate)
+        if wanted is not None and photo.at("runai.certificate.sha256") != wanted:
+            yield "its certificate for the backend is not the one in site.yml"
+    elif runai is not None and runai.certificate is None:
+        seen = photo.at("runai.certificate") or {}
+        yield from ends_soon("the backend's certificate", desired, photo, seen)
+
+
+def certificate_days(photo: Photograph) -> float | None:
+    """Return the days until the backend's certificate on a node expires; None: not seen."""
+    return days_left(photo, photo.at("runai.certificate.not_after"))
+
+
+def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
+    """Return each release's values from the site's files, without those of the vault."""
+    wanted = desired.site.settings.runai or Runai()
+    found: dict[str, Mapping[str, Any]] = {}
+    for release, role, own in (
+        ("runai-backend", "runai_backend", wanted.values),
+        ("runai-cluster", "runai_cluster", wanted.cluster_values),
+    ):
+        instead = desired.override(role, "values")
+        found[release] = instead if isinstance(instead, Mapping) else own
+    return found
+
+
+def releases(desired: Desired, observed: Observed) -> Iterator[str]:
+    """Backend and cluster part are deployed, as reported by helm and the API.
+
+    A release of an earlier version has no digest of the site's values, so it differs as well. That
+    is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
+    """
+    cluster = observed.cluster
+    if not isinstance(cluster, Cluster):
+        yield "there is no cluster yet"
+        return
+    for namespace, name in RELEASES:
+        release = cluster.release(namespace, name)
+        if release is None:
+            yield f"{name} is not installed"
+        else:
+            yield from _made_from(release, desired, observed)
+    for pod in cluster.vendor_pods:
+        if not pod.ready and pod.phase != "Succeeded":
+            yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+
+
+def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:
+    found = vendor_bundle(desired, observed)
+    origin = origins(desired, found)[release.name] if found else None
+    if release.status != "deployed":
+        yield f"the release {release.name} is {release.status}, not deployed"
+    elif release.chart_sha256 is None:
+        yield f"the release {release.name} is unfinished, or not made by this product"
+    elif release.site_values_sha256 != values_digest(site_values(desired)[release.name]):
+        yield f"the values of release {release.name} differ from site.yml"
+    elif origin is not None and release.origin_sha256 != values_digest(origin):
+        yield f"the release {release.name} was made from another vendor bundle or site.yml"
+    elif release.name == BACKEND_RELEASE and _has_another_certificate(release, desired, observed):
+        yield f"the release {release.name} does not have the certificate of the node"
+
+
+def _has_another_certificate(release: HelmRelease, desired: Desired, observed: Observed) -> bool:
+    photo = observed.photographs.get(desired.site.vendor_node.name)
+    there = photo.at("runai.certificate.sha256") if photo else None
+    return there is not None and release.certificate_sha256 != there
+
+
+def vendor_bundle(desired: Desired, observed: Observed) -> VendorBundle | None:
+    """Return the given bundle, else the one unpacked on the node."""
+    if desired.vendor_bundle is not None:
+        return desired.vendor_bundle
+    photo = observed.photographs.get(desired.site.vendor_node.name)
+    kept = photo.at("runai.bundle") if photo else None
+    return VendorBundle.from_record(kept) if kept else None
+
+
+def bundle(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """The bundle is unpacked, prepared for this registry, and its images were pushed."""
+    if node.name != desired.site.vendor_node.name:
+        return
+    photo = observed.photographs[node.name]
+    found = vendor_bundle(desired, observed)
+    if found is None:
+        yield "no vendor bundle is unpacked on it"
+        return
+    if photo.at("runai.bundle.sha256") != found.sha256 or not photo.at("runai.unpacked"):
+        yield f"the vendor bundle of Run:ai {found.version} is not unpacked on it"
+        return
+    if photo.at("runai.prepared") != desired.site.settings.registry:
+        yield f"prepare_installation.sh of Run:ai {found.version} has not completed"
+    services = observed.photographs.get(desired.site.services_node.name)
+    held = (services.at("registry.images") if services else None) or {}
+    images = found.contents.images
+    absent = [image.tag for image in images if not any(name in held for name in image.names)]
+    if absent:
+        yield (
+            f"the registry lacks {len(absent)} of {len(images)} images of the vendor bundle, "
+            f"first {absent[0]}"
+        )

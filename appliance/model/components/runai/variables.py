@@ -1,0 +1,128 @@
+"""Variables of the roles that step ``runai`` imports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from appliance.errors import ConfigError
+from appliance.model.components.runai.backend_certificate import KEY_NAME
+from appliance.model.components.runai.origin import backend_arguments, origins
+from appliance.model.components.runai.unmet import vendor_bundle
+from appliance.model.site.files.secrets import REGISTRY_PASSWORD
+from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
+from appliance.model.state.roles import inventory_roles
+
+if TYPE_CHECKING:
+    from appliance.model.bundle.manifest import BundleManifest
+    from appliance.model.bundle.vendor_bundle import VendorBundle
+    from appliance.model.components.base import PlannedRun
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.observed import Observed
+
+
+UNPACKED = "/var/lib/appliance/runai"
+
+
+def variables(run: PlannedRun) -> Vars:
+    """Those of the vendor's bundle and of the site's own DNS server."""
+    return {**_runai(run.desired, run.observed), **_dns(run.desired, run.manifest)}
+
+
+def groups(desired: Desired) -> dict[str, Vars]:
+    """The group that holds the node to which the vendor's bundle goes."""
+    return {"appliance_vendor": {"hosts": {desired.site.vendor_node.name: None}}}
+
+
+def _runai(desired: Desired, observed: Observed) -> Vars:
+    """The bundle as it was read here, or as it is known to be on the node."""
+    if desired.site.settings.runai is None:
+        return {}
+    found = vendor_bundle(desired, observed)
+    if found is None:
+        return {}
+    pushes = [
+        {"tag": image.tag, "names": list(image.names), "config": image.config}
+        for image in found.contents.images
+    ]
+    return {
+        **_backend(desired, found),
+        **_cluster(desired, observed, found),
+        "runai_bundle_file": desired.vendor_bundle_file if desired.vendor_bundle else "",
+        "runai_bundle_record": {**found.record(), "pushes": pushes},
+        "runai_bundle_registry": desired.site.settings.registry,
+        "runai_bundle_registry_password": VaultRef(REGISTRY_PASSWORD),
+    }
+
+
+def _dns(desired: Desired, manifest: BundleManifest) -> Vars:
+    """The site's own DNS server, which is to be gone where the site has another, or needs none."""
+    site = desired.site
+    wanted = site.settings.runai
+    return {
+        "site_dns_enabled": wanted is not None and wanted.own_dns,
+        "site_dns_address": site.services_node.ip,
+        "site_dns_domain": site.settings.domain,
+        "site_dns_hosts": {a: list(names) for a, names in desired.host_names.items()},
+        "site_dns_upstream": [str(server) for server in site.settings.dns_servers],
+        "site_dns_packages": manifest.packages_of("dns") if wanted else {},
+    }
+
+
+def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
+    site, manifest = desired.site, desired.manifest
+    wanted = site.settings.runai
+    arguments = backend_arguments(desired, found)
+    if wanted is None or manifest is None or found.backend is None or not arguments:
+        return {}
+    if wanted.certificate and not desired.backend_certificate:
+        # Without it the role would issue a certificate of the site's CA instead.
+        raise ConfigError(
+            f"the certificate of Run:ai's backend {wanted.certificate} is not readable, "
+            "or holds no PEM certificate",
+            hint="put it there, or correct runai.certificate in site.yml",
+        )
+    return {
+        "runai_backend_domain": site.runai_domain,
+        "runai_backend_dns_server": site.services_node.ip if wanted.own_dns else "",
+        "runai_backend_addresses": list(site.runai_addresses),
+        "runai_backend_registry": site.settings.registry,
+        "runai_backend_artifacts_url": f"https://{site.settings.artifacts}",
+        "runai_backend_helm_sha256": manifest.binary_sha256("helm"),
+        "runai_backend_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
+        "runai_backend_chart": found.backend.path,
+        "runai_backend_program": found.cli or "",
+        "runai_backend_arguments": arguments,
+        "runai_backend_origin": origins(desired, found)[BACKEND_RELEASE],
+        "runai_backend_certificate": desired.backend_certificate or "",
+        "runai_backend_certificate_key": VaultRef(KEY_NAME) if wanted.certificate else "",
+        "runai_backend_system_nodes": [
+            name for name, roles in inventory_roles(site).items() if "system" in roles
+        ],
+        "runai_backend_values": dict(wanted.values),
+        "runai_backend_secret_values": VaultRef("vault_runai_values", "{}"),
+    }
+
+
+def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[str, Any]:
+    wanted = desired.site.settings.runai
+    if wanted is None or found.cluster is None:
+        return {}
+    cluster = observed.cluster
+    release = cluster.release("runai", CLUSTER_RELEASE) if isinstance(cluster, Cluster) else None
+    return {
+        "runai_cluster_is_new": release is None or release.status != "deployed",
+        "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
+        "runai_cluster_name": wanted.cluster_name,
+        "runai_cluster_domain": desired.site.runai_domain,
+        "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
+        "runai_cluster_chart": found.cluster.path,
+        "runai_cluster_origin": origins(desired, found)[CLUSTER_RELEASE],
+        "runai_cluster_username": wanted.admin_user,
+        # A site may remove it from the vault when it is no longer used.
+        "runai_cluster_password": VaultRef("vault_runai_admin_password", "''"),
+        "runai_cluster_values": dict(wanted.cluster_values),
+        "runai_cluster_secret_values": VaultRef("vault_runai_cluster_values", "{}"),
+        "runai_cluster_values_file": wanted.cluster_values_file or "",
+    }

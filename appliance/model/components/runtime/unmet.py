@@ -1,0 +1,27 @@
+"""The step runtime: Docker runs with the systemd cgroup driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from appliance.model.site.settings import Node
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
+
+
+def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+    """Docker of the release's line runs with the systemd cgroup driver, also after a reboot."""
+    photo = observed.photographs[node.name]
+    version = photo.at("runtime.docker.version")
+    wanted = ".".join(
+        desired.release.versions_on(desired.site.settings.operating_system).docker.split(".")[:2]
+    )
+    if not version:
+        yield "Docker does not run"
+        return
+    if not str(version).startswith(wanted + "."):
+        yield f"Docker is {version}, not {wanted}"
+    if photo.at("runtime.docker.cgroup_driver") != "systemd":
+        yield f"Docker's cgroup driver is {photo.at('runtime.docker.cgroup_driver')}, not systemd"
+    if photo.unit("docker").get("enabled") != "enabled":
+        yield "Docker does not start at boot"

@@ -1,0 +1,246 @@
+"""Is the shared storage usable? Checked without mounting it, before its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from appliance.model.components.subject import Subject
+from appliance.model.site.shared_storage import FOLDER_MARK, GB, WRITER, Export, export_of
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.findings import Finding
+
+if TYPE_CHECKING:
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.observed import Observed
+
+NEARLY_FULL_PERCENT = 10
+
+
+def nfs_server(subject: Subject) -> Iterator[Finding]:
+    """The site's own NFS server answers."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen and not seen.get("reachable"):
+        yield subject.error(
+            "nfs_server",
+            f"no NFS server at {export.server}:2049 ({seen.get('error') or 'no answer'})",
+            "one that answers in NFS version 4",
+            f"correct nfs.server in site.yml, or open TCP 2049 to {subject.node.ip}",
+        )
+
+
+def nfs_export(subject: Subject) -> Iterator[Finding]:
+    """It has the export, for this node."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen.get("reachable") and not seen.get("visible"):
+        yield subject.error(
+            "nfs_export",
+            f"{export.source}: {seen.get('error')}",
+            "an export that this node may mount",
+            f"export {export.path} to {subject.node.ip} on {export.server}",
+        )
+
+
+def nfs_owner(subject: Subject) -> Iterator[Finding]:
+    """The databases may write there."""
+    export, seen = _brought(subject), _seen(subject)
+    if export is not None and seen.get("visible") and WRITER not in seen.get("writers", ()):
+        yield subject.error(
+            "nfs_owner",
+            f"{export.source} with owner {seen.get('owner')} and mode {seen.get('mode')}, where "
+            f"user {WRITER} may not write",
+            f"a folder that belongs to user {WRITER}, which runs Run:ai's databases",
+            f"on {export.server}: chown {WRITER}:{WRITER} {export.path}",
+        )
+
+
+def nfs_space(subject: Subject) -> Iterator[Finding]:
+    """There is room for Run:ai's volumes before the first use; later they may fill the disk."""
+    export = export_of(subject.site)
+    if export is None:
+        return
+    seen = subject.photo.at("storage.local") if subject.node == export.node else None
+    if export.node is None and subject.node == subject.site.control_plane[0]:
+        seen = _seen(subject)
+    free, total = (seen or {}).get("free_bytes"), (seen or {}).get("size_bytes")
+    if free is None:
+        return
+    wanted = export.settings.minimum_free_gb
+    where = f"{export.path} ({seen['mount']})" if seen and "mount" in seen else export.source
+    if not _in_use(subject, export):
+        if free < wanted * GB:
+            yield subject.error(
+                "nfs_space",
+                f"{free / GB:.0f} GB free for {where}",
+                f"at least {wanted} GB (nfs.minimum_free_gb)",
+                "use a larger disk, or set nfs.path to another folder",
+            )
+    elif total and 100 * free / total < NEARLY_FULL_PERCENT:
+        yield subject.warning(
+            "nfs_space",
+            f"{free / GB:.0f} GB free for {where}",
+            f"more than {NEARLY_FULL_PERCENT} %, because a full disk stops the databases",
+            f"see what fills it: du -xhd2 {export.path}",
+        )
+
+
+def nfs_file_system(subject: Subject) -> Iterator[Finding]:
+    """The folder that the site's NFS node will serve is on a disk that can be exported."""
+    export = export_of(subject.site)
+    if export is None or subject.node != export.node:
+        return
+    kind = str((subject.photo.at("storage.local") or {}).get("fstype") or "")
+    if kind.startswith(("nfs", "fuse", "overlay", "tmpfs")):
+        yield subject.error(
+            "nfs_file_system",
+            f"{export.path} on {kind}",
+            "a file system of a disk of this node, which an NFS server can export",
+            "set nfs.path in site.yml to a folder on a disk",
+        )
+
+
+def nfs_folder(subject: Subject) -> Iterator[Finding]:
+    """The folder that the site's NFS node will serve is empty, or the appliance created it.
+
+    After the first export it must be the same folder: an empty one shows that its disk is missing.
+    """
+    export = export_of(subject.site)
+    if export is None or subject.node != export.node:
+        return
+    found = subject.photo.at("storage.local") or {}
+    others = found.get("empty") is False and found.get("owner") not in (WRITER, None)
+    if others and not found.get("made_by_us"):
+        yield subject.error(
+            "nfs_folder",
+            f"{export.path} of user {found['owner']}, not empty and not created by the appliance",
+            f"an absent or empty folder, or one of user {WRITER}",
+            "set nfs.path in site.yml to a dedicated folder, or change the owner of this one: "
+            + subject.ssh(f"sudo chown {WRITER}:{WRITER} {export.path}"),
+        )
+    elif _is_lost(found, used=_holds_volumes(subject, export)):
+        state = (
+            "absent"
+            if not found["exists"]
+            else "empty"
+            if found.get("empty")
+            else "another folder than the one that was exported before"
+        )
+        given = f"sudo install -d -o {WRITER} -g {WRITER} {export.path}; sudo rm -f {FOLDER_MARK}"
+        yield subject.error(
+            "nfs_folder",
+            f"{export.path} is {state}",
+            "the folder with the site's data, on its disk",
+            f"mount its disk and run the same command again: {subject.ssh('lsblk -f')} shows which "
+            "are mounted, and where. Only if its data may be lost, or were copied to this "
+            f"folder: {subject.ssh(quote(given))}",
+        )
+
+
+def _is_lost(found: dict[str, Any], *, used: bool) -> bool:
+    """Whether the folder differs from the one that was exported; False for unknown facts.
+
+    Args:
+        found: the folder, as the probe saw it.
+        used: the cluster holds volumes of it, which lie in folders of ours.
+    """
+    if found.get("exists") is None:
+        return False
+    if found.get("marked") and not found.get("made_by_us"):
+        return True
+    bare = found["exists"] is False or found.get("empty") is True
+    # Without a mark, a folder of the databases' user was set up by hand: new disk or new system.
+    given = found.get("owner") == WRITER and not found.get("marked")
+    return used and bare and not given
+
+
+def nfs_client(subject: Subject) -> Iterator[Finding]:
+    """The kernel of a member can mount NFS."""
+    if export_of(subject.site) is None or not subject.node.in_cluster:
+        return
+    asked = subject.photo.at("storage.export") is not None
+    if asked and not subject.photo.at("storage.client"):
+        yield subject.error(
+            "nfs_client",
+            "a kernel without an NFS client",
+            "one with nfsv4, built in or as a module",
+            subject.ssh("sudo modprobe nfsv4") + " says what is missing",
+        )
+
+
+def nfs_fsync(subject: Subject) -> Iterator[Finding]:
+    """An fsync is fast: every commit of a database waits for one."""
+    export, proof = _proved(subject)
+    limit = export.settings.fsync_warning_ms if export else 0
+    if export and proof.get("fsync_ms", 0) > limit:
+        yield subject.warning(
+            "nfs_fsync",
+            f"{proof['fsync_ms']:.0f} ms for an fsync to {export.source}",
+            f"at most {limit} ms (nfs.fsync_warning_ms): every commit of a database waits for one",
+            f"check the disks of {export.server} and the network to it",
+        )
+
+
+def nfs_root_squash(subject: Subject) -> Iterator[Finding]:
+    """Root is not squashed: some pods change the owner of their folder as root."""
+    export, proof = _proved(subject)
+    if export and proof.get("root_squashed"):
+        yield subject.warning(
+            "nfs_root_squash",
+            f"root squashed to another user on {export.source}",
+            "no_root_squash, for pods that change the owner of their folder as root",
+            f"chown each folder to user {WRITER} by hand, as the appliance does for its own",
+        )
+
+
+def measured(desired: Desired, observed: Observed) -> Iterator[Finding]:
+    """Check what only writing shows, so after step ``storage`` has run."""
+    for node in desired.site.cluster_members:
+        photo = observed.photographs.get(node.name)
+        if photo is not None:
+            subject = Subject(node, photo, desired, observed)
+            yield from nfs_fsync(subject)
+            yield from nfs_root_squash(subject)
+
+
+def _proved(subject: Subject) -> tuple[Export | None, dict[str, Any]]:
+    """Return the export and its measurements from this node, if there are any."""
+    export, proof = export_of(subject.site), subject.photo.at("storage.proof") or {}
+    same = export and (proof.get("server"), proof.get("path")) == (export.server, export.path)
+    return (export, proof) if same else (None, {})
+
+
+def _brought(subject: Subject) -> Export | None:
+    """Return the export, when the site brings its server and this node needs it."""
+    export = export_of(subject.site)
+    return export if export and export.node is None and subject.node.in_cluster else None
+
+
+def _seen(subject: Subject) -> dict[str, Any]:
+    return subject.photo.at("storage.export") or {}
+
+
+def _in_use(subject: Subject, export: Export) -> bool:
+    cluster = subject.observed.cluster
+    return isinstance(cluster, Cluster) and cluster.storage.proven == export.source
+
+
+def _holds_volumes(subject: Subject, export: Export) -> bool:
+    cluster = subject.observed.cluster
+    return _in_use(subject, export) or (
+        isinstance(cluster, Cluster)
+        and any(v.source.startswith(f"{export.source}/") for v in cluster.storage.volumes.values())
+    )
+
+
+CHECKS = (
+    nfs_server,
+    nfs_export,
+    nfs_owner,
+    nfs_space,
+    nfs_file_system,
+    nfs_folder,
+    nfs_client,
+    nfs_fsync,
+    nfs_root_squash,
+)

@@ -1,0 +1,64 @@
+"""The variables of the roles that set up shared storage."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appliance.model.site.shared_storage import PROOF_FOLDER, STORAGE_CLASS, export_of
+from appliance.model.site.vault_ref import Vars
+
+if TYPE_CHECKING:
+    from appliance.model.bundle.manifest import BundleManifest
+    from appliance.model.components.base import PlannedRun
+    from appliance.model.state.desired import Desired
+
+
+def variables(run: PlannedRun) -> Vars:
+    """What every host is told; nothing when the site has no shared storage."""
+    manifest, site = run.manifest, run.desired.site
+    export = export_of(site)
+    if export is None:
+        return {}
+    server = {name: manifest.packages[name] for name in _roots(manifest, "storage_server")}
+    image = next((name for name in manifest.images if name.startswith("busybox:")), "")
+    return {
+        "nfs_server_path": export.path,
+        "nfs_server_clients": [str(network) for network in site.lan_cidrs],
+        "nfs_server_kernel_packages": {n: v for n, v in server.items() if "kernel" in n},
+        "nfs_server_ganesha_packages": {n: v for n, v in server.items() if "ganesha" in n},
+        "nfs_client_packages": {n: manifest.packages[n] for n in _roots(manifest, "storage")},
+        "nfs_client_server": export.server,
+        "nfs_client_path": export.path,
+        "nfs_client_folders": list(export.folders),
+        "nfs_client_root_squash_allowed": export.node is None,
+        "nfs_volumes_server": export.server,
+        "nfs_volumes_path": export.path,
+        "nfs_volumes_class": STORAGE_CLASS,
+        "nfs_volumes_volumes": [{"name": n, "folder": f} for n, f in export.volumes.items()],
+        "nfs_volumes_capacity_gib": export.settings.volume_gib,
+        "nfs_volumes_proof_folder": PROOF_FOLDER,
+        "nfs_volumes_proof_image": (
+            f"{site.settings.registry}/{image.partition(':')[0]}@{manifest.images[image]}"
+            if image
+            else ""
+        ),
+    }
+
+
+def groups(desired: Desired) -> dict[str, Vars]:
+    """The group that holds the node that serves, if one does."""
+    export = export_of(desired.site)
+    hosts = {export.node.name: None} if export and export.node else {}
+    return {"appliance_nfs_server": {"hosts": hosts}}
+
+
+def _roots(manifest: BundleManifest, group: str) -> tuple[str, ...]:
+    return tuple(manifest.package_roots.get(group, ()))
+
+
+def probe_arguments(desired: Desired) -> tuple[str, ...]:
+    """The export that every node is to look at."""
+    export = export_of(desired.site)
+    if export is None:
+        return ()
+    return ("--nfs", export.source, "--nfs-folders", ",".join(export.folders))

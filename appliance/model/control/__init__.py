@@ -1,0 +1,1 @@
+"""One changing command at a time, and the hand-over between engineers."""

@@ -1,0 +1,1 @@
+"""A node's life: drain, removal, fencing, membership and its accepted hardware."""

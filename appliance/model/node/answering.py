@@ -1,0 +1,51 @@
+"""What answers at a node's address, for the person who is asked whether it is the right machine.
+
+Names such as w1 exist at every site; a serial does not. What must not be here: whether it is the
+machine that was accepted (:mod:`.machine_identity`), or asking it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.model.state.facts.identity import identity_of
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node
+    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.observed import Look
+
+
+@dataclass(frozen=True)
+class Answering:
+    """One node of the inventory, and what was seen at its address.
+
+    Attributes:
+        answer: one sentence: the host name and the serial of what answers, or why that is unknown.
+    """
+
+    node: str
+    address: str
+    answer: str
+
+
+def answering(node: Node, look: Look) -> Answering:
+    """What a look saw of a node; what was not seen is told as unknown, with the reason."""
+    photo = look.photographs.get(node.name)
+    if photo is not None:
+        return answering_as(node, photo)
+    fault = next((one for one in look.faults if one.node == node.name), None)
+    if fault is None:
+        return Answering(node.name, node.ip, "unknown: it was not looked at")
+    # Something is there that does not tell what it is: that is not the same as silence.
+    there = fault.answers or fault.deceives or fault.logged_in
+    what = "something that does not tell what it is" if there else "no answer"
+    reason = fault.reason.removeprefix(f"{node.name}: ")
+    return Answering(node.name, node.ip, f"{what}: {reason}")
+
+
+def answering_as(node: Node, photo: Photograph) -> Answering:
+    """The machine that was photographed at a node's address."""
+    name = photo.hostname or "unknown"
+    return Answering(node.name, node.ip, f"host name {name}, {identity_of(photo).words()}")

@@ -1,0 +1,42 @@
+"""What a BMC says of its machine. What must not be here: asking it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from appliance.model.state.facts.identity import MachineIdentity, identity, likeness
+
+USER_NAME: Final = "vault_bmc_user"
+PASSWORD_NAME: Final = "vault_bmc_password"  # noqa: S105  (the name of a secret)
+CA_NAME: Final = "vault_bmc_ca_certificate"
+
+
+@dataclass(frozen=True)
+class BmcReport:
+    """One answer, or why there is none.
+
+    Attributes:
+        serial: of the machine, as Redfish's ComputerSystem has it.
+        uuid: likewise. A BMC that swaps the bytes of its first three groups is of no help.
+        powered_off: by Redfish's PowerState; on, and on the way there or back, is not off.
+        reason: why nothing is known; empty when it answered.
+    """
+
+    serial: str | None = None
+    powered_off: bool = False
+    reason: str = ""
+    uuid: str | None = None
+
+    @property
+    def machine(self) -> MachineIdentity:
+        """Of which machine it speaks; what nobody filled in is left out."""
+        return identity(self.serial, self.uuid)
+
+    def speaks_of(self, accepted: MachineIdentity) -> bool:
+        """Whether it is the BMC of this machine."""
+        return likeness(accepted, self.machine) == "same"
+
+    def proves_off(self, accepted: MachineIdentity) -> bool:
+        """Whether it speaks of this machine, and says that it is off."""
+        return self.powered_off and self.speaks_of(accepted)

@@ -1,0 +1,221 @@
+"""What an eviction of a node's pods will do, and what stands in its way, before anything is done.
+
+Shapes of pods, budgets and nodes as the Kubernetes API tells them; kubectl's own rules of ``drain``
+(mirror pods and DaemonSets stay, pods that ended do not count) are kept. Run:ai's labels: facts of
+the vendor's documentation (``priorityClassName: build`` is an interactive workload, the namespace
+``runai-PROJECT`` or the label ``project`` names its project).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.maintenance import ANNOTATION, TAINT, Maintenance, maintenance_of
+from appliance.model.state.pods import Budget, PodOnNode
+
+Severity = Literal["refuses", "blocks", "loses", "interrupts"]
+NETWORK_APPS: Final = ("flannel", "kube-flannel", "kube-proxy")
+GPU_NAMESPACE: Final = "gpu-operator"
+
+
+@dataclass(frozen=True)
+class Concern:
+    """One thing to know before: what it is about, what will happen, how grave it is.
+
+    Attributes:
+        severity: ``refuses`` needs ``--allow-outage``; ``blocks`` will hold the eviction up until
+            it changes; ``loses`` data or a person's work; ``interrupts`` a service.
+    """
+
+    severity: Severity
+    about: str
+    text: str
+
+    def sentence(self) -> str:
+        """The concern in one line."""
+        return f"{self.about}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What maintenance of a node will do.
+
+    Attributes:
+        evicted: pods that are moved, in order.
+        ended_by_taint: DaemonSet pods that do not tolerate the taint, and end with it.
+        unfit: pods of the pod network or the GPU stack that do not tolerate it: no taint then.
+        gpus_left: whole GPUs that other nodes offer meanwhile.
+        gpus_now: with this node.
+    """
+
+    node: str
+    evicted: tuple[PodOnNode, ...]
+    ended_by_taint: tuple[PodOnNode, ...]
+    unfit: tuple[PodOnNode, ...]
+    concerns: tuple[Concern, ...]
+    gpus_left: int
+    gpus_now: int
+
+    @property
+    def grace_seconds(self) -> int:
+        """The longest that a pod may take to end by its own wish."""
+        return max((pod.grace_seconds for pod in self.evicted), default=0)
+
+    def by(self, severity: Severity) -> tuple[Concern, ...]:
+        """The concerns of one severity."""
+        return tuple(concern for concern in self.concerns if concern.severity == severity)
+
+
+def forecast(
+    node: str, pods: Sequence[PodOnNode], budgets: Sequence[Budget], nodes: Sequence[ClusterNode]
+) -> Forecast:
+    """Say what maintenance of ``node`` will do.
+
+    Args:
+        node: its name.
+        pods: the pods on it.
+        budgets: every PodDisruptionBudget of the cluster.
+        nodes: every node of the cluster, this one included.
+    """
+    here = next(view for view in nodes if view.name == node)
+    others = [view for view in nodes if view.name != node]
+    takers = [view for view in others if view.ready and view.schedulable]
+    evicted = moving(pods)
+    daemons = [pod for pod in pods if pod.is_daemon and not pod.tolerates(TAINT)]
+    unfit = tuple(pod for pod in daemons if is_vital(pod))
+    concerns = [
+        *_of_the_node(here, others, takers, evicted),
+        *(concern for pod in evicted for concern in _of_a_pod(pod, budgets)),
+    ]
+    return Forecast(
+        node,
+        evicted,
+        tuple(pod for pod in daemons if pod not in unfit),
+        unfit,
+        tuple(concerns),
+        sum(view.allocatable_gpus for view in takers),
+        sum(view.allocatable_gpus for view in (*takers, here)),
+    )
+
+
+def moving(pods: Sequence[PodOnNode]) -> tuple[PodOnNode, ...]:
+    """The pods of a node that an eviction takes away, in the order in which it asks for them."""
+    return tuple(pod for pod in sorted(pods, key=_order) if not pod.stays)
+
+
+def is_vital(pod: PodOnNode) -> bool:
+    """Whether the node is no node without it: the pod network, or the GPU stack."""
+    return pod.app in NETWORK_APPS or pod.namespace == GPU_NAMESPACE
+
+
+def _order(pod: PodOnNode) -> tuple[bool, str, str]:
+    """Workloads first, the system's own pods last."""
+    return (pod.namespace.startswith(("kube-", "runai-backend")), pod.namespace, pod.name)
+
+
+def _of_the_node(
+    here: ClusterNode,
+    others: Sequence[ClusterNode],
+    takers: Sequence[ClusterNode],
+    evicted: Sequence[PodOnNode],
+) -> Iterator[Concern]:
+    masters = [view for view in (here, *others) if view.control_plane]
+    well = [view for view in masters if view.ready and not _is_away(view) and view != here]
+    if here.control_plane and len(well) * 2 <= len(masters):
+        left = f"{len(well)} of {len(masters)} control-plane nodes would be left"
+        yield Concern("refuses", here.name, f"{left}: the API would be away, and etcd read-only")
+    system = [view for view in takers if view.is_system]
+    if here.is_system and not system:
+        yield Concern(
+            "refuses",
+            here.name,
+            "it is the only system node that works: Run:ai's own services would stop; give another "
+            "one the role first: appliance node role set NODE --role system",
+        )
+    if evicted and not takers:
+        yield Concern("refuses", here.name, "no other node can take its pods")
+
+
+def _is_away(node: ClusterNode) -> bool:
+    """In maintenance, or its etcd does not run: it may be off although the API calls it Ready."""
+    return ANNOTATION in node.annotations or node.etcd_ready is False
+
+
+def _of_a_pod(pod: PodOnNode, budgets: Sequence[Budget]) -> Iterator[Concern]:
+    yield from _of_budgets(pod, [budget for budget in budgets if pod.where in budget.pods])
+    if pod.owner is None:
+        yield Concern("loses", pod.where, "has no controller: nothing starts it again")
+    elif pod.is_interactive:
+        yield Concern("loses", pod.where, f"is an interactive job{_whose(pod)}: its work ends")
+    if pod.empty_dir and pod.owner is not None:
+        yield Concern("loses", pod.where, "loses what it keeps in an emptyDir")
+    if pod.pinned:
+        yield Concern("interrupts", pod.where, f"can run nowhere else: {pod.pinned}")
+    elif pod.owner is not None and pod.siblings == 0 and not pod.is_interactive:
+        yield Concern("interrupts", pod.where, "is the only copy: away until it runs elsewhere")
+
+
+def _of_budgets(pod: PodOnNode, covering: Sequence[Budget]) -> Iterator[Concern]:
+    if len(covering) > 1:
+        # Kubernetes, pkg/registry/core/pod/rest/eviction.go: "does not support" more than one.
+        names = ", ".join(budget.name for budget in covering)
+        yield Concern(
+            "blocks",
+            pod.where,
+            f"is covered by {len(covering)} PodDisruptionBudgets ({names}): the eviction API "
+            "refuses it until one of them is gone",
+        )
+    for budget in covering:
+        if budget.allowed == 0:
+            whose = " ".join(pod.owner) if pod.owner else "nobody"
+            yield Concern(
+                "blocks",
+                pod.where,
+                f"PodDisruptionBudget {budget.name} ({budget.says or 'no disruption allowed'}) "
+                f"allows no disruption now; it belongs to {whose}",
+            )
+
+
+def _whose(pod: PodOnNode) -> str:
+    user = f" of {pod.user}" if pod.user else ""
+    project = f" in project {pod.project}" if pod.project else ""
+    return user + project
+
+
+@dataclass(frozen=True)
+class DrainView:
+    """A node and what has to do with emptying it, at one moment.
+
+    Attributes:
+        taints: ``key=value:effect`` strings.
+        pods: those on the node.
+        budgets: of the whole cluster.
+        nodes: every node of the cluster, this one included.
+    """
+
+    node: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    unschedulable: bool = False
+    taints: tuple[str, ...] = ()
+    ready: bool = True
+    pods: tuple[PodOnNode, ...] = ()
+    budgets: tuple[Budget, ...] = ()
+    nodes: tuple[ClusterNode, ...] = ()
+
+    @property
+    def tainted(self) -> bool:
+        """Whether a taint of the drain taint's key and effect is there, whoever put it there."""
+        key, _, rest = TAINT.partition("=")
+        effect = rest.rpartition(":")[2]
+        return any(
+            taint.partition("=")[0] == key and taint.rpartition(":")[2] == effect
+            for taint in self.taints
+        )
+
+    @property
+    def maintenance(self) -> Maintenance | None:
+        """What our annotation says."""
+        return maintenance_of(self.annotations)

@@ -1,0 +1,241 @@
+"""Is the machine that had a name dead? What proves it, and what is only a guess.
+
+A Node object, an etcd member and a host key may be let go only when the machine they stand for
+cannot come back and act under them. What must not be here: asking the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from appliance.model.node.bmc import BmcReport
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.identity import MachineIdentity, identity_of, is_same, likeness
+from appliance.model.state.kubeadm_state import containers_untold, is_member, pod_containers
+from appliance.model.state.plan import Refusal
+
+DEAD = "--i-know-it-is-dead"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What is known of the machine behind a name.
+
+    Attributes:
+        member: its Node object; None when the cluster has none.
+        photo: what answers at its address; None when nothing does.
+        accepted: the machine that the cluster accepted (:mod:`appliance.model.node.accepted`).
+        sworn: the operator says that it is dead.
+        bmc: what the BMC at the inventory's address says; None when the inventory knows none.
+        alive: why there is no photograph although something answers at its address; empty where
+            nothing does.
+        deceives: what answers at a worker's address is not to be believed.
+        address: of the node in the inventory: where nothing answers.
+        foreign: what answers is no member of this cluster, whatever it tells of itself.
+    """
+
+    name: str
+    member: ClusterNode | None
+    photo: Photograph | None
+    accepted: MachineIdentity = field(default_factory=MachineIdentity)
+    sworn: bool = False
+    bmc: BmcReport | None = None
+    alive: str = ""
+    foreign: bool = False
+    deceives: bool = False
+    address: str = ""
+
+    @property
+    def seen(self) -> MachineIdentity:
+        """What the machine that answers tells of itself; nothing where none does."""
+        return identity_of(self.photo) if self.photo else MachineIdentity()
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the machine that answers has a kubelet's identity, of whichever cluster."""
+        return self.photo is not None and is_member(self.photo)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """That the old machine is dead, in words for the operator and the journal."""
+
+    text: str
+
+
+def prove_dead(witness: Witness) -> Proof | Refusal:
+    """The proof that nothing acts under the name any more, or what is in its way.
+
+    Proofs, strongest first: no Node object; the same machine, empty; its BMC, known by the
+    machine's serial or UUID, says that it is off; NotReady because its kubelet fell silent, and no
+    SSH at the address by which the cluster knows it; the operator's word.
+    """
+    name, member, photo = witness.name, witness.member, witness.photo
+    same = photo is not None and is_same(witness.accepted, witness.seen) and not witness.foreign
+    found = _seen_dead(witness, same=same)
+    if found is not None:
+        return Proof(found)
+    if member is not None and _lies(witness, member):
+        return Refusal(
+            name,
+            "identity",
+            f"something at its address that is not to be believed ({witness.alive})",
+            f"proof that the machine with {witness.accepted.words()} is dead: "
+            "its containers may still run and write",
+            f"power it off and see that it is off; then the same command with {DEAD}"
+            f"{_unasked(witness)}",
+        )
+    if member is not None and member.ready:
+        return Refusal(
+            name,
+            "identity",
+            "its Node is Ready: a machine acts under this name",
+            "one that is NotReady, or the same machine wiped",
+            f"find it: kubectl get node {name} -o wide; if it was powered off just now, wait a "
+            f"minute until the API notices{_unasked(witness)}",
+        )
+    alike = likeness(witness.accepted, witness.seen)
+    nameless = alike == "unknown" and not witness.foreign
+    if witness.is_joined and (same or nameless):
+        return Refusal(
+            name,
+            "identity",
+            "a machine that is NotReady and still has its identity as a member",
+            "one that is dead or empty",
+            f"mend it: appliance install; or take it out: appliance node remove {name}",
+        )
+    if photo is not None and same:
+        return Refusal(
+            name,
+            "identity",
+            f"the same machine, and {_pods_left(photo)}",
+            "one on which nothing of the node runs any more",
+            f"take it out first: appliance node remove {name}; or reboot it",
+        )
+    return _missing(witness)
+
+
+def _missing(witness: Witness) -> Refusal:
+    """That nothing proves that a machine is dead which is silent, or has another in its place."""
+    name = witness.name
+    if witness.photo is None:
+        return Refusal(
+            name,
+            "identity",
+            f"a Node that is NotReady, and {_life_sign(witness)}",
+            f"proof that the machine with {witness.accepted.words()} is dead: "
+            "its containers may still run and write",
+            f"{_way_in(witness)}; or power it off and see that it is off, then the same "
+            f"command with {DEAD}{_unasked(witness)}",
+        )
+    return Refusal(
+        name,
+        "identity",
+        f"another machine ({witness.seen.words()}) at the address, and a "
+        "Node that is NotReady: the old machine may come back",
+        f"proof that the machine with {witness.accepted.words()} is dead",
+        f"power it off and see that it is off; then the same command with {DEAD}"
+        f"{_unasked(witness)}",
+    )
+
+
+def _pods_left(photo: Photograph) -> str:
+    """That containers of pods run on a machine that is no member any more, or may; or empty."""
+    if is_member(photo):
+        return ""
+    if containers_untold(photo):
+        return "its Docker does not tell whether containers of pods run on it"
+    count = pod_containers(photo)
+    return f"{count} containers of pods that still run on it" if count else ""
+
+
+def _life_sign(witness: Witness) -> str:
+    """What speaks against its death, or leaves it open, in words."""
+    if witness.alive:
+        return f"something that answers at its address ({witness.alive})"
+    if _is_on(witness):
+        return "a BMC that says that this machine is not off"
+    member = witness.member
+    if member is not None and member.kubelet_speaks:
+        return f"a kubelet that says so itself ({member.not_ready_reason})"
+    known = member.internal_ip if member else None
+    here = f"nothing that answers at {witness.address}, the address in host_vars/{witness.name}.yml"
+    return f"{here}, while the cluster knows it by {known or 'no address'}"
+
+
+def _way_in(witness: Witness) -> str:
+    """What to do about a silence that proves nothing."""
+    member = witness.member
+    if member is None or witness.alive or _is_on(witness):
+        return "mend what keeps us out"
+    if member.kubelet_speaks:
+        soon = "if it was powered off just now, wait a minute until the API notices"
+        return f"mend what keeps us out; {soon}"
+    return f"correct the address in host_vars/{witness.name}.yml, then the same command"
+
+
+def _lies(witness: Witness, member: ClusterNode) -> bool:
+    """Whether nothing that a worker says of itself is to be believed."""
+    return witness.deceives and not member.control_plane
+
+
+def _is_on(witness: Witness) -> bool:
+    """Whether the BMC of this very machine says that it runs."""
+    bmc = witness.bmc
+    if bmc is None or bmc.reason or bmc.powered_off:
+        return False
+    return bmc.speaks_of(witness.accepted)
+
+
+def _unasked(witness: Witness) -> str:
+    """Why the BMC's word proved nothing."""
+    bmc = witness.bmc
+    if bmc is None:
+        return ""
+    if bmc.reason:
+        return f" (its BMC could not be asked: {bmc.reason})"
+    if not bmc.powered_off:
+        return " (its BMC says that the machine is not off)"
+    return f" (the BMC speaks of {bmc.machine.words()})"
+
+
+def _seen_dead(witness: Witness, *, same: bool) -> str | None:
+    """What proves it, in words; None when nothing does."""
+    member, photo = witness.member, witness.photo
+    if member is None:
+        return "the cluster has no such Node"
+    if photo and same and not witness.is_joined and not _pods_left(photo):
+        return f"the same machine ({witness.seen.words()}) answers, and it is empty"
+    if witness.bmc and witness.bmc.proves_off(witness.accepted) and not same:
+        words = witness.bmc.machine.words()
+        return f"the BMC of its machine ({words}) says that it is powered off"
+    silent = photo is None and not witness.alive and not _is_on(witness)
+    # Silence at an address that the cluster does not know it by is somebody else's.
+    there = bool(witness.address) and member.internal_ip == witness.address
+    if silent and there and not member.ready and not member.kubelet_speaks:
+        since = f" since {member.ready_since}" if member.ready_since else ""
+        return f"its Node is NotReady{since}, and nothing answers by SSH at {witness.address}"
+    alive_member = member.ready or (witness.is_joined and same)
+    # What a liar says proves nothing, the readiness of its Node least of all.
+    lies = _lies(witness, member)
+    if witness.sworn and (lies or not alive_member):
+        seen = "what answers is not to be believed" if lies else "NotReady"
+        return f"{seen}, and the operator says that the old machine is dead"
+    return None
+
+
+def same_machine(witness: Witness, *, replaces: bool) -> Refusal | None:
+    """Refuse other hardware under an old name, unless it is said to replace it."""
+    accepted, seen = witness.accepted, witness.seen
+    if replaces or likeness(accepted, seen) != "another":
+        return None
+    by_serial = accepted.serial and seen.serial
+    return Refusal(
+        witness.name,
+        "passport",
+        f"DMI serial {seen.serial}" if by_serial else f"a machine with {seen.words()}",
+        f"{accepted.serial if by_serial else accepted.words()}, which this node had when it joined",
+        "put the right machine there; or, if this one takes its place: "
+        f"appliance node add {witness.name} --replace {witness.name}",
+    )

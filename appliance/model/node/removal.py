@@ -1,0 +1,369 @@
+"""Taking a node out of the cluster: what is to be done, and what forbids it.
+
+What must not be here: doing it, and asking etcd (that is a port's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from appliance.model.node.accepted import accepted_of
+from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
+from appliance.model.node.fencing import DEAD, Witness, prove_dead
+from appliance.model.node.ownership import (
+    LOSE,
+    Known,
+    Ownership,
+    Vouched,
+    has_traces,
+    in_words,
+    judge,
+    known_of,
+)
+from appliance.model.site import groups
+from appliance.model.state.cluster import Cluster, ClusterNode
+from appliance.model.state.facts.identity import MachineIdentity, identity_of, likeness
+from appliance.model.state.kubeadm_state import named
+from appliance.model.state.maintenance import ANNOTATION
+from appliance.model.state.plan import Notice, Refusal
+
+if TYPE_CHECKING:
+    from appliance.model.node.bmc import BmcReport
+    from appliance.model.node.membership import Removal
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.observed import Observed
+
+# What a machine that missed its own removal still has, should it ever come back.
+TO_CLEAN: Final = (
+    "the kubelet's identity and PKI (/etc/kubernetes, /var/lib/kubelet)",
+    "the pod network (links cni0 and flannel.1, /etc/cni/net.d, /var/lib/cni, /run/flannel)",
+    "the rules of kube-proxy and flannel in iptables",
+    "keys and logins, where it served the site or ran Run:ai's installer (/etc/appliance/tls, "
+    "/etc/appliance/registry, /etc/appliance/runai)",
+)
+TO_CLEAN_CONTROL_PLANE: Final = (
+    "etcd's data (/var/lib/etcd): it must never be started with them",
+    "snapshots of etcd, with every Secret of the cluster (/var/lib/appliance/etcd-snapshots)",
+    "keepalived and haproxy: it would take the API's address",
+)
+
+
+@dataclass(frozen=True)
+class RemovalWish:
+    """What an operator asks for.
+
+    Attributes:
+        sworn: he says that the machine is dead.
+        allow_move: stateful services may be cut off from the node they are bound to.
+        lose_machine: what a machine calls itself that is to be emptied although nothing proves
+            that it is this node; empty for none.
+    """
+
+    node: str
+    reason: str = ""
+    sworn: bool = False
+    allow_move: bool = False
+    lose_machine: str = ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What was said of the node by others.
+
+    Attributes:
+        members: etcd's, each asked for its health; none for a worker.
+        bmc: what its BMC says; None where it was not asked, or the inventory knows none.
+        alive: why it was not photographed although something answers there; else empty.
+        passport: the machine that was accepted under the node's name by its passport, if any.
+        deceives: what answers there said something that is no document of our probe.
+    """
+
+    members: Sequence[EtcdMember] = ()
+    bmc: BmcReport | None = None
+    alive: str = ""
+    passport: MachineIdentity | None = None
+    deceives: bool = False
+
+
+@dataclass(frozen=True)
+class Reset:
+    """What the module that empties the machine is told, to ask again by itself.
+
+    Attributes:
+        machine_id: of the machine that was judged; no other may be emptied in its place.
+        hosts: under which a member knows this cluster's API.
+        ca: sha256 of this cluster's CA, or empty where it is not known.
+        vouched: what proved that it is ours.
+    """
+
+    machine_id: str
+    hosts: tuple[str, ...]
+    ca: str
+    vouched: Vouched
+
+
+@dataclass(frozen=True)
+class RemovalPlan:
+    """What is to be done, in this order.
+
+    Attributes:
+        drain: its pods are evicted first.
+        record: that it was removed on purpose is still to be written.
+        etcd: the member to take out, or None.
+        reset: the machine is emptied, on this evidence; None leaves it alone.
+        delete: the Node object is deleted.
+        to_clean: what must be done to the machine should it come back, when it is not emptied.
+        machine: the one that was accepted; where nobody told, the one that is emptied.
+    """
+
+    node: str
+    drain: bool = False
+    record: bool = False
+    etcd: EtcdMember | None = None
+    reset: Reset | None = None
+    delete: bool = False
+    refusals: tuple[Refusal, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    to_clean: tuple[str, ...] = ()
+    machine: MachineIdentity = field(default_factory=MachineIdentity)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to do."""
+        return not (self.drain or self.record or self.etcd or self.reset or self.delete)
+
+    def sentences(self) -> tuple[str, ...]:
+        """One for each thing that will be done."""
+        etcd = self.etcd
+        named = f"etcd's member {etcd.name or etcd.id} is taken out" if etcd else ""
+        found = (
+            (self.drain, "no new pods come to it, and its pods are evicted"),
+            (self.record, "it is written down as removed on purpose: no install brings it back"),
+            (etcd is not None, named),
+            (
+                self.reset is not None,
+                "kubeadm reset and a full clean on the machine; Docker and images stay",
+            ),
+            (
+                self.delete,
+                "its Node object is deleted; labels and taints are kept for a rejoin",
+            ),
+        )
+        return tuple(f"{self.node}: {text}" for wanted, text in found if wanted)
+
+
+def plan_removal(
+    site: Site,
+    observed: Observed,
+    wish: RemovalWish,
+    answers: Answers,
+    *,
+    removed: Removal | None,
+) -> RemovalPlan:
+    """What removing a node means for this cluster.
+
+    Args:
+        site: with the node in it.
+        observed: with the node's photograph, if it answers; the API answered.
+        wish: as typed.
+        answers: of those who were asked beside the nodes and the API.
+        removed: what is written down of its removal, if it was removed before.
+    """
+    assert isinstance(observed.cluster, Cluster)  # noqa: S101  (for the type checker)
+    node = site.node(wish.node)
+    member = observed.cluster.nodes.get(node.name)
+    photo = observed.photographs.get(node.name)
+    accepted = accepted_of(node.name, member, answers.passport, removed)
+    known = known_of(site, node, observed, removed, accepted.machine)
+    ownership = judge(photo, known) if photo else Ownership(bare=True)
+    same = photo is not None and is_same_machine(accepted.machine, photo)
+    joined = member is not None or accepted.machine.is_told
+    nameless = joined and photo is not None and is_nameless(accepted.machine, photo)
+    wished = bool(photo and wish.lose_machine and wish.lose_machine == photo.hostname)
+    may_be_emptied = ownership.may_be_emptied or (wished and not ownership.never)
+    ours = photo if same and not nameless and may_be_emptied else None
+    stranger = same and not nameless and ours is None
+    verdict = may_go(answers.members, node.ip, node.name)
+    refusals = [
+        *_of_the_site(site, node, observed.photographs),
+        *_of_etcd(node, verdict),
+        *_of_services(observed.cluster, wish),
+    ]
+    proven: list[Notice] = []
+    # Emptied by us before, and maybe somebody else's since: nothing of this cluster is left on it.
+    reset_before = removed is not None and removed.reset
+    settled = (stranger or nameless) and reset_before and not (member and member.ready)
+    if photo and stranger and not (wish.sworn or settled):
+        refusals.append(accepted.tell(_of_a_stranger(photo, ownership, known)))
+    elif member is not None and ours is None and not settled:
+        bmc, alive = answers.bmc, answers.alive
+        proof = prove_dead(
+            Witness(
+                node.name,
+                member,
+                photo,
+                accepted.machine,
+                wish.sworn,
+                bmc,
+                alive,
+                stranger,
+                answers.deceives,
+                node.ip,
+            )
+        )
+        if isinstance(proof, Refusal):
+            refusals.append(accepted.tell(proof))
+        else:
+            proven.append(Notice(node.name, f"the machine is dead: {proof.text}"))
+    stays = ""
+    if photo is not None and nameless:
+        stays = "" if settled else _left_alone(photo, node)
+    elif photo is not None and ours is None:
+        stays = f"another machine ({identity_of(photo).words()}) answers at its address, and is "
+        stays += "left alone" + (f": it {in_words(ownership, known)}" if stranger else "")
+    # A member that this removal took out before is missed by nobody.
+    taken_out = removed is not None and removed.etcd_member
+    missed = verdict.member is not None or (member is not None and not taken_out)
+    of_etcd = verdict.notice if missed else ""
+    reset = None
+    if ours is not None and not ownership.bare:
+        hosts, ca = tuple(sorted(known.hosts)), known.ca or ""
+        vouched = ownership.vouched if ownership.may_be_emptied else "operator"
+        reset = Reset(str(ours.at("host.machine_id") or ""), hosts, ca, vouched)
+    return RemovalPlan(
+        node.name,
+        # A node that is not Ready never confirms an eviction.
+        drain=bool(member and member.ready and reset),
+        record=removed is None,
+        etcd=verdict.member,
+        reset=reset,
+        delete=member is not None,
+        refusals=tuple(refusals),
+        notices=(
+            *([Notice(node.name, accepted.doubt)] if accepted.doubt else []),
+            *proven,
+            *_notices(node, member, of_etcd, stays, reset),
+        ),
+        to_clean=_to_clean(node) if ours is None and not settled else (),
+        machine=identity_of(ours) if ours and not accepted.machine.is_told else accepted.machine,
+    )
+
+
+def _of_a_stranger(photo: Photograph, ownership: Ownership, known: Known) -> Refusal:
+    """What answers is not proved to be this node: it is not ours to empty."""
+    told = known.machine
+    accepted = told.serial or (told.words() if told.is_told else "of which no serial is known")
+    leave = f"the address in host_vars/{known.node}.yml may be another machine's: correct it; if "
+    leave += f"{known.node} is gone and this one is to be left alone: {DEAD}"
+    lose = f"; {LOSE} {photo.hostname} empties it: its membership and its cluster's data are lost"
+    by_hand = (
+        f"; it is never emptied from here: whose etcd data are they? See to it on {photo.hostname}"
+    )
+    return Refusal(
+        known.node,
+        "identity",
+        f"{named(photo)}, which {in_words(ownership, known)}",
+        f"{known.node} ({accepted}), a member of {known.url}",
+        leave + (by_hand if ownership.never else lose),
+    )
+
+
+def is_same_machine(accepted: MachineIdentity, photo: Photograph) -> bool:
+    """Whether what answers is the machine that was accepted, as far as anything tells."""
+    return likeness(accepted, identity_of(photo)) != "another"
+
+
+def is_nameless(accepted: MachineIdentity, photo: Photograph) -> bool:
+    """Whether an empty machine answers of which nothing tells that it is the one accepted.
+
+    A member proves by its CA whose it is; an empty machine has nothing else than its identity.
+    """
+    return not has_traces(photo) and likeness(accepted, identity_of(photo)) == "unknown"
+
+
+def _left_alone(photo: Photograph, node: Node) -> str:
+    return (
+        f"an empty machine ({identity_of(photo).words()}) answers at its address, and is left "
+        f"alone: nothing tells whether it is {node.name}'s"
+    )
+
+
+def _to_clean(node: Node) -> tuple[str, ...]:
+    more = TO_CLEAN_CONTROL_PLANE if groups.CONTROL_PLANE in node.groups else ()
+    return (*TO_CLEAN, *more)
+
+
+def _of_the_site(
+    site: Site, node: Node, photographs: Mapping[str, Photograph]
+) -> Iterator[Refusal]:
+    serving = [
+        name for name, photo in photographs.items() if photo.at("registry.configured") is True
+    ]
+    if node.name in serving and site.services_node.name not in {*serving, node.name}:
+        yield Refusal(
+            node.name,
+            "role in the site",
+            f"the node that serves the registry until {site.services_node.name} does",
+            f"a registry on {site.services_node.name}, which hosts.yml names now",
+            "bring it there first: appliance install",
+        )
+    if node == site.services_node:
+        yield Refusal(
+            node.name,
+            "role in the site",
+            "the node that serves the bundle and the registry to all others",
+            "another node in the group services",
+            "put another node into the group services of hosts.yml, and: appliance install",
+        )
+    if site.control_plane == (node,):
+        yield Refusal(
+            node.name,
+            "role in the site",
+            "the only control-plane node",
+            "a cluster that goes on without it",
+            "add two more control-plane nodes first: appliance node add",
+        )
+
+
+def _of_etcd(node: Node, verdict: Verdict) -> Iterator[Refusal]:
+    if not verdict.may_go:
+        yield Refusal(
+            node.name,
+            "etcd",
+            verdict.seen,
+            verdict.expected,
+            verdict.hint,
+        )
+
+
+def _of_services(cluster: Cluster, wish: RemovalWish) -> Iterator[Refusal]:
+    anchored = cluster.roles.anchored if cluster.roles else ()
+    here = [str(thing) for thing in anchored if thing.node == wish.node]
+    if here and not wish.allow_move:
+        yield Refusal(
+            wish.node,
+            "stateful service",
+            f"{', '.join(here)} bound to this node",
+            "its data to stay where they are",
+            "move the service by hand first; --allow-move goes on without",
+        )
+
+
+def _notices(
+    node: Node,
+    member: ClusterNode | None,
+    of_etcd: str,
+    stays: str,
+    reset: Reset | None,
+) -> Iterator[Notice]:
+    if of_etcd:
+        yield Notice(node.name, of_etcd)
+    if member and ANNOTATION in member.annotations:
+        yield Notice(node.name, "is in maintenance; a rejoin does not bring that back")
+    if stays:
+        yield Notice(node.name, stays)
+    elif member and not member.ready and reset:
+        yield Notice(node.name, "its kubelet does not answer: pods there end with the reset")

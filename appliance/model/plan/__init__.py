@@ -1,0 +1,1 @@
+"""The registry of steps, the planner, and the inventory of a run."""

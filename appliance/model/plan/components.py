@@ -1,0 +1,37 @@
+"""The components of an appliance, in the order in which an install brings them about.
+
+A new component is its folder under ``model/components`` and one line here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from appliance.model.components.base import Component
+
+FOLDERS: Final = (
+    "host",
+    "artifacts",
+    "runtime",
+    "registry",
+    "control_plane",
+    "network",
+    "storage",
+    "gpu",
+    "runai",
+    "node_metadata",
+    "access",
+)
+
+
+def _components(folder: str) -> tuple[Component, ...]:
+    module = import_module(f"appliance.model.components.{folder}.component")
+    found: tuple[Component, ...] = module.COMPONENTS
+    return found
+
+
+COMPONENTS: Final[tuple[Component, ...]] = tuple(
+    component for folder in FOLDERS for component in _components(folder)
+)

@@ -1,0 +1,107 @@
+"""Judge the post-conditions of steps: unmet, satisfied, or unknown.
+
+What must not be here: the consequences for a run (:mod:`appliance.model.plan.planner`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from appliance.model.state.facts import facts
+from appliance.model.state.node_state import resting
+from appliance.model.state.plan import Reason, Unknown, Unseen
+
+if TYPE_CHECKING:
+    from appliance.model.components.base import Step
+    from appliance.model.site.settings import Node
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.observed import Observed
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The steps without a reason to run, sorted by what is known about them."""
+
+    satisfied: list[str] = field(default_factory=list)
+    not_applicable: list[str] = field(default_factory=list)
+    unseen: list[Unseen] = field(default_factory=list)
+
+    def take(self, step: Step, desired: Desired, observed: Observed, only: frozenset[str]) -> None:
+        """File a step; a node in maintenance is left alone, so no step waits for a look at it."""
+        spared = resting(desired.site, observed) - only
+        names = [node.name for node in step.nodes(desired.site)]
+        asked = [name for name in names if not only or name in only]
+        seen = [name for name in asked if name in observed.photographs and name not in spared]
+        missed = [name for name in asked if name not in seen and name not in spared]
+        if not asked:
+            self.not_applicable.append(step.name)
+        elif missed or not seen:
+            self.unseen.append(Unseen(step.name, tuple(missed or asked)))
+        else:
+            self.satisfied.append(step.name)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is unmet of a step's post-condition, and what is unknown."""
+
+    reasons: tuple[Reason, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+
+    def sentences(self) -> tuple[str, ...]:
+        """Return a sentence for each thing that keeps the step from being verified."""
+        return (
+            *(f"{reason.node}: {reason.text}" for reason in self.reasons),
+            *(unknown.sentence() for unknown in self.unknown),
+        )
+
+
+def judge(
+    step: Step,
+    desired: Desired,
+    observed: Observed,
+    only: frozenset[str] = frozenset(),
+    *,
+    with_proof: bool = False,
+) -> Judged:
+    """Return what is unmet of a step's post-condition (and of its proof), node by node.
+
+    Where a predicate needed a fact that is unknown, its result is a guess and no reason.
+    """
+    asked = (step.unmet, step.proof if with_proof else None)
+    reasons: list[Reason] = []
+    unknown: list[Unknown] = []
+    for node in in_scope(step, desired, observed, only):
+        with facts.watching() as missed:
+            found = [
+                Reason(node.name, text)
+                for predicate in asked
+                if predicate is not None
+                for text in predicate(node, desired, observed)
+            ]
+        if missed:
+            unknown += _unknown(step.name, observed, missed)
+        else:
+            reasons += found
+    return Judged(tuple(reasons), tuple(dict.fromkeys(unknown)))
+
+
+def _unknown(step: str, observed: Observed, missed: Sequence[facts.Unseen]) -> Iterator[Unknown]:
+    for one in missed:
+        names = (name for name, photo in observed.photographs.items() if photo is one.photograph)
+        yield Unknown(next(names, "a node"), step, one.path, one.why)
+
+
+def in_scope(
+    step: Step, desired: Desired, observed: Observed, only: frozenset[str]
+) -> tuple[Node, ...]:
+    """The step's nodes that were seen: those named, else all that are not in maintenance."""
+    spared = resting(desired.site, observed)
+    return tuple(
+        node
+        for node in step.nodes(desired.site)
+        if node.name in observed.photographs
+        and (node.name in only if only else node.name not in spared)
+    )

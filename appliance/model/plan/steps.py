@@ -1,0 +1,23 @@
+"""Every step, in order: those of the components, and the two that belong to none."""
+
+from __future__ import annotations
+
+from appliance.model.components.base import Step, all_but_jumpboxes, cluster_members
+from appliance.model.plan.components import COMPONENTS
+
+PREFLIGHT = Step("preflight", "every node is fit, and reaches the others", all_but_jumpboxes, None)
+# Only the node that was asked for is emptied; node_remove verifies it.
+NODE_RESET = Step(
+    "node_reset",
+    "nothing of a member is left on the node",
+    cluster_members,
+    None,
+    command="node_remove",
+)
+STEPS: tuple[Step, ...] = (
+    PREFLIGHT,
+    *(step for component in COMPONENTS for step in component.steps),
+    NODE_RESET,
+)
+BY_NAME = {step.name: step for step in STEPS}
+INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

@@ -1,0 +1,71 @@
+"""What a site says of its GPUs and of Run:ai: optional sections of ``site.yml``.
+
+A site without a section gets none of its steps. Secrets are not here: the administrator's password
+and the key of the certificate are ``vault_runai_admin_password`` and ``vault_runai_tls_key``;
+secret values of the charts are ``vault_runai_values`` and ``vault_runai_cluster_values``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictInt
+
+from appliance.model.site.fields import Address, DnsName, Flag, Settings, Text
+
+Gigabytes = Annotated[StrictInt, Field(ge=1, le=100_000)]
+Days = Annotated[StrictInt, Field(ge=0, le=3650)]
+
+
+class Gpu(Settings):
+    """NVIDIA's GPU Operator on the workers with GPUs."""
+
+    operator: Text | None = None
+    """Version of the GPU Operator; null: the release's."""
+    driver: Literal["container", "host"] = "container"
+    """container: the operator brings the driver; host: it is installed on the nodes."""
+    opted_out: tuple[Text, ...] = ()
+    """Workers with GPUs that the operator leaves alone."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """Merged into the values of the GPU Operator's chart."""
+
+
+class Access(Settings):
+    """How researchers log in to the cluster."""
+
+    enabled: Flag = False
+    """true: the API server trusts the backend's logins."""
+    mode: Literal["local", "sso"] = "local"
+    """local: users of the backend itself; sso: users of the organisation's identity provider."""
+
+
+class Runai(Settings):
+    """The vendor's software."""
+
+    vendor_bundle: Text | None = None
+    """Path of runai-<version>.tar[.gz] on the control host; null: nothing is installed yet."""
+    domain: DnsName | None = None
+    """The backend's name; null: runai.<domain>."""
+    address: Address | None = None
+    """Where the backend answers; null: the first system node."""
+    certificate: Text | None = None
+    """Path of its certificate chain (PEM), its key in the vault; null: the site's CA signs one."""
+    certificate_minimum_days: Days = 30
+    """How long the backend's certificate has to be good for when Run:ai is installed with it."""
+    own_dns: Flag = False
+    """true: the services host answers for the backend's name, where the site has no DNS."""
+    admin_user: Text = "test@run.ai"
+    """Who logs in to the backend; the vendor's first user. The password is in the vault."""
+    cluster_values_file: Text | None = None
+    """Path of runai-<cluster>.yaml, where a person must download it; null: the backend is asked."""
+    cluster_name: Text = "appliance"
+    """What the backend calls this cluster."""
+    minimum_free_gb: Gigabytes = 20
+    """What must be free where the vendor bundle is unpacked, in GB."""
+    system_on_control_plane: Flag = False
+    """true: control-plane nodes may carry Run:ai's own software; its port 443 may be taken."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """Merged into the backend's values."""
+    cluster_values: dict[str, Any] = Field(default_factory=dict)
+    """Merged into the cluster part's values."""
+    access: Access = Access()

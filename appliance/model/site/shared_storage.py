@@ -1,0 +1,69 @@
+"""The site's shared storage as nodes reach it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from appliance.model.site.settings import Nfs, Node, Site
+
+STORAGE_CLASS = "appliance-nfs"
+PROVEN_ANNOTATION = "appliance.dev/storage-proven"
+# The user of Run:ai's databases, who must be able to write.
+WRITER = 1001
+# Where the role nfs_server writes down which folder it exports.
+FOLDER_MARK = "/var/lib/appliance/nfs-export.json"
+PROOF_FOLDER = "appliance-proof"
+VOLUME_FOLDER = "appliance-volume-{:02}"
+GB = 1000**3
+
+
+@dataclass(frozen=True)
+class Export:
+    """An NFS export as nodes reach it.
+
+    Attributes:
+        server: an address, or a name that the site's DNS knows.
+        node: the node of the site that serves it; None when the site brings its own NFS.
+    """
+
+    server: str
+    path: str
+    settings: Nfs
+    node: Node | None = None
+
+    @property
+    def source(self) -> str:
+        """As mount(8) takes it."""
+        return f"{self.server}:{self.path}"
+
+    @property
+    def volumes(self) -> dict[str, str]:
+        """Name of each PersistentVolume -> its folder in the export."""
+        folders = (VOLUME_FOLDER.format(n) for n in range(1, self.settings.volumes + 1))
+        return {folder: folder for folder in folders}
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Every folder that must be in the export."""
+        return (PROOF_FOLDER, *self.volumes.values())
+
+
+def export_of(site: Site) -> Export | None:
+    """The site's export, or None when it has no shared storage."""
+    nfs = site.settings.nfs
+    if nfs is None:
+        return None
+    domain = site.settings.domain
+    for node in site.nodes:
+        if nfs.server in (node.name, f"{node.name}.{domain}", node.ip):
+            # By address: the kubelet mounts it before anything else is known to work.
+            return Export(node.ip, nfs.path, nfs, node)
+    return Export(nfs.server, nfs.path, nfs)
+
+
+def users_of(site: Site) -> tuple[Node, ...]:
+    """Every node that mounts the export or serves it."""
+    export = export_of(site)
+    if export is None:
+        return ()
+    return tuple(n for n in site.nodes if n.in_cluster or n == export.node)

@@ -1,0 +1,98 @@
+"""The command line by which a person reaches a node, as the site says that nodes are reached."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+from appliance.model.site.settings import Node, Site
+from appliance.model.site.vault_ref import Vars
+
+# What a look waits for a node's SSH server, in seconds.
+CONNECT_SECONDS: Final = 8
+# What a play and a jump host may take: playbooks/ansible.cfg says the same.
+PLAY_CONNECT_SECONDS: Final = 15
+# What a user's own ssh_config may not decide: that a node is handed the agent, the display or a
+# port of this machine, that a command runs here, or that another file vouches for a host key.
+# The first value that ssh meets holds, so these stand in the command line. See decision page 5.
+NOTHING_FORWARDED: Final = (
+    *("-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "Tunnel=no"),
+    *("-o", "PermitLocalCommand=no"),
+    *("-o", "GlobalKnownHostsFile=/dev/null", "-o", "VerifyHostKeyDNS=no"),
+)
+
+
+def ssh_command(site: Site, node: Node, command: str = "") -> str:
+    """What to type for a command on a node; without one, for a login.
+
+    Args:
+        site: whose user, port, key and jump host are used.
+        node: where to.
+        command: as the node's shell is to see it, quoted already where it must be.
+    """
+    settings = site.settings.ssh
+    words = ["ssh"]
+    if settings.port != 22:
+        words += ["-p", str(settings.port)]
+    if settings.private_key is not None:
+        words += ["-i", shlex.quote(settings.private_key)]
+    if settings.jump_host is not None:
+        words += ["-J", settings.jump_host]
+    words.append(f"{settings.user}@{node.ip}")
+    return " ".join([*words, command] if command else words)
+
+
+def connection_vars(site: Site) -> Vars:
+    """How Ansible reaches the nodes, as the probe does."""
+    connection = site.settings.ssh
+    words = ["-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"]
+    words += [*NOTHING_FORWARDED, "-o", "ClearAllForwardings=yes"]
+    if proxy := jump_command(site):
+        words += ["-o", f"ProxyCommand={proxy}"]
+    found: Vars = {
+        "ansible_user": connection.user,
+        "ansible_port": connection.port,
+        "ansible_ssh_common_args": shlex.join(words),
+        "ansible_become": connection.become,
+        "ansible_python_interpreter": connection.python,
+    }
+    if connection.private_key:
+        found["ansible_ssh_private_key_file"] = connection.private_key
+    return found
+
+
+def jump_address(site: Site) -> tuple[str, int] | None:
+    """(host, port) of the jump host, or None without one."""
+    _, host, port = _parts(site)
+    return (host, int(port or 22)) if host else None
+
+
+def jump_command(site: Site, target: str = "%h:%p") -> str:
+    """A ``ProxyCommand`` that goes through the jump host, strict about its key; empty without one.
+
+    Args:
+        site: whose ``ssh`` block, ``known_hosts`` and key are used.
+        target: HOST:PORT behind the jump host; ``%h:%p`` is for ssh to fill in.
+    """
+    login, host, port = _parts(site)
+    if not host:
+        return ""
+    private_key = site.settings.ssh.private_key
+    key = ["-i", str(Path(private_key).expanduser())] if private_key else []
+    # Where the site writes no port, that of the user's own ssh_config holds.
+    number = ["-p", port] if port else []
+    return shlex.join([
+        *("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={PLAY_CONNECT_SECONDS}"),
+        *("-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"),
+        # -W clears all forwardings but its own; a shared connection was judged by other rules.
+        *NOTHING_FORWARDED, "-o", "ControlPath=none",
+        *key, *number, "-W", target, f"{login}{host}",
+    ])  # fmt: skip
+
+
+def _parts(site: Site) -> tuple[str, str, str]:
+    """``USER@``, host and port as the site writes them; what it leaves out is empty."""
+    user, at, rest = (site.settings.ssh.jump_host or "").rpartition("@")
+    host, _, port = rest.partition(":")
+    return f"{user}{at}", host, port

@@ -1,0 +1,118 @@
+"""Documents of members: passports read and written, and what was kept of a Node forgotten."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from appliance.errors import NodeUnreachable
+from appliance.model.node.baseline import (
+    FIRST,
+    FOLDER,
+    Acceptance,
+    Passport,
+    document_of,
+    parse_passport,
+    passport_of,
+)
+from appliance.model.node.membership import MemberRecord, settled
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.node_state import node_states
+
+if TYPE_CHECKING:
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.journal import Run
+    from appliance.model.state.observed import Observed
+    from appliance.workflows.session.ports import Archive, Clock, Observer
+
+
+def read_passport(archive: Archive, node: str) -> Passport | None:
+    """The passport of a node; None when there is none, or it cannot be read.
+
+    Raises:
+        NodeUnreachable: no control-plane node answers.
+    """
+    text = archive.get(document_of(node))
+    try:
+        found = parse_passport(text) if text else None
+    except ValueError:
+        return None
+    return found if found and found.node == node else None
+
+
+def read_passports(archive: Archive) -> dict[str, Passport]:
+    """Node -> its passport; what is no passport, or another node's, is left out.
+
+    Raises:
+        NodeUnreachable: no control-plane node answers, or can read what it keeps.
+    """
+    found = {}
+    for name, text in archive.everything(FOLDER).items():
+        try:
+            passport = parse_passport(text)
+        except ValueError:
+            continue
+        if passport.document == name:
+            found[passport.node] = passport
+    return found
+
+
+def acceptance(run: Run, clock: Clock, why: str = FIRST) -> Acceptance:
+    """By whom, when and why a passport is accepted."""
+    at = datetime.fromtimestamp(clock.now(), UTC).isoformat(timespec="seconds")
+    return Acceptance(f"{run.operator}@{run.host}", at, why)
+
+
+def settle(desired: Desired, observed: Observed, archive: Archive) -> None:
+    """Forget what was kept of Nodes that have it again, whoever put it back."""
+    for name in settled(desired, observed):
+        record = MemberRecord(name)
+        archive.put(record.document, record.text())
+
+
+def spread(archive: Archive, observer: Observer) -> None:
+    """Give a control-plane node that joined just now what the others keep.
+
+    What cannot be copied is said and no failure of the install.
+    """
+    try:
+        missed = archive.spread()
+    except NodeUnreachable as error:
+        missed = (error.message,)
+    for why in missed:
+        observer.note(f"a control-plane node lacks documents: {why}")
+
+
+class Acceptances:
+    """The acceptances of one run: who accepts, where passports are kept, whom warnings reach."""
+
+    def __init__(self, run: Run, archive: Archive, clock: Clock, observer: Observer) -> None:
+        self._run = run
+        self._archive = archive
+        self._clock = clock
+        self._observer = observer
+
+    def accept(self, desired: Desired, observed: Observed, replaced: frozenset[str]) -> None:
+        """Write the passport of each Ready member that has none, and of those ``replaced``.
+
+        A passport that cannot be written is a warning: the next install writes it.
+        """
+        try:
+            self._accept(desired, observed, replaced)
+        except NodeUnreachable as error:
+            self._observer.note(f"no passport was written: {error.message}")
+
+    def _accept(self, desired: Desired, observed: Observed, replaced: frozenset[str]) -> None:
+        members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
+        there = set(self._archive.names(FOLDER)) if members else set()
+        states = node_states(desired.site, observed)
+        for node in desired.site.cluster_members:
+            state = states[node.name]
+            member = state.member
+            if member is None or not (member.ready and state.is_joined):
+                continue
+            if document_of(node.name) in there and node.name not in replaced:
+                continue
+            photo, said = observed.photographs[node.name], acceptance(self._run, self._clock)
+            passport = passport_of(node, photo, member, said)
+            self._archive.put(passport.document, passport.text())

@@ -1,0 +1,33 @@
+"""Bring a node back that was a member: wiped, dead and mended, or removed on purpose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from appliance.errors import Refused
+from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult, join, look
+
+if TYPE_CHECKING:
+    from appliance.workflows.session.session import Session
+
+COMMAND = "node rejoin"
+
+
+def node_rejoin(request: JoinRequest, session: Session, confirm: Confirm) -> JoinResult:
+    """Prove that nothing acts under the name, let go what is stale, and install the node.
+
+    Raises:
+        Refused: it never was a member; or what :func:`join` refuses. Nothing was changed.
+        NodeUnreachable: the machine or the API does not answer; nothing was changed.
+        what :func:`appliance.workflows.install.install` raises.
+    """
+    seen = look(request, session)
+    record = request.records.get(request.node)
+    known = seen.member is not None or request.passport or (record and record.removed)
+    # A rejoin that was killed after the old Node object went left what it had.
+    if not known and not (record and record.kept):
+        raise Refused(
+            f"{request.node}: never was a member of this cluster",
+            hint=f"a new node: appliance node add {request.node}",
+        )
+    return join(request, session, confirm, seen)

@@ -1,0 +1,287 @@
+"""Take a node out of the cluster, alive or dead, so that nothing of it is left anywhere.
+
+A second run goes on where one was killed: the plan follows from what is observed and from the
+document that says that the node is removed. What must not be here: what forbids it (that is
+:mod:`appliance.model.node.removal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from appliance.errors import NodeUnreachable, Refused, StepNotProven
+from appliance.model.node.accepted import accepted_of
+from appliance.model.node.answering import answering
+from appliance.model.node.left_behind import left_behind
+from appliance.model.node.membership import MemberRecord, Removal
+from appliance.model.node.removal import (
+    Answers,
+    RemovalPlan,
+    RemovalWish,
+    Reset,
+    is_nameless,
+    is_same_machine,
+    plan_removal,
+)
+from appliance.model.plan.play import Play
+from appliance.model.site.ssh import connection_vars
+from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.node_metadata import belongings_of, merged
+from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.recording import Evidence, Recorder
+from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
+
+if TYPE_CHECKING:
+    from appliance.model.node.answering import Answering
+    from appliance.model.node.bmc import BmcReport
+    from appliance.model.node.etcd_quorum import EtcdMember
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.facts.identity import MachineIdentity
+    from appliance.model.state.journal import Run
+    from appliance.model.state.observed import Observed
+    from appliance.workflows.session.session import Session
+
+COMMAND = "node remove"
+RESET = "node_reset"
+
+
+@dataclass(frozen=True)
+class NodeRemoveRequest:
+    """What was asked for, by whom, with which tool.
+
+    Attributes:
+        record: what is written down of the node.
+        accepted: the machine in its passport, or None.
+    """
+
+    site: Site
+    wish: RemovalWish
+    run: Run
+    record: MemberRecord | None = None
+    accepted: MachineIdentity | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class RemoveResult:
+    """How it ended: the plan, what the pods' forecast said, and whether it was carried out."""
+
+    plan: RemovalPlan
+    forecast: tuple[str, ...] = ()
+    done: bool = False
+
+
+def node_remove(
+    request: NodeRemoveRequest,
+    session: Session,
+    confirm: Callable[[RemovalPlan, tuple[str, ...], Answering], bool],
+) -> RemoveResult:
+    """Look, refuse or remove, and look again.
+
+    Raises:
+        NodeUnreachable: the API or etcd does not answer, or the node is too busy to tell what it
+            is; nothing was changed.
+        PreflightFailed: the node may not go; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over between two steps.
+        PlaybookFailed: the machine could not be emptied.
+        ClusterError: the API or etcd refused.
+        StepNotProven: what was to be gone is still there.
+    """
+    if request.wish.node not in {node.name for node in request.site.cluster_members}:
+        raise Refused(
+            f"{request.wish.node}: the inventory has no such member of the cluster",
+            hint=f"appliance site show --site {request.site.directory}",
+        )
+    run = _Removal(request, session)
+    plan = run.plan()
+    refuse(plan.refusals)
+    forecast = session.emptying.forecast(plan.node) if plan.drain else ()
+    if request.dry_run or plan.is_empty:
+        return RemoveResult(plan, forecast)
+    require_confirmed(confirm(plan, forecast, run.machine))
+    with session.lock:
+        run.carry_out(plan)
+    return RemoveResult(plan, forecast, done=True)
+
+
+class _Removal:
+    """One removal: what was seen of the node, and the steps."""
+
+    def __init__(self, request: NodeRemoveRequest, session: Session) -> None:
+        self._request = request
+        self._session = session
+        self._node: Node = request.site.node(request.wish.node)
+        self._recorder = Recorder(request.run, session)
+        self._record = request.record or MemberRecord(self._node.name)
+
+    def plan(self) -> RemovalPlan:
+        session, name = self._session, self._node.name
+        observed, look = observe(self._request.site, session.nodes, session.cluster)
+        self.machine = answering(self._node, look)
+        # A member that looks bare would be forgotten under its running pods.
+        photographs = observed.photographs
+        require_evidence({name: photographs[name]} if name in photographs else {})
+        if not isinstance(observed.cluster, Cluster):
+            reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else ""
+            raise NodeUnreachable(
+                f"{self._node.name}: there is no cluster that answers {reason}".rstrip(),
+                hint="see what is wrong: appliance status",
+            )
+        self._observed = observed
+        self._cluster = observed.cluster
+        self._asked, members = self._ask_etcd(observed)
+        return plan_removal(
+            self._request.site,
+            observed,
+            self._request.wish,
+            Answers(
+                members,
+                self._ask_bmc(observed, observed.cluster),
+                look.alive(name),
+                self._request.accepted,
+                deceives=look.deceiver(name),
+            ),
+            removed=self._record.removed,
+        )
+
+    def _ask_bmc(self, observed: Observed, cluster: Cluster) -> BmcReport | None:
+        """What the BMC says of a member whose machine does not answer itself."""
+        member = cluster.nodes.get(self._node.name)
+        photo = observed.photographs.get(self._node.name)
+        removed = self._record.removed
+        accepted = accepted_of(self._node.name, member, self._request.accepted, removed)
+        machine = accepted.machine
+        ours = photo and is_same_machine(machine, photo) and not is_nameless(machine, photo)
+        if member is None or ours:
+            return None
+        return self._session.bmcs.report(self._node)
+
+    def _ask_etcd(self, observed: Observed) -> tuple[Node | None, tuple[EtcdMember, ...]]:
+        """Etcd's members as another control-plane node lists them."""
+        masters = self._request.site.control_plane
+        if self._node not in masters:
+            return None, ()
+        others = [node for node in masters if node != self._node] or list(masters)
+        reasons = []
+        for node in others:
+            if node.name not in observed.photographs:
+                reasons.append(f"{node.name}: not reached")
+                continue
+            try:
+                return node, tuple(self._session.etcd.members(node))
+            except NodeUnreachable as error:
+                reasons.append(error.message)
+        raise NodeUnreachable(
+            f"{self._node.name}: no other control-plane node can say who etcd's members are: "
+            f"{'; '.join(reasons)}",
+            hint="see what is wrong: appliance status",
+        )
+
+    def carry_out(self, plan: RemovalPlan) -> None:
+        session, name = self._session, self._node.name
+        self._recorder.begin()
+        if plan.drain:
+            with self._step("drain", "its pods move away"):
+                session.emptying.empty(name)
+        self._write_down(plan)
+        if plan.etcd and self._asked:
+            with self._step("etcd", f"its member {plan.etcd.id} is taken out"):
+                session.etcd.remove(self._asked, plan.etcd)
+                self._prove_etcd(self._asked, plan.etcd)
+        if plan.reset:
+            with self._step(RESET, "nothing of a member stays on it"):
+                self._reset(plan.reset)
+            self._write(replace(self._removal(), reset=True))
+        if plan.delete:
+            with self._step("node_object", "the cluster forgets it"):
+                session.members.delete(name)
+                self._prove_gone()
+
+    def _write_down(self, plan: RemovalPlan) -> None:
+        """Before the first thing that cannot be undone: that it is on purpose, and what it had."""
+        member = self._cluster.nodes.get(self._node.name)
+        kept = self._record.kept
+        if member is not None:
+            kept = merged(kept, belongings_of(member))
+        self._record = replace(self._record, kept=kept)
+        if plan.record:
+            with self._step("record", "it is removed on purpose, with what it had"):
+                at = datetime.fromtimestamp(self._session.clock.now(), UTC)
+                self._write(
+                    Removal(
+                        by=f"{self._request.run.operator}@{self._request.run.host}",
+                        at=at.isoformat(timespec="seconds"),
+                        reason=self._request.wish.reason,
+                        serial=plan.machine.serial,
+                        address=self._node.ip,
+                        etcd_member=plan.etcd is not None,
+                        identity=plan.machine,
+                    )
+                )
+        else:
+            self._write(self._removal())
+
+    def _removal(self) -> Removal:
+        assert self._record.removed is not None  # noqa: S101  (written before)
+        return self._record.removed
+
+    def _write(self, removal: Removal) -> None:
+        self._record = replace(self._record, removed=removal)
+        self._session.archive.put(self._record.document, self._record.text())
+
+    def _reset(self, reset: Reset) -> None:
+        session, site, name = self._session, self._request.site, self._node.name
+        inventory = reset_inventory(site, self._node, reset)
+        play = Play(self._request.run.id, RESET, (name,), inventory)
+
+        def on_task(node: str, task: str, changed: bool | None) -> None:
+            session.observer.task(RESET, node, task, changed=changed)
+
+        session.playbooks.play(play, on_task)
+        look = look_patiently(session.nodes, [self._node])
+        photo = look.photographs.get(name)
+        left = left_behind(photo) if photo else (look.faults[0].reason,)
+        if left:
+            raise StepNotProven(
+                f"{name}: was emptied, but {left[0]}",
+                hint="the same command goes on from here",
+                details=left[1:],
+            )
+
+    def _prove_etcd(self, asked: Node, member: EtcdMember) -> None:
+        if any(one.id == member.id for one in self._session.etcd.members(asked)):
+            raise StepNotProven(
+                f"{self._node.name}: etcd still lists its member {member.id}",
+                hint="the same command goes on from here",
+            )
+
+    def _prove_gone(self) -> None:
+        state = self._session.cluster.read(self._observed.photographs)
+        if not isinstance(state, Cluster) or self._node.name in state.nodes:
+            raise StepNotProven(
+                f"{self._node.name}: its Node object was deleted, and the cluster still has one",
+                hint="a kubelet still runs under that name: find it, then run the command again",
+            )
+
+    def _step(self, name: str, why: str) -> AbstractContextManager[Evidence]:
+        return self._recorder.on_node(name, self._node.name, why)
+
+
+def reset_inventory(site: Site, node: Node, reset: Reset) -> dict[str, object]:
+    """The run's inventory for one machine that is emptied: no bundle is needed for that."""
+    variables = {
+        **connection_vars(site),
+        "node_reset_users": [site.settings.ssh.user],
+        "node_reset_node_name": node.name,
+        "node_reset_machine_id": reset.machine_id,
+        "node_reset_api_hosts": list(reset.hosts),
+        "node_reset_ca_sha256": reset.ca,
+        "node_reset_vouched": reset.vouched,
+    }
+    hosts = {node.name: {"ansible_host": node.ip}}
+    return {"all": {"vars": variables, "hosts": hosts}}

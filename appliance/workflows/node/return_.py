@@ -1,0 +1,352 @@
+"""Bring a node back into service: look, compare with the photograph, untaint, prove, uncordon.
+
+Pods of users come last: the node is schedulable again only after a pod has proved its network, and
+its GPUs where it has some. Only what we did is undone; somebody else's cordon or taint stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from appliance.errors import NodeUnreachable, PreflightFailed, StepNotProven
+from appliance.model.documents.strict_json import read_json
+from appliance.model.node.answering import answering_as
+from appliance.model.plan.judging import judge
+from appliance.model.plan.steps import BY_NAME, INSTALL
+from appliance.model.plan.test_image import BUSYBOX, proof_image
+from appliance.model.state.facts.facts import Photograph, photograph_digest
+from appliance.model.state.facts.hardware import Difference, compare, hardware_facts
+from appliance.model.state.facts.reader import check_facts
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import PlannedStep
+from appliance.workflows.node.marks import Marks
+from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.gpu_test import prove_gpus
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.recording import Recorder
+
+if TYPE_CHECKING:
+    from appliance.model.node.answering import Answering
+    from appliance.model.node.drain import DrainView
+    from appliance.model.site.settings import Node
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.journal import Run
+    from appliance.model.state.maintenance import Maintenance
+    from appliance.model.state.observed import Look
+    from appliance.workflows.session.session import Session
+
+POLL_SECONDS = 1.0
+SSH_SECONDS = 600.0
+# A driver in a container is compiled on the node.
+DRIVER_SECONDS = 900.0
+READY_SECONDS = 180.0
+# How old the first look may be to serve as one after the untaint.
+FRESH_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class ReturnRequest:
+    """What was asked for.
+
+    Attributes:
+        acknowledged: names of facts whose loss is accepted, e.g. ``dimm:A1``.
+        wait_seconds: how long the node may take to answer.
+    """
+
+    desired: Desired
+    node: Node
+    run: Run
+    acknowledged: frozenset[str] = frozenset()
+    wait_seconds: float = SSH_SECONDS
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class ReturnResult:
+    """How it ended.
+
+    Attributes:
+        maintenance: what stood on the node; None when it was in service already.
+        differences: what is not as it was before.
+        overrun_seconds: how long the window was over at the end; None without a window.
+        took_seconds: from the order to the node in service.
+    """
+
+    maintenance: Maintenance | None
+    differences: tuple[Difference, ...] = ()
+    overrun_seconds: float | None = None
+    took_seconds: float | None = None
+
+
+def node_return(
+    request: ReturnRequest,
+    session: Session,
+    confirm: Callable[[Maintenance, Sequence[Difference], Answering], bool],
+    refused: Callable[[Sequence[Difference]], None] = lambda _: None,
+) -> ReturnResult:
+    """Bring a node back, or say what keeps it out.
+
+    Args:
+        request: what was asked for.
+        session: the session.
+        confirm: is shown what stands on the node, what differs, and the machine that answers.
+        refused: is shown all differences when one of them refuses the return.
+
+    Raises:
+        NodeUnreachable: the API, or the node, does not answer; nothing was changed.
+        PreflightFailed: something of the machine is not as it was; nothing was changed.
+        Refused: not confirmed, or another command is at work; nothing was changed.
+        LeaseLost: another command took the site over, or marked the node; it is left as it is.
+        StepNotProven: a part of the node does not come back; it stays cordoned.
+    """
+    began = session.clock.monotonic()
+    look = session.nodes.look(_concerned(request))
+    view = session.drain.view(request.node.name)
+    mark = view.maintenance
+    if mark is None:
+        _refuse_foreign(view)
+        return ReturnResult(None)
+    photograph = _wait_for_node(request, session, look)
+    differences = _differences(request, session, mark, photograph)
+    _refuse_losses(request, refused, differences)
+    if request.dry_run:
+        return ReturnResult(mark, differences)
+    require_confirmed(confirm(mark, differences, answering_as(request.node, photograph)))
+    seen = request.node.name in look.photographs
+    fresh = look if seen and session.clock.monotonic() < began + FRESH_SECONDS else None
+    with session.lock:
+        _Run(request, session, mark, photograph, fresh).carry_out()
+        took = session.clock.monotonic() - began
+        overrun = mark.overrun_seconds(session.clock.now())
+    return ReturnResult(mark, differences, overrun, took)
+
+
+def _concerned(request: ReturnRequest) -> list[Node]:
+    """The node, and those without which nothing can be said of it."""
+    site = request.desired.site
+    return list(dict.fromkeys([request.node, site.services_node, *site.control_plane]))
+
+
+def _refuse_foreign(view: DrainView) -> None:
+    """A node that somebody else took out of service is theirs to bring back."""
+    commands = []
+    if view.unschedulable:
+        commands.append(f"kubectl uncordon {view.node}")
+    if view.tainted:
+        commands.append(f"kubectl taint nodes {view.node} runai:NoExecute-")
+    if commands:
+        what = "cordoned" if view.unschedulable else "tainted"
+        raise PreflightFailed(
+            f"{view.node}: found it {what} by somebody else, expected a maintenance of ours",
+            hint=f"when its owner agrees: {' && '.join(commands)}",
+        )
+
+
+def _wait_for_node(request: ReturnRequest, session: Session, look: Look) -> Photograph:
+    """The node's photograph in ``look``, or one as soon as it answers.
+
+    Raises:
+        NodeUnreachable: it does not, for as long as was asked for.
+    """
+    patience = Patience(session.clock, request.wait_seconds)
+    while request.node.name not in look.photographs:
+        fault = next(fault for fault in look.faults if fault.node == request.node.name)
+        if patience.is_over():
+            raise NodeUnreachable(fault.reason, hint=fault.hint)
+        session.observer.note(f"waiting for {request.node.name}: {fault.reason}")
+        session.clock.sleep(5 * POLL_SECONDS)
+        look = session.nodes.look([request.node])
+    return look.photographs[request.node.name]
+
+
+def _differences(
+    request: ReturnRequest, session: Session, mark: Maintenance, photograph: Photograph
+) -> tuple[Difference, ...]:
+    """Compare with the photograph before; the driver is given time to load first.
+
+    Raises:
+        PreflightFailed: the photograph is nowhere to be had, and that was not acknowledged.
+    """
+    before = _before(request, session, mark)
+    if before is None:
+        return ()
+    was, patience = hardware_facts(before), Patience(session.clock, DRIVER_SECONDS)
+    while True:
+        found = compare(was, hardware_facts(photograph))
+        late = any(d.name == "driver" and d.seen is None for d in found)
+        if not late or request.dry_run or patience.is_over():
+            return found
+        session.observer.note(f"waiting for NVIDIA's driver on {request.node.name}")
+        session.clock.sleep(10 * POLL_SECONDS)
+        photograph = _wait_for_node(request, session, session.nodes.look([request.node]))
+
+
+def _before(request: ReturnRequest, session: Session, mark: Maintenance) -> Photograph | None:
+    name = request.node.name
+    if mark.photograph is None:
+        session.observer.note(
+            f"{name} was lost: there is no photograph of the day before to compare"
+        )
+        return None
+    before = _kept(session.archive.get(mark.photograph))
+    if before is not None:
+        return before
+    # Killed before it was kept: then nothing was done to the machine either.
+    if mark.phase == "cordon" or "photograph" in request.acknowledged:
+        return None
+    raise PreflightFailed(
+        f"{name}: found no photograph {mark.photograph} on the control-plane nodes, expected the "
+        "one taken before the maintenance",
+        hint=f"look at the machine yourself, then: appliance node return {name} "
+        "--acknowledge photograph",
+    )
+
+
+def _kept(text: str | None) -> Photograph | None:
+    """A photograph as the archive has it; None when it has none, or not the whole of it."""
+    try:
+        kept = read_json(text or "")
+        received_at = kept["received_at"]
+        at = None if received_at is None else float(received_at)
+        return check_facts(kept["document"], at)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _refuse_losses(
+    request: ReturnRequest,
+    refused: Callable[[Sequence[Difference]], None],
+    differences: Sequence[Difference],
+) -> None:
+    losses = [d for d in differences if d.is_loss and d.name not in request.acknowledged]
+    if losses:
+        name = request.node.name
+        refused(differences)
+        words = " ".join(f"--acknowledge {loss.name}" for loss in losses)
+        raise PreflightFailed(
+            f"{name}: {losses[0].sentence()}",
+            hint=f"put it right and run the same command; to accept it: appliance node return "
+            f"{name} {words}",
+            details=[f"{name}: {loss.sentence()}" for loss in losses[1:]],
+        )
+
+
+class _Run:
+    """One return, after everything that could refuse it."""
+
+    def __init__(
+        self,
+        request: ReturnRequest,
+        session: Session,
+        mark: Maintenance,
+        photograph: Photograph,
+        fresh: Look | None,
+    ) -> None:
+        self._request = request
+        self._session = session
+        self._mark = mark
+        self._photograph = photograph
+        # The first look is as good as another one, if it was made just now.
+        self._fresh = fresh
+        self._name = request.node.name
+        self._recorder = Recorder(request.run, session)
+        self._marks = Marks(session.drain, self._recorder.begin, self._name, mark)
+
+    def carry_out(self) -> None:
+        self._step("untaint", "the network and the GPU stack are to come back", self._untaint)
+        self._step("prove", "nobody's pod is to meet a broken node", self._prove)
+        self._step("uncordon", "it is proved", self._uncordon)
+
+    def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
+        with self._recorder.on_node(f"return: {name}", self._name, why) as evidence:
+            evidence.before = {self._name: photograph_digest(self._photograph)}
+            act()
+
+    def _untaint(self) -> None:
+        # Whether the cordon is ours is in the mark; until the end it keeps users' pods away.
+        # It answered, so an order to power off says nothing of it any more.
+        mark = replace(self._mark.at("return"), ordered=None)
+        self._marks.write(mark)
+        if self._mark.tainted:
+            self._marks.taint(on=False)
+
+    def _prove(self) -> None:
+        observed = self._wait_until_whole()
+        planned = PlannedStep("return: prove", (self._name,), ())
+        prove_gpus(
+            planned,
+            self._request.desired,
+            observed,
+            self._session,
+            meanwhile=lambda: self._prove_network(observed),
+        )
+
+    def _prove_network(self, observed: Observed) -> None:
+        site = self._request.desired.site
+        image = proof_image(site, observed.photographs[site.services_node.name], BUSYBOX)
+        if image is None:
+            note = "no pod proved its network: the registry has no image for one"
+            self._session.observer.note(f"{self._name}: {note}")
+        else:
+            self._session.observer.verifying("return: prove", "a pod on it to reach others")
+            peers = [self._name, *self._a_peer(observed)]
+            if faults := self._session.cluster.prove(peers, image):
+                raise StepNotProven(
+                    f"{self._name}: {faults[0]}",
+                    hint="it stays cordoned; see appliance status, then run the same command again",
+                    details=faults[1:],
+                )
+
+    def _wait_until_whole(self) -> Observed:
+        """Look until the post-conditions of a member in service are observed on the node."""
+        session, desired = self._session, self._request.desired
+        seconds = [READY_SECONDS, *(BY_NAME[step].patience_seconds for step in self._steps())]
+        patience = Patience(session.clock, max(seconds))
+        while True:
+            observed, faults = self._look()
+            only = frozenset({self._name})
+            open_points = [
+                *faults,
+                *(
+                    sentence
+                    for step in self._steps()
+                    for sentence in judge(BY_NAME[step], desired, observed, only).sentences()
+                ),
+            ]
+            if not open_points:
+                return observed
+            if patience.is_over():
+                raise StepNotProven(
+                    f"the return is not proved: {open_points[0]}",
+                    hint="it stays cordoned; see appliance status, then run the same command again",
+                    details=open_points[1:],
+                )
+            session.observer.verifying("return: prove", open_points[0])
+            session.clock.sleep(POLL_SECONDS)
+
+    def _steps(self) -> tuple[str, ...]:
+        """The steps that concern this node, on a site that has them."""
+        site = self._request.desired.site
+        node = self._request.node
+        return tuple(s.name for s in INSTALL if s.in_service and node in s.nodes(site))
+
+    def _look(self) -> tuple[Observed, list[str]]:
+        site = self._request.desired.site
+        look = self._fresh or self._session.nodes.look(_concerned(self._request))
+        self._fresh = None
+        observed = Observed(
+            look.photographs, self._session.cluster.read(look.photographs), look.faults
+        )
+        # Of the others only the node with the registry is needed: its images prove this one.
+        needed = (self._name, site.services_node.name)
+        return observed, [fault.reason for fault in look.faults if fault.node in needed]
+
+    def _a_peer(self, observed: Observed) -> list[str]:
+        """Another Ready member to talk to, or none."""
+        members = getattr(observed.cluster, "nodes", {})
+        return [n for n, node in members.items() if n != self._name and node.ready][:1]
+
+    def _uncordon(self) -> None:
+        self._marks.clear(uncordon=self._mark.cordoned)

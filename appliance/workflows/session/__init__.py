@@ -1,0 +1,1 @@
+"""What every workflow shares: ports, the look at the site, records and patience."""

@@ -1,0 +1,55 @@
+"""What the checks are given beside the look at the nodes: what the control host knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from appliance.model.checks.health.login import is_asked
+from appliance.model.checks.health.stages import Facts, before_change
+from appliance.model.checks.preflight import preflight
+from appliance.model.checks.programs import bringing
+
+if TYPE_CHECKING:
+    from appliance.model.checks.preflight import Finding
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.observed import Observed
+    from appliance.workflows.session.local_ports import ControlHost
+    from appliance.workflows.session.survey import Preflight
+
+
+def preflight_with(host: ControlHost) -> Preflight:
+    """The checks before the first change, by what this control host has and knows."""
+
+    def findings(
+        desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
+    ) -> Sequence[Finding]:
+        hardware, lacks = host.hardware(), host.lacks_to_bring()
+        found = (
+            *preflight(
+                desired, photographs, observed, models=hardware.models, minima=hardware.minima
+            ),
+            *bringing(desired, observed, lacks.programs, lacks.machine, lacks.hint),
+        )
+        if desired.site.settings.runai is None:
+            return found
+        facts = facts_without_pods(desired, observed, host)
+        return (*found, *before_change(facts, found))
+
+    return findings
+
+
+def facts_without_pods(desired: Desired, observed: Observed, host: ControlHost) -> Facts:
+    """What was seen, with what the control host knows; the vault is opened where that counts."""
+    seen = Facts(desired, observed)
+    opens_vault = seen.runai.certificate is not None or is_asked(seen)
+    known = host.knows(desired.site, opens_vault=opens_vault)
+    return replace(
+        seen,
+        control_host=known.resolved,
+        certificate=known.certificate,
+        clock=known.clock,
+        login_known=known.login_known,
+    )

@@ -1,0 +1,87 @@
+"""What workflows need of the machine that the command runs on, as Protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from appliance.model.checks.control_host import (
+        HardwareCatalogue,
+        LocalKnowledge,
+        MissingPrograms,
+    )
+    from appliance.model.site.authority import Authority
+    from appliance.model.site.settings import Site
+    from appliance.model.state.journal import Merged, Record
+
+
+class ControlHost(Protocol):
+    """The machine that the command runs on: what it has, and what only it knows."""
+
+    def hardware(self) -> HardwareCatalogue:
+        """The hardware that this installation knows."""
+
+    def lacks_to_bring(self) -> MissingPrograms:
+        """The programs that bundles are brought with, as far as they are missing here."""
+
+    def knows(self, site: Site, *, opens_vault: bool) -> LocalKnowledge:
+        """What this machine knows of the site's backend.
+
+        Args:
+            site: whose backend.
+            opens_vault: whether the vault is opened for it, which costs a second.
+        """
+
+
+class Records(Protocol):
+    """The records of a site on this machine."""
+
+    def merge(self, texts: Mapping[str, str]) -> Merged:
+        """Add those (file name -> document) that are not here; what is no record is named."""
+
+    def read(self) -> Sequence[Record]:
+        """All of them that are readable, oldest first."""
+
+
+class Documents(Protocol):
+    """Documents of the archive that are kept on this machine."""
+
+    def keep(self, name: str, text: str) -> bool:
+        """Write a document unless it is here already; whether anything was written.
+
+        Raises:
+            Unreadable: the name is no name of a document, or the text is not one.
+        """
+
+
+class SiteFolder(Protocol):
+    """The directory of a site that is to be written."""
+
+    def existing(self, files: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``files`` that are there already."""
+
+    def faults(self, files: Mapping[str, str]) -> tuple[str, ...]:
+        """What a check says of these files, before any is written."""
+
+    def write(self, files: Mapping[str, str]) -> tuple[Path, ...]:
+        """Write the files, none over another; returns their paths."""
+
+
+class Authorities(Protocol):
+    """Makes certificate authorities."""
+
+    def make(self, name: str) -> Authority:
+        """A new self-signed one."""
+
+
+class Vault(Protocol):
+    """Encrypts what is secret; knows its password."""
+
+    def encrypt(self, text: str) -> str:
+        """The content of a vault file."""
+
+    def new_secret(self) -> str:
+        """A random one, of letters, digits, '-' and '_'."""

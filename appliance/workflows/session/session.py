@@ -1,0 +1,115 @@
+"""One session of ports: everything outside that the workflows of one command may need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from appliance.model.bundle.vendor_diagnostics import VendorReport
+    from appliance.model.node.lost import Workloads
+    from appliance.workflows.session.local_ports import ControlHost, Documents, Records
+    from appliance.workflows.session.ports import (
+        Archive,
+        Bmcs,
+        Bundle,
+        Clock,
+        ClusterApi,
+        Drain,
+        Emptying,
+        Etcd,
+        JournalPort,
+        Jumpboxes,
+        Members,
+        Nodes,
+        Observer,
+        Playbooks,
+        Power,
+        SiteLock,
+    )
+    from appliance.workflows.session.survey import Preflight
+
+
+class _NotGiven:
+    """Stands for a port that a command was not given: to use it is a fault of ours."""
+
+    def __init__(self, port: str) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"the session was given no {self._port}, and {name} was asked of it")
+
+    def __enter__(self) -> Any:
+        return self.__getattr__("with")
+
+    def __exit__(self, *_: object) -> None:
+        self.__getattr__("with")
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        return self.__getattr__("an answer")
+
+
+def _missing(port: str) -> Any:
+    return _NotGiven(port)
+
+
+@dataclass(frozen=True)
+class Session:
+    """The ports of one site, for the life of one command. No attribute does network I/O.
+
+    A command is given what its workflow names; the rest fails when it is used.
+
+    Attributes:
+        nodes: SSH to the nodes.
+        cluster: the Kubernetes API.
+        archive: documents on the control-plane nodes.
+        journal: of the site; whoever writes into it holds ``lock``.
+        lock: lets one changing command at a time have the site; held by ``with``.
+        clock: time.
+        observer: sees progress.
+        control_host: the machine that the command runs on.
+        preflight: the checks before the first change, by what that machine has and knows.
+        playbooks: Ansible.
+        bundle: on the control host; None where none was given.
+        handed_over: keeps the digest of the bundle at hand, once it is the one in custody.
+        members: Node objects, as members come and go.
+        etcd: its members.
+        bmcs: the nodes' BMCs.
+        power: the nodes' power.
+        drain: one node's pods and marks.
+        emptying: takes pods away from nodes.
+        jumpboxes: hosts on which researchers work.
+        records: of the site on this machine.
+        documents: of the archive that are kept on this machine.
+        run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
+        read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
+    """
+
+    nodes: Nodes = field(default=_missing("nodes"), repr=False)
+    cluster: ClusterApi = field(default=_missing("cluster"), repr=False)
+    archive: Archive = field(default=_missing("archive"), repr=False)
+    journal: JournalPort = field(default=_missing("journal"), repr=False)
+    lock: SiteLock = field(default=_missing("lock"), repr=False)
+    clock: Clock = field(default=_missing("clock"), repr=False)
+    observer: Observer = field(default=_missing("observer"), repr=False)
+    control_host: ControlHost = field(default=_missing("control_host"), repr=False)
+    preflight: Preflight = field(default=_missing("preflight"), repr=False)
+    playbooks: Playbooks = field(default=_missing("playbooks"), repr=False)
+    bundle: Bundle | None = None
+    handed_over: Callable[[str], None] = lambda _digest: None
+    members: Members = field(default=_missing("members"), repr=False)
+    etcd: Etcd = field(default=_missing("etcd"), repr=False)
+    bmcs: Bmcs = field(default=_missing("bmcs"), repr=False)
+    power: Power = field(default=_missing("power"), repr=False)
+    drain: Drain = field(default=_missing("drain"), repr=False)
+    emptying: Emptying = field(default=_missing("emptying"), repr=False)
+    jumpboxes: Jumpboxes = field(default=_missing("jumpboxes"), repr=False)
+    records: Records = field(default=_missing("records"), repr=False)
+    documents: Documents = field(default=_missing("documents"), repr=False)
+    run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
+        default=_missing("run_diagnostics"), repr=False
+    )
+    read_workloads: Callable[[], Workloads] = field(default=_missing("read_workloads"), repr=False)

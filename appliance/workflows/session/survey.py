@@ -1,0 +1,178 @@
+"""Look at a site: one probe round and one read of the API, shared by plan, status and install."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from appliance.errors import LeftOut, NodeUnreachable, PreflightFailed
+from appliance.model.plan.left_out import asked_for, not_joined
+from appliance.model.plan.planner import EVERYTHING, Scope, plan
+from appliance.model.state.node_state import resting
+from appliance.model.state.observed import Look, Observed
+
+if TYPE_CHECKING:
+    from appliance.model.checks.preflight import Finding
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.plan import Plan, Refusal, Unknown
+    from appliance.workflows.session.ports import ClusterReader, Nodes
+
+TOLD = (False, False, 0)
+# How often a node is looked at that was too busy to tell all.
+LOOKS = 2
+Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was seen, and what follows from it."""
+
+    observed: Observed
+    plan: Plan
+
+
+def observe(site: Site, nodes: Nodes, cluster: ClusterReader) -> tuple[Observed, Look]:
+    """Photograph every node and read the API; nodes that do not answer are in the Look."""
+    look = look_patiently(nodes, site.nodes)
+    return Observed(look.photographs, cluster.read(look.photographs), look.faults), look
+
+
+def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
+    """Look, and again at nodes that were too busy to tell all; one late answer is no fault."""
+    look = nodes.look(asked)
+    for _ in range(LOOKS - 1):
+        late = {name for name, photo in look.photographs.items() if _untold(photo) > TOLD}
+        if not late:
+            break
+        again = nodes.look([node for node in asked if node.name in late])
+        told = {
+            name: photo
+            for name, photo in again.photographs.items()
+            if _untold(photo) <= _untold(look.photographs[name])
+        }
+        look = Look({**look.photographs, **told}, look.faults)
+    return look
+
+
+def _untold(photo: Photograph) -> tuple[bool, bool, int]:
+    """How much a node was too busy to tell: what counts most comes first."""
+    late = len(photo.late) + len(photo.at("unseen") or ())
+    return photo.kubernetes_untold, bool(photo.docker_silence), late
+
+
+def require_all(look: Look, resting: Collection[str] = ()) -> None:
+    """Refuse to go on when a node could not be photographed, unless it is in maintenance.
+
+    Raises:
+        NodeUnreachable: names every such node with its reason; a node that was too busy to tell
+            whether it is a member is one.
+    """
+    faults = [fault for fault in look.faults if fault.node not in resting]
+    if faults:
+        first = faults[0]
+        raise NodeUnreachable(
+            first.reason,
+            hint=first.hint,
+            details=[f"{fault.reason}  hint: {fault.hint}" for fault in faults[1:]],
+        )
+    require_evidence(look.photographs)
+
+
+def require_evidence(photographs: Mapping[str, Photograph]) -> None:
+    """Refuse to judge nodes that did not tell what is there of Kubernetes and of Docker.
+
+    Without the first a member looks bare, and a cluster of such nodes looks gone; without the
+    second Docker would be set up anew under pods.
+
+    Raises:
+        NodeUnreachable: names every such node.
+    """
+    late = {name: what for name, photo in photographs.items() if (what := _missed(photo))}
+    if late:
+        (first, what), *others = late.items()
+        raise NodeUnreachable(
+            f"{first}: its probe came to its deadline before it had seen {what}",
+            hint="the node is very busy: look with uptime there, then run the same command again",
+            details=[f"{name}: the same of {what}" for name, what in others],
+        )
+
+
+def _missed(photo: Photograph) -> str:
+    """What nothing can be judged without, and the probe did not get to; empty when it did."""
+    if photo.kubernetes_untold:
+        return "what is there of Kubernetes"
+    return "what Docker it runs" if photo.docker_untold else ""
+
+
+def survey(
+    desired: Desired,
+    nodes: Nodes,
+    cluster: ClusterReader,
+    preflight: Preflight,
+    scope: Scope = EVERYTHING,
+) -> Survey:
+    """Observe everything and plan; workers that do not answer and have not joined are left out.
+
+    Raises:
+        NodeUnreachable: another node could not be reached, or did not tell what a step asks for;
+            nothing was changed.
+    """
+    site = desired.site
+    observed, look = observe(site, nodes, cluster)
+    waiting = not_joined(site, observed.cluster, look.faults, scope)
+    spared = resting(site, observed) - scope.nodes
+    require_all(look, spared | {fault.node for fault in waiting})
+    findings = preflight(desired, observed.photographs, observed)
+    made = plan(desired, observed, findings, scope)
+    # What is refused for certain comes first: a person has to put it right anyway.
+    if not made.refusals:
+        require_seen(made.unknown)
+    return Survey(observed, replace(made, left_out=asked_for(site, waiting, scope)))
+
+
+def require_seen(unknown: Sequence[Unknown]) -> None:
+    """Refuse to act on what nobody saw.
+
+    Raises:
+        NodeUnreachable: names each node, the fact, and the program that did not tell it.
+    """
+    if unknown:
+        first, *others = unknown
+        raise NodeUnreachable(
+            first.sentence(),
+            hint="the node is very busy: look with uptime there, then run the same command again",
+            details=[one.sentence() for one in others],
+        )
+
+
+def require_none_left_out(made: Plan) -> None:
+    """Tell at the end of a command that it did not do all that it was asked for.
+
+    Raises:
+        LeftOut: names each worker that was left out.
+    """
+    if made.left_out:
+        first, *others = made.left_out
+        raise LeftOut(
+            f"all but what was left out: {first.reason}",
+            hint=f"{first.hint}; once it answers: appliance install",
+            details=[f"left out: {fault.reason}  hint: {fault.hint}" for fault in others],
+        )
+
+
+def refuse(refusals: Sequence[Refusal]) -> None:
+    """Stop before the first change.
+
+    Raises:
+        PreflightFailed: with one line for each refusal.
+    """
+    if refusals:
+        first, *others = refusals
+        raise PreflightFailed(
+            first.sentence(),
+            hint=first.hint,
+            details=[f"{refusal.sentence()}  hint: {refusal.hint}" for refusal in others],
+        )

@@ -1,0 +1,106 @@
+"""Write a new site: complete, commented, checked before the first file, with a CA of its own."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from appliance.errors import ConfigError, Refused
+from appliance.model.site.files.schema import site_schema_text
+from appliance.model.site.files.secrets import REGISTRY_PASSWORD
+from appliance.model.site.files.text import SCHEMA, hosts_text, node_text, site_text
+from appliance.model.site.vault_ref import TEMPLATE, UNSAFE
+
+if TYPE_CHECKING:
+    from appliance.workflows.session.local_ports import Authorities, SiteFolder, Vault
+
+VAULT: Final = "group_vars/all/vault.yml"
+# What a check sees in place of the vault, before its password is asked for.
+_SEALED: Final = "$ANSIBLE_VAULT;1.1;AES256\n00\n"
+
+
+@dataclass(frozen=True)
+class SiteInitRequest:
+    """A site to be written.
+
+    Attributes:
+        directory: where.
+        settings: keys of group_vars/all/site.yml; what is absent stands there as a comment.
+        groups: group -> its nodes.
+        host_vars: node -> keys of its host_vars file.
+        dry_run: check it, and write nothing.
+        secrets: further entries of the vault.
+    """
+
+    directory: Path
+    settings: Mapping[str, Any]
+    groups: Mapping[str, Sequence[str]]
+    host_vars: Mapping[str, Mapping[str, Any]]
+    dry_run: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+def site_init(
+    request: SiteInitRequest, files: SiteFolder, authorities: Authorities, vault: Vault
+) -> tuple[Path, ...]:
+    """Write the site and return the paths of its files.
+
+    Raises:
+        Refused: one of the files exists; nothing was written.
+        ConfigError: the site would not pass its own check; nothing was written.
+    """
+    texts = site_files(request)
+    there = files.existing([*texts, VAULT])
+    if there:
+        raise Refused(
+            f"{request.directory / there[0]} exists, and nothing is written over",
+            hint="choose another directory, or correct the site: appliance site check",
+            details=[f"also there: {request.directory / name}" for name in there[1:]],
+        )
+    faults = files.faults({**texts, VAULT: _SEALED})
+    if faults:
+        raise ConfigError(
+            f"the site {request.directory} would have {len(faults)} "
+            f"fault{'s' if len(faults) != 1 else ''}; nothing was written",
+            details=faults,
+            hint="correct what was asked for (nodes: --control-plane, --worker): "
+            "appliance site init --help",
+        )
+    if request.dry_run:
+        return tuple(request.directory / file for file in (*texts, VAULT))
+    name = str(request.settings.get("site_name") or request.directory.resolve().name)
+    authority = authorities.make(name)
+    secrets = "---\n" + "".join(
+        _entry(name, secret)
+        for name, secret in (
+            ("vault_site_ca_certificate", authority.certificate),
+            ("vault_site_ca_key", authority.key),
+            *((name, f"{secret}\n") for name, secret in request.secrets.items()),
+        )
+    )
+    secrets += f"{REGISTRY_PASSWORD}: {vault.new_secret()}\n"
+    return files.write({**texts, VAULT: vault.encrypt(secrets)})
+
+
+def _entry(name: str, secret: str) -> str:
+    """A line of the vault; what Ansible would take for a template is marked as none."""
+    mark = f"{UNSAFE} " if TEMPLATE.search(secret) else ""
+    return f"{name}: {mark}|\n{textwrap.indent(secret, '  ')}"
+
+
+def site_files(request: SiteInitRequest) -> dict[str, str]:
+    """Make the text of every file but the vault."""
+    nodes = {
+        f"host_vars/{name}.yml": node_text(values) for name, values in request.host_vars.items()
+    }
+    return {
+        "hosts.yml": hosts_text(request.groups),
+        "group_vars/all/site.yml": site_text(request.settings),
+        **nodes,
+        "known_hosts": "",
+        ".gitignore": ".appliance/\n",
+        SCHEMA: site_schema_text(),
+    }

@@ -1,0 +1,94 @@
+"""What every node is, and what is not as it should be. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from appliance.model.node.membership import removed
+from appliance.model.plan.planner import plan
+from appliance.workflows.session.doubts import find_doubts
+from appliance.workflows.session.look_warnings import collecting
+from appliance.workflows.session.losses import find_losses
+from appliance.workflows.session.survey import observe
+
+if TYPE_CHECKING:
+    from appliance.model.node.lost import Loss
+    from appliance.model.node.membership import MemberRecord, Removal
+    from appliance.model.site.settings import Site
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.observed import Look, Observed
+    from appliance.model.state.plan import Plan
+    from appliance.workflows.session.doubts import Doubt
+    from appliance.workflows.session.session import Session
+
+
+@dataclass(frozen=True)
+class StatusRequest:
+    """What is looked at.
+
+    Attributes:
+        site: all that the inventory names.
+        desired: the same, without the nodes that were removed on purpose.
+        records: node -> what the control-plane nodes keep of it.
+    """
+
+    site: Site
+    desired: Desired
+    records: Mapping[str, MemberRecord]
+
+
+@dataclass(frozen=True)
+class StatusResult:
+    """Everything that status shows.
+
+    Attributes:
+        plan: what an install would do about it.
+        removed: node -> its removal, of each that was removed on purpose.
+        losses: the lost nodes.
+        doubts: what Node objects claim and the kept documents do not bear out.
+        warnings: what could not be read, one sentence each.
+    """
+
+    desired: Desired
+    observed: Observed
+    look: Look
+    plan: Plan
+    removed: Mapping[str, Removal]
+    losses: tuple[Loss, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def look_and_plan(desired: Desired, session: Session) -> tuple[Observed, Look, Plan]:
+    """One look at everything, nodes that do not answer included, and the plan that follows."""
+    observed, look = observe(desired.site, session.nodes, session.cluster)
+    findings = session.preflight(desired, observed.photographs, observed)
+    return observed, look, plan(desired, observed, findings)
+
+
+def status(request: StatusRequest, session: Session) -> StatusResult:
+    """Look at everything once, and ask for more only where a node may be lost or in doubt."""
+    with collecting() as warnings:
+        observed, look, planned = look_and_plan(request.desired, session)
+        lost = find_losses(request.site, session, observed, look, warnings)
+        doubts = find_doubts(session.archive, observed, warnings)
+    return StatusResult(
+        desired=request.desired,
+        observed=observed,
+        look=look,
+        plan=planned,
+        removed=_removals(request),
+        losses=lost,
+        doubts=doubts,
+        warnings=tuple(warnings),
+    )
+
+
+def _removals(request: StatusRequest) -> dict[str, Removal]:
+    found = {
+        name: request.records[name].removed
+        for name in sorted(removed(request.site, request.records))
+    }
+    return {name: removal for name, removal in found.items() if removal is not None}

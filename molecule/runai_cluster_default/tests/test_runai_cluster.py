@@ -1,0 +1,44 @@
+"""The cluster's part from values that a person downloaded; kubectl and helm are stand-ins."""
+
+import base64
+import json
+
+import pytest
+import yaml
+
+STATE = "/var/lib/kubectl-standin"
+VALUES = "/etc/appliance/runai/runai-rack.yaml"
+
+
+def test_the_agent_finds_the_authority_of_the_backend(host):
+    text = host.file("/etc/kubernetes/appliance/runai-cluster.yaml").content_string
+    secret = next(item for item in yaml.safe_load_all(text) if item and item["kind"] == "Secret")
+    assert base64.b64decode(secret["data"]["runai-ca.pem"]) == b"STANDIN"
+
+
+def test_the_sites_values_and_the_vaults_come_after_those_that_were_downloaded(host):
+    given = json.loads(host.file(f"{STATE}/helm-values.json").content_string)
+    downloaded, ours = given.values()
+    assert next(iter(given)) == VALUES
+    assert '"clusterDomain": "downloaded"' in downloaded
+    assert json.loads(ours) == {
+        "runai-operator": {"config": {"global": {"replicas": 1}}},
+        "password": "a-secret-of-the-vault",
+    }
+
+
+def test_secrets_stay_with_root_and_are_not_noted(host):
+    assert host.file(VALUES).mode == 0o600
+    assert host.run("grep -rl a-secret-of-the-vault /var/lib/appliance /etc/appliance").rc == 1
+
+
+@pytest.mark.parametrize(
+    ("commands", "tasks"),
+    [
+        (["kubectl --namespace=runai delete deployment runai-cluster"], 1),
+        # Another file of values: it is brought, and helm runs with it.
+        ([f"echo >> {VALUES}"], 1),
+    ],
+)
+def test_drift_is_told_and_repaired(drift, commands, tasks):
+    drift(commands, tasks)

@@ -1,0 +1,215 @@
+#!/usr/bin/python
+"""Ansible module: the script of a vendor bundle ran to its end, and its images are pushed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+
+from ansible.module_utils.appliance_kubectl import Kubectl
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.vendor_bundle import (
+    ARGUMENTS,
+    DEADLINE,
+    BundleError,
+    run_script,
+    settle,
+)
+
+DOCUMENTATION = r"""
+module: vendor_bundle_prepare
+short_description: Carry out the script of a vendor bundle, and look for its images
+description:
+  - Makes the namespace that the vendor's documents ask for, and runs C(prepare_installation.sh)
+    with REGISTRY_URL in C(appliance-runai-prepare.service), whose Docker is logged in to the
+    registry.
+  - Then asks the registry for every image of the bundle, by the digest of its configuration, and
+    for each of its blobs.
+options:
+  record: {description: What the bundle is and holds, type: dict, required: true}
+  folder: {description: Where bundles are, type: path, required: true}
+  registry: {description: "NAME:PORT", type: str, required: true}
+  login_dir: {description: Folder of the login (config.json of Docker), type: path,
+    default: /etc/appliance/registry/login}
+  ca_path: {description: Certificate authority of the registry, type: path, required: true}
+  namespace: {description: Namespace of the backend, type: str, default: runai-backend}
+  kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
+  kubectl: {description: The program, type: path, default: /usr/local/bin/kubectl}
+  patience_seconds: {description: How long an unready server is waited for, type: int, default: 60}
+  deadline_seconds: {description: How long the unit is waited for, type: int, default: 7200}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Run prepare_installation.sh
+  vendor_bundle_prepare:
+    record: "{{ runai_bundle_record }}"
+    folder: /var/lib/appliance/runai
+    registry: registry.example:5000
+    ca_path: /etc/appliance/ca.crt
+"""
+
+RETURN = r"""
+verified: {description: Images found in the registry, type: list, returned: always}
+unverifiable: {description: Whether the bundle tells no image, type: bool, returned: always}
+"""
+
+ACCEPT = ", ".join(
+    (
+        "application/vnd.docker.distribution.manifest.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+    )
+)
+PREPARE = """\
+set -eu
+marker=$1
+rm -f "$marker"
+chmod u+x ./prepare_installation.sh
+./prepare_installation.sh
+printf '%s\\n' "$REGISTRY_URL" > "$marker.new"
+mv "$marker.new" "$marker"
+"""
+
+
+class Registry:
+    """The registry over its API."""
+
+    def __init__(self, address, ca_path):
+        self._host, _, port = address.rpartition(":")
+        self._port = int(port)
+        self._context = ssl.create_default_context(cafile=ca_path)
+
+    def fault(self, image):
+        """Return what is wrong with one image under every name it may have, or None."""
+        line = http.client.HTTPSConnection(
+            self._host, self._port, timeout=30, context=self._context
+        )
+        try:
+            faults = [self._fault(line, name, image["config"]) for name in image["names"]]
+        except (OSError, http.client.HTTPException) as error:
+            return "the registry does not answer: %s" % error
+        finally:
+            line.close()
+        if None in faults:
+            return None
+        return next((fault for fault in faults if fault != "absent"), "absent")
+
+    @staticmethod
+    def _ask(line, method, path):
+        line.request(method, path, headers={"Accept": ACCEPT})
+        answer = line.getresponse()
+        return answer, answer.read()
+
+    def _fault(self, line, name, config):
+        repository, _, tag = name.rpartition(":")
+        answer, body = self._ask(line, "GET", "/v2/%s/manifests/%s" % (repository, tag))
+        if answer.status != 200:
+            return "absent" if answer.status == 404 else "the registry says %d" % answer.status
+        manifest = json.loads(body)
+        held = str(manifest.get("config", {}).get("digest", ""))
+        if config and held != "sha256:" + config:
+            return "another image of that name (%s)" % held[:19]
+        for blob in [manifest.get("config", {}), *manifest.get("layers", [])]:
+            path = "/v2/%s/blobs/%s" % (repository, blob.get("digest"))
+            if self._ask(line, "HEAD", path)[0].status != 200:
+                return "blob %s is missing" % blob.get("digest")
+        return None
+
+    def faults(self, images):
+        """Return {tag: fault}."""
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            found = pool.map(lambda image: (image["tag"], self.fault(image)), images)
+            return {tag: fault for tag, fault in found if fault}
+
+
+class Preparation:
+    """The script of one bundle, for one registry."""
+
+    def __init__(self, module, bundle):
+        self._module = module
+        self._want = module.params
+        self._bundle = bundle
+        self._marker = bundle.path / "prepared"
+
+    def is_done(self):
+        """Return whether the script ran to its end for this registry."""
+        try:
+            return self._marker.read_text().strip() == self._want["registry"]
+        except OSError:
+            return False
+
+    def absent(self):
+        """Return what the registry lacks of the bundle's images, with the reason."""
+        return Registry(self._want["registry"], self._want["ca_path"]).faults(self.images())
+
+    def images(self):
+        """Return the images that the bundle tells, each with the names it may have."""
+        return self._bundle.record["pushes"]
+
+    def carry_out(self):
+        """Carry out the vendor's script, then look for what it was to push."""
+        self._bundle.keep()
+        kubectl = Kubectl.of(self._module)
+        namespace = self._want["namespace"]
+        if not kubectl.names("namespace", namespace):
+            kubectl.call(["create", "namespace", namespace])
+        environment = {
+            "REGISTRY_URL": self._want["registry"],
+            "KUBECONFIG": self._want["kubeconfig"],
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "DOCKER_CONFIG": self._want["login_dir"],
+        }
+        script = ["/bin/sh", "-c", PREPARE, "prepare", str(self._marker)]
+        folder = str(self._bundle.deploy)
+        run_script("runai-prepare", script, environment, folder, self._want["deadline_seconds"])
+        left = self.absent()
+        if left:
+            self._marker.unlink()
+            raise BundleError(
+                "prepare_installation.sh ended well, but %s lacks %d of %d images: %s"
+                % (
+                    self._want["registry"],
+                    len(left),
+                    len(self.images()),
+                    "; ".join("%s: %s" % item for item in sorted(left.items())[:5]),
+                )
+            )
+
+
+def converge(module, bundle):
+    """Carry the script out where it did not run; return what to tell."""
+    preparation = Preparation(module, bundle)
+    done = bundle.is_unpacked() and preparation.is_done() and not preparation.absent()
+    if not done and not module.check_mode:
+        preparation.carry_out()
+    images = preparation.images()
+    return {
+        "changed": not done,
+        "verified": [image["tag"] for image in images],
+        "unverifiable": not images,
+    }
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=dict(
+            ARGUMENTS,
+            registry={"type": "str", "required": True},
+            login_dir={"type": "path", "default": "/etc/appliance/registry/login"},
+            ca_path={"type": "path", "required": True},
+            namespace={"type": "str", "default": "runai-backend"},
+            kubeconfig={"type": "path", "default": "/etc/kubernetes/admin.conf"},
+            kubectl={"type": "path", "default": "/usr/local/bin/kubectl"},
+            patience_seconds={"type": "int", "default": 60},
+            **DEADLINE,
+        ),
+        supports_check_mode=True,
+    )
+    settle(module, converge)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""The backend's HTTP interface, and which of its clusters is ours.
+
+Python 3.8, standard library. What must not be here: what is asked for, that is each module's own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+from ansible.module_utils.appliance_kubectl import ARGUMENTS as OF_KUBECTL
+from ansible.module_utils.appliance_kubectl import Kubectl, KubectlError
+
+ARGUMENTS = dict(
+    OF_KUBECTL,
+    domain={"type": "str", "required": True},
+    authority={"type": "path", "required": True},
+    username={"type": "str", "required": True},
+    password_path={"type": "path", "required": True, "no_log": False},
+    cluster={"type": "str", "required": True},
+    timeout_seconds={"type": "int", "default": 120},
+)
+NAMESPACE = "runai-backend"
+CONFIG_MAP = "appliance-cluster"
+SECONDS = 20
+
+
+class BackendError(Exception):
+    """The backend did not answer, or not as it should; ``final`` when waiting does not help."""
+
+    def __init__(self, message, final=False):
+        super().__init__(message)
+        self.final = final
+
+
+class Backend:
+    """The backend's HTTP interface, at its name and over TLS.
+
+    Args:
+        domain: its name; the certificate must be for it.
+        context: an ssl context that trusts the authority, or None for the system's.
+    """
+
+    def __init__(self, domain, context=None):
+        self._url = "https://%s" % domain
+        self._context = context
+        self._token = None
+
+    def log_in(self, username, password):
+        """Get a token of the realm.
+
+        Raises:
+            BackendError: no answer, or the login is refused.
+        """
+        form = {
+            "grant_type": "password",
+            "client_id": "runai",
+            "scope": "openid",
+            "response_type": "id_token",
+            "username": username,
+            "password": password,
+        }
+        path = "/auth/realms/runai/protocol/openid-connect/token"
+        status, body = self._ask(path, urllib.parse.urlencode(form).encode())
+        if status in (400, 401, 403):
+            raise BackendError(
+                "%s refuses the login of %s: its password is vault_runai_admin_password in "
+                "group_vars/all/vault.yml (ansible-vault edit), the user runai.admin_user in "
+                "site.yml" % (self._url, username),
+                final=True,
+            )
+        self._require(status, path)
+        document = _document(body)
+        self._token = document.get("id_token") or document.get("access_token")
+        if not self._token:
+            raise BackendError("%s%s answers without a token" % (self._url, path))
+
+    def create(self, name):
+        """Create a cluster and return its uuid; None when there is one of that name already.
+
+        Raises:
+            BackendError: it cannot be created; ``final`` where the backend has no such call.
+        """
+        path = "/v1/k8s/clusters"
+        body = json.dumps({"name": name, "description": name}).encode()
+        status, answer = self._ask(path, body, "application/json")
+        if status in (404, 405):
+            raise BackendError(
+                "%s has no call that creates a cluster. In its web page make it by hand: "
+                "Clusters, New Cluster, named %s; download runai-%s.yaml, and give its path as "
+                "runai.cluster_values_file in site.yml" % (self._url, name, name),
+                final=True,
+            )
+        if status == 409:
+            return None
+        self._require(status, path)
+        uuid = _document(answer).get("uuid")
+        if not uuid:
+            raise BackendError("%s%s answers without a uuid" % (self._url, path))
+        return uuid
+
+    def listed(self):
+        """Return the clusters that the backend knows.
+
+        Raises:
+            BackendError: the backend does not list its clusters.
+        """
+        path = "/v1/k8s/clusters"
+        status, answer = self._ask(path)
+        self._require(status, path)
+        try:
+            listed = json.loads(answer)
+        except ValueError:
+            listed = None
+        if not isinstance(listed, list):
+            raise BackendError("%s%s answers without a list" % (self._url, path))
+        return [one for one in listed if isinstance(one, dict)]
+
+    def values(self, uuid):
+        """Return the values file of a cluster, as bytes; None when the backend does not know it."""
+        path = "/v1/k8s/clusters/%s/installfile?cloud=op" % urllib.parse.quote(uuid)
+        status, body = self._ask(path)
+        if status == 404:
+            return None
+        self._require(status, path)
+        return body
+
+    def _require(self, status, path):
+        if status >= 300:
+            raise BackendError("%s%s answers %d" % (self._url, path.partition("?")[0], status))
+
+    def _ask(self, path, body=None, kind=None):
+        request = urllib.request.Request(self._url + path, data=body)  # noqa: S310 - https
+        if kind:
+            request.add_header("Content-Type", kind)
+        if self._token:
+            request.add_header("Authorization", "Bearer " + self._token)
+        # Past any proxy: the backend is inside.
+        handlers = [urllib.request.ProxyHandler({})]
+        if self._context is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=self._context))
+        try:
+            with urllib.request.build_opener(*handlers).open(request, timeout=SECONDS) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+        except urllib.error.URLError as error:
+            raise BackendError("%s does not answer: %s" % (self._url, error.reason)) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise BackendError("%s does not answer: %s" % (self._url, error)) from error
+
+
+def _document(body):
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class Record:
+    """Which cluster is ours, kept in a ConfigMap."""
+
+    def __init__(self, kubectl):
+        self._kubectl = kubectl
+
+    def read(self):
+        """Return {cluster, uuid}, or an empty dictionary; the uuid is empty until it is told."""
+        found = self._kubectl.get("configmap", CONFIG_MAP, "--namespace=" + NAMESPACE)
+        return (found or {}).get("data") or {}
+
+    def write(self, cluster, uuid):
+        """Keep the uuid of a cluster; one request, so that nothing is lost in between."""
+        where = ["configmap", CONFIG_MAP, "--namespace=" + NAMESPACE]
+        if self._kubectl.get(*where) is None:
+            literals = ["--from-literal=cluster=" + cluster, "--from-literal=uuid=" + uuid]
+            self._kubectl.call(["create", *where, *literals])
+        else:
+            patch = json.dumps({"data": {"cluster": cluster, "uuid": uuid}})
+            self._kubectl.call(["patch", *where, "--type=merge", "--patch=" + patch])
+
+    def forget(self):
+        """Keep nothing."""
+        namespace = "--namespace=" + NAMESPACE
+        self._kubectl.call(["delete", "configmap", CONFIG_MAP, namespace, "--ignore-not-found"])
+
+
+def insist(attempt, seconds, clock=time):
+    """Repeat until it succeeds, for at most so many seconds; a final error is not repeated."""
+    until = clock.monotonic() + seconds
+    while True:
+        try:
+            return attempt()
+        except BackendError as error:
+            if error.final or clock.monotonic() >= until:
+                raise
+        clock.sleep(2)
+
+
+def answer(module, ask):
+    """Return what ``ask(backend, record, want)`` says, once the backend answers as it should."""
+    want = module.params
+    try:
+        # In a copy: what is in the module's own parameters is told to whoever logs events.
+        password = Path(want["password_path"]).read_text().strip("\n")
+        want = dict(want, password=password)
+        context = ssl.create_default_context(cafile=want["authority"])
+        backend, record = Backend(want["domain"], context), Record(Kubectl.of(module))
+        return insist(lambda: ask(backend, record, want), want["timeout_seconds"])
+    except (BackendError, KubectlError, OSError) as error:
+        module.fail_json(msg=str(error))

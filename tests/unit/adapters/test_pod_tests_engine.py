@@ -1,0 +1,106 @@
+"""What every test by pods shares: its namespace goes in any case, and a wait that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kubernetes import client
+from urllib3.exceptions import ProtocolError
+
+from appliance.adapters.kubernetes.pod_tests import engine
+from appliance.errors import ClusterError, StepNotProven
+
+
+class Api:
+    """An API server that remembers which namespaces it made and deleted."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.deleted: list[str] = []
+
+    @contextmanager
+    def any_client(self) -> Iterator[Any]:
+        yield "client"
+
+    def create_namespace(self, body: Any, **_: Any) -> None:
+        self.made.append(body["metadata"]["name"])
+
+    def delete_namespace(self, name: str, **_: Any) -> None:
+        self.deleted.append(name)
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = Api()
+    monkeypatch.setattr(client, "CoreV1Api", lambda _: made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("error", "raised", "words"),
+    [
+        (StepNotProven("w1: no answer"), StepNotProven, "w1: no answer"),
+        (ProtocolError("cut"), ClusterError, "the API went away during the X test: ProtocolError"),
+        (
+            client.ApiException(status=403, reason="Forbidden"),
+            ClusterError,
+            "the API refused a part of the X test: 403 Forbidden",
+        ),
+    ],
+)
+def test_the_namespace_is_deleted_whatever_ends_the_test(
+    api: Any, error: Exception, raised: type[Exception], words: str
+) -> None:
+    with pytest.raises(raised, match=words), engine.own_namespace(api, "X test"):
+        raise error
+    assert len(api.made) == 1
+    assert api.deleted == api.made
+
+
+class Never(engine.PodTest[str]):
+    """Pods that are never ready, looked at every two seconds."""
+
+    def __init__(self, looks: int | None = None) -> None:
+        self.log: list[str] = []
+        self.looks = looks
+
+    def start(self) -> None:
+        self.log.append("start")
+
+    def poll(self) -> float | None:
+        self.log.append("poll")
+        return None if self.log.count("poll") == self.looks else 2.0
+
+    def verdict(self) -> str:
+        self.log.append("verdict")
+        return "done"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    now = SimpleNamespace(time=0.0)
+
+    def sleep(seconds: float) -> None:
+        now.time += seconds
+
+    fake = SimpleNamespace(monotonic=lambda: now.time, sleep=sleep)
+    monkeypatch.setattr(engine, "time", fake)
+    return now
+
+
+def test_the_wait_ends_with_its_patience_and_one_last_look(clock: Any) -> None:
+    test = Never()
+    assert test.carry_out(5) == "done"
+    assert clock.time == 6
+    assert test.log == ["start", *["poll"] * 4, "verdict"]
+
+
+def test_what_is_done_meanwhile_is_done_once_between_start_and_wait(clock: Any) -> None:
+    test = Never(looks=2)
+    test.carry_out(60, lambda: test.log.append("meanwhile"))
+    assert test.log == ["start", "meanwhile", "poll", "poll", "verdict"]
+    assert clock.time == 2
