@@ -155,11 +155,11 @@ def test_a_host_that_swallows_packets_costs_seconds_once(context: Context) -> No
         silent.listen(0)
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
-        for name in ("a", "b", "c", "d"):
+        for name in range(12):
             spec = UrlSource(kind="url", url=f"{address}/{name}")
             with pytest.raises(SourceUnavailable, match="no answer within 1 s"):
                 Url().fetch(tool(spec), spec, context)
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 9
 
 
 def test_the_operators_file_comes_with_its_digest(context: Context, tmp_path: Path) -> None:

@@ -80,10 +80,10 @@ def test_a_connection_that_is_hung_up_is_no_answer() -> None:
 
 def test_silence_of_many_costs_the_patience_for_one() -> None:
     with server(None) as port:
-        uris = [f"http://127.0.0.1:{port}/{number}" for number in range(5)]
+        uris = [f"http://127.0.0.1:{port}/{number}" for number in range(20)]
         began = time.monotonic()
         silent = unanswered(uris, patience_seconds=0.5)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 9
     assert silent == dict.fromkeys(uris, "no answer within 0.5 s")
 
 

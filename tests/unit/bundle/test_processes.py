@@ -39,10 +39,10 @@ def test_a_missing_program_is_told_with_what_to_do() -> None:
 
 def test_the_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
     script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
-    with pytest.raises(CommandFailed, match=r"did not finish within 0\.5 s"):
-        processes.run(["sh", "-c", script], timeout=0.5)
+    with pytest.raises(CommandFailed, match=r"did not finish within 3 s"):
+        processes.run(["sh", "-c", script], timeout=3)
     pid = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while _is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _is_running(pid)

@@ -79,7 +79,7 @@ def test_a_job_returns_code_output_times_and_leaves_a_private_result(
 def test_a_running_job_with_the_same_command_is_attached_to(
     systemd: FakeSystemd, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(0.6); print('done')"]
+    command = [sys.executable, "-c", "import time; time.sleep(3); print('done')"]
     with pytest.raises(engine.JobError, match="it keeps running"):
         make(systemd, tmp_path).run(command, deadline_seconds=0.1)
     result, attached = make(systemd, tmp_path).run(command)
@@ -92,7 +92,7 @@ def test_a_running_job_with_another_command_is_waited_for_and_then_ours_runs(
     systemd: FakeSystemd, tmp_path: Path
 ) -> None:
     mark = tmp_path / "order"
-    first = f"import time; time.sleep(0.5); open({str(mark)!r},'a').write('first ')"
+    first = f"import time; time.sleep(3); open({str(mark)!r},'a').write('first ')"
     with pytest.raises(engine.JobError):
         make(systemd, tmp_path).run([sys.executable, "-c", first], deadline_seconds=0.1)
     second = f"open({str(mark)!r},'a').write('second')"
@@ -101,7 +101,7 @@ def test_a_running_job_with_another_command_is_waited_for_and_then_ours_runs(
 
 
 def test_attach_waits_for_whatever_runs(systemd: FakeSystemd, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "import time; time.sleep(0.4); print('x')"]
+    command = [sys.executable, "-c", "import time; time.sleep(3); print('x')"]
     with pytest.raises(engine.JobError):
         make(systemd, tmp_path).run(command, deadline_seconds=0.1)
     assert make(systemd, tmp_path).attach()["stdout"] == "x\n"
@@ -112,7 +112,7 @@ def test_a_node_is_idle_when_nothing_runs_however_it_ended(
 ) -> None:
     job = make(systemd, tmp_path)
     job.wait_until_idle(0)
-    command = [sys.executable, "-c", "import sys, time; time.sleep(0.4); sys.exit(1)"]
+    command = [sys.executable, "-c", "import sys, time; time.sleep(3); sys.exit(1)"]
     with pytest.raises(engine.JobError):
         job.run(command, deadline_seconds=0.1)
     with pytest.raises(engine.JobError, match="it keeps running"):
@@ -242,7 +242,7 @@ def test_a_run_is_not_lost_while_systemd_is_silent(systemd: FakeSystemd, tmp_pat
     job = engine.NodeJob("work", run, python=sys.executable, jobs_dir=str(tmp_path))
     seconds = itertools.count()
     job.clock = lambda: next(seconds)
-    command = [sys.executable, "-c", "import time; time.sleep(0.4); print('done')"]
+    command = [sys.executable, "-c", "import time; time.sleep(3); print('done')"]
     result, _ = job.run(command, deadline_seconds=10000)
     assert result["stdout"] == "done\n"
     assert "show" in asked
