@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import Refused
 from appliance.model.checks.health.stages import health as judge
 from appliance.model.plan.test_image import BUSYBOX, proof_image
-from appliance.workflows.session.checks import facts_without_pods
+from appliance.workflows.session.checks import inputs_without_pods
 from appliance.workflows.session.doubts import recorded_maintenance
 from appliance.workflows.session.look_warnings import collecting
 from appliance.workflows.session.survey import observe
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appliance.model.bundle.vendor_diagnostics import VendorReport
-    from appliance.model.checks.health.stages import Facts, Result, Stage
+    from appliance.model.checks.health.inputs import HealthInputs
+    from appliance.model.checks.health.stages import Result, Stage
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Look, PodView
@@ -107,24 +108,24 @@ def health(request: HealthRequest, session: Session) -> HealthResult:
     desired = request.desired
     with collecting() as warnings:
         observed, look = observe(desired.site, session.nodes, session.cluster)
-        facts = facts_without_pods(desired, observed, session.control_host)
+        inputs = inputs_without_pods(desired, observed, session.control_host)
         recorded = recorded_maintenance(session.archive, observed, warnings)
-        facts = replace(facts, recorded=recorded)
+        inputs = replace(inputs, recorded=recorded)
         if request.with_pods:
-            facts = replace(facts, pods=_pods(session, facts))
-        results = judge(facts, request.stage)
+            inputs = replace(inputs, pods=_pods(session, inputs))
+        results = judge(inputs, request.stage)
         tool, image = request.vendor_tool, request.vendor_image
         report = session.run_diagnostics(tool, image) if tool else None
     return HealthResult(desired.site, request.stage, results, look, report, tuple(warnings))
 
 
-def _pods(session: Session, facts: Facts) -> PodView | None:
+def _pods(session: Session, inputs: HealthInputs) -> PodView | None:
     """What pods see; None where no cluster, or no image for them, is there."""
-    site = facts.site
-    services = facts.observed.photographs.get(site.services_node.name)
-    if facts.cluster is None or services is None:
+    site = inputs.site
+    services = inputs.observed.photographs.get(site.services_node.name)
+    if inputs.cluster is None or services is None:
         return None
-    ready = sorted(name for name, node in facts.cluster.nodes.items() if node.ready)
+    ready = sorted(name for name, node in inputs.cluster.nodes.items() if node.ready)
     image = proof_image(site, services, BUSYBOX)
     if not ready or image is None:
         return None

@@ -17,7 +17,7 @@ from appliance.adapters.ssh.nodes import SshNodes
 from appliance.cli import exits
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
-from appliance.model.checks.health.facts import Facts
+from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.login import is_asked
 from appliance.model.checks.preflight import Finding
 from appliance.model.site.settings import Node, Site
@@ -37,16 +37,16 @@ HEALTH = ["health", "--site", "/nowhere/rack"]
 class FakeSite:
     """A site that is looked at: nodes, cluster and pods of a case in one."""
 
-    facts: Facts
+    inputs: HealthInputs
     faults: tuple[Fault, ...] = ()
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
     @property
     def site(self) -> Site:
-        return self.facts.site
+        return self.inputs.site
 
     def load_desired(self) -> Desired:
-        return self.facts.desired
+        return self.inputs.desired
 
     def session(self) -> Session:
         return Session(
@@ -58,16 +58,16 @@ class FakeSite:
         )
 
     def look(self, _nodes: Sequence[Node]) -> Look:
-        return Look(self.facts.observed.photographs, self.faults)
+        return Look(self.inputs.observed.photographs, self.faults)
 
     def read(self, _photographs: Mapping[str, Photograph]) -> ClusterState:
-        return self.facts.observed.cluster
+        return self.inputs.observed.cluster
 
     def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
         assert list(nodes) == ["cp1", "w1", "w2"]
         self.asked.append((image, *names))
-        assert self.facts.pods is not None
-        return self.facts.pods
+        assert self.inputs.pods is not None
+        return self.inputs.pods
 
 
 Scene = Callable[..., FakeSite]
@@ -78,9 +78,9 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Scene:
     """A site of a case, which the command line finds at any directory."""
 
     def make(*, faults: tuple[Fault, ...] = (), **case: Any) -> FakeSite:
-        found = FakeSite(scene.facts(case), faults)
+        found = FakeSite(scene.inputs(case), faults)
         monkeypatch.setattr(Application, "connect", lambda *_, **__: found)
-        answer = dict(found.facts.control_host or {})
+        answer = dict(found.inputs.control_host or {})
         monkeypatch.setattr("appliance.adapters.local.control_host.resolve", lambda _names: answer)
         return found
 
@@ -198,14 +198,14 @@ def test_a_plan_of_a_site_that_asks_for_runai_says_what_it_misses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("appliance.adapters.local.control_host.resolve", lambda _names: {})
-    seen = scene.facts({"groups": {"w1": ["gpu_workers"], "w2": ["cpu_workers"]}})
+    seen = scene.inputs({"groups": {"w1": ["gpu_workers"], "w2": ["cpu_workers"]}})
     found = _preflight(seen)
     assert {f.check: f.step for f in found}["system_nodes"] == "runai"
-    without = scene.facts({"site": {"runai": None}})
+    without = scene.inputs({"site": {"runai": None}})
     assert [finding for finding in _preflight(without) if finding.step] == []
 
 
-def _preflight(seen: Facts) -> Sequence[Finding]:
+def _preflight(seen: HealthInputs) -> Sequence[Finding]:
     """What the command line's own preflight says of a case."""
     nodes = SshNodes(seen.site)
     connected = Connected(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
@@ -220,10 +220,10 @@ def test_help_says_what_it_starts_in_the_cluster(capsys: pytest.CaptureFixture[s
 
 
 def test_the_vault_is_opened_for_a_login_that_is_still_to_come() -> None:
-    assert is_asked(scene.facts({}))
-    assert not is_asked(scene.facts({"runai": {"cluster_values_file": "/media/runai.yaml"}}))
+    assert is_asked(scene.inputs({}))
+    assert not is_asked(scene.inputs({"runai": {"cluster_values_file": "/media/runai.yaml"}}))
     there = {"releases": {"runai/runai-cluster": "deployed"}}
-    assert not is_asked(scene.facts({"surroundings": there}))
+    assert not is_asked(scene.inputs({"surroundings": there}))
 
 
 def test_whether_the_login_is_known_is_told_by_the_vault_alone(tmp_path: Path) -> None:

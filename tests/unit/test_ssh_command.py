@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.checks.health.facts import Facts
+from appliance.model.checks.health.inputs import Facts
 from appliance.model.checks.network import address_in_use
 from appliance.model.components.subject import Subject
 from appliance.model.plan.planner import plan

@@ -16,7 +16,7 @@ from appliance.model.checks.preflight import OF_INVENTORY, OF_NODES, preflight
 from appliance.model.checks.site import rules as site
 
 if TYPE_CHECKING:
-    from appliance.model.checks.health.facts import Facts
+    from appliance.model.checks.health.inputs import HealthInputs
     from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
     from appliance.model.state.findings import Finding
 
@@ -34,11 +34,11 @@ def of(stage: Stage) -> tuple[Check[Any, Any], ...]:
 
 
 def before_install(
-    facts: Facts,
+    inputs: HealthInputs,
     models: Mapping[str, HardwareModel] | None = None,
     minima: Mapping[str, RoleMinimum] | None = None,
 ) -> tuple[Finding, ...]:
     """What is reported before the first change: of preflight, then of what Run:ai needs."""
-    observed = facts.observed
-    found = preflight(facts.desired, observed.photographs, observed, models=models, minima=minima)
-    return (*found, *health.before_change(facts, found))
+    observed = inputs.observed
+    found = preflight(inputs.desired, observed.photographs, observed, models=models, minima=minima)
+    return (*found, *health.before_change(inputs, found))

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.login import is_asked
-from appliance.model.checks.health.stages import Facts, before_change
+from appliance.model.checks.health.stages import before_change
 from appliance.model.checks.preflight import preflight
 from appliance.model.checks.programs import bringing
 
@@ -35,15 +36,15 @@ def preflight_with(host: ControlHost) -> Preflight:
         )
         if desired.site.settings.runai is None:
             return found
-        facts = facts_without_pods(desired, observed, host)
-        return (*found, *before_change(facts, found))
+        inputs = inputs_without_pods(desired, observed, host)
+        return (*found, *before_change(inputs, found))
 
     return findings
 
 
-def facts_without_pods(desired: Desired, observed: Observed, host: ControlHost) -> Facts:
+def inputs_without_pods(desired: Desired, observed: Observed, host: ControlHost) -> HealthInputs:
     """What was seen, with what the control host knows; the vault is opened where that counts."""
-    seen = Facts(desired, observed)
+    seen = HealthInputs(desired, observed)
     opens_vault = seen.runai.certificate is not None or is_asked(seen)
     known = host.knows(desired.site, opens_vault=opens_vault)
     return replace(

@@ -17,6 +17,7 @@ import pytest
 
 from appliance.cli.status import view
 from appliance.model.checks.health import stages
+from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.preflight import preflight
 from appliance.model.node.baseline import KINDS, Acceptance, differences, passport_of
 from appliance.model.node.left_behind import left_behind
@@ -102,7 +103,7 @@ def use(name: str, photo: Photograph) -> Plan:
     findings = preflight(WISH, observed.photographs, observed)
     found = plan(WISH, observed, findings)
     run_inventory(WISH, observed, found.choice, bundle_directory=None)
-    stages.health(stages.Facts(WISH, observed))
+    stages.health(HealthInputs(WISH, observed))
     node, member = SITE.node(name), CLUSTER.nodes[name]
     accepted = passport_of(node, photo, member, Acceptance("o@h", "2026-01-01T00:00:00Z"))
     differences(accepted, GOOD[name], member)

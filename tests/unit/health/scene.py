@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from appliance.model.checks.health.facts import Facts
+from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.components.runai.backend_certificate import BackendCertificate, Link
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster import (
@@ -137,7 +137,7 @@ def _certificate(case: dict[str, Any]) -> BackendCertificate | None:
     return BackendCertificate(**{**good, **case["certificate"]})
 
 
-def facts(case: dict[str, Any]) -> Facts:
+def inputs(case: dict[str, Any]) -> HealthInputs:
     """What was seen in a case."""
     wish = desired(case)
     seen = {
@@ -147,7 +147,7 @@ def facts(case: dict[str, Any]) -> Facts:
         for node in wish.site.nodes
         if node.name not in case.get("away", ())
     }
-    return Facts(
+    return HealthInputs(
         wish,
         Observed(seen, _cluster(case, wish)),
         control_host={DOMAIN: tuple(case.get("control_host", ["198.18.7.21"]))},

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from appliance.model.checks.health.stages import Facts, before_change
+from appliance.model.checks.health.inputs import HealthInputs
+from appliance.model.checks.health.stages import before_change
 from appliance.model.checks.preflight import Finding
 from appliance.model.plan.planner import plan
 from appliance.model.state.cluster import NoCluster
@@ -16,7 +17,7 @@ from tests.unit.health import scene
 
 
 def _findings(*earlier: Finding, **case: Any) -> tuple[Finding, ...]:
-    return before_change(dataclasses.replace(scene.facts(case), pods=None), earlier)
+    return before_change(dataclasses.replace(scene.inputs(case), pods=None), earlier)
 
 
 def _errors(**case: Any) -> set[str]:
@@ -77,7 +78,7 @@ def test_an_installed_backend_can_be_healed_all_the_same() -> None:
 
 def test_a_site_without_runai_hears_nothing() -> None:
     wish = samples.desired()
-    assert before_change(Facts(wish, Observed({}, NoCluster()))) == ()
+    assert before_change(HealthInputs(wish, Observed({}, NoCluster()))) == ()
 
 
 def test_an_error_forbids_its_step_alone() -> None:

@@ -18,7 +18,7 @@ from appliance.model.checks.health.stages import CHECKS, Result, health
 from appliance.model.state.observed import Look
 from appliance.workflows.health import HealthResult
 from tests import golden
-from tests.unit.health.scene import facts
+from tests.unit.health.scene import inputs
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     (f"{path.stem}: {case['name']}", case)
@@ -28,7 +28,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 
 
 def _result(case: dict[str, Any]) -> Result:
-    return next(r for r in health(facts(case)) if r.check.name == case["check"])
+    return next(r for r in health(inputs(case)) if r.check.name == case["check"])
 
 
 @pytest.mark.parametrize("case", [case for _, case in CASES], ids=[name for name, _ in CASES])
@@ -48,7 +48,7 @@ def test_a_check_says_what_the_case_wants(case: dict[str, Any]) -> None:
 def test_a_check_says_what_it_said(
     name: str, case: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen = facts(case)
+    seen = inputs(case)
     result, look = _result(case), Look(seen.observed.photographs)
     found = HealthResult(seen.desired.site, "runai", (result,), look)
     show_health(found)
@@ -58,13 +58,13 @@ def test_a_check_says_what_it_said(
 
 
 def test_a_site_in_order_has_no_error_and_no_warning_but_the_shared_node() -> None:
-    results = health(facts({}))
+    results = health(inputs({}))
     assert {r.check.name for r in results if r.state not in ("ok", "skipped")} == {"system_nodes"}
     assert {r.check.name for r in results if r.state == "skipped"} == {"certificate"}
 
 
 def test_without_a_cluster_nothing_is_claimed_of_it() -> None:
-    results = {r.check.name: r.state for r in health(facts({"cluster": None, "pods": None}))}
+    results = {r.check.name: r.state for r in health(inputs({"cluster": None, "pods": None}))}
     assert results["nodes_ready"] == "error"
     skipped = {name for name, state in results.items() if state == "skipped"}
     assert {"storage_class", "ingress_class", "prometheus", "gpu_nodes", "dns_pods"} <= skipped

@@ -11,7 +11,7 @@ import pytest
 from appliance.adapters.local.hardware_models import load_hardware, load_role_minima
 from appliance.adapters.site.files import check_site
 from appliance.model.checks.engine import STAGES, failed_checks
-from appliance.model.checks.health.facts import Facts
+from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.stages import health
 from appliance.model.checks.registry import CHECKS, before_install, of
 from appliance.model.plan.steps import BY_NAME
@@ -39,16 +39,16 @@ def _echoes(findings: tuple[Finding, ...]) -> list[str]:
 
 @pytest.mark.parametrize(("name", "case"), health_cases.CASES, ids=str)
 def test_no_health_case_reports_a_fault_twice(name: str, case: dict[str, Any]) -> None:
-    facts = scene.facts(case)
-    planned = before_install(facts, MODELS, MINIMA)
+    inputs = scene.inputs(case)
+    planned = before_install(inputs, MODELS, MINIMA)
     assert (_twice(planned), _echoes(planned)) == ([], []), name
-    judged = tuple(finding for result in health(facts) for finding in result.findings)
+    judged = tuple(finding for result in health(inputs) for finding in result.findings)
     assert _twice(judged) == [], name
 
 
 @pytest.mark.parametrize(("name", "case"), preflight_cases.CASES, ids=str)
 def test_no_preflight_case_reports_a_fault_twice(name: str, case: dict[str, Any]) -> None:
-    planned = before_install(Facts(*preflight_cases.scene(case)), MODELS, MINIMA)
+    planned = before_install(HealthInputs(*preflight_cases.scene(case)), MODELS, MINIMA)
     assert (_twice(planned), _echoes(planned)) == ([], []), name
 
 
@@ -61,7 +61,7 @@ def test_no_broken_site_is_told_a_fault_twice(name: str, tmp_path: Path) -> None
 
 
 def test_the_clocks_are_reported_once() -> None:
-    ahead = scene.facts({"see": {"w1": {"clock/epoch": scene.NOW + 90}}})
+    ahead = scene.inputs({"see": {"w1": {"clock/epoch": scene.NOW + 90}}})
     found = before_install(ahead, MODELS, MINIMA)
     errors = [f.check for f in found if f.severity == "error" and f.check.startswith("clock")]
     assert errors == ["clock"]
@@ -69,7 +69,7 @@ def test_the_clocks_are_reported_once() -> None:
 
 def test_a_vendor_bundle_that_does_not_fit_is_reported_once() -> None:
     inside = {"inside": "2.17.1", "runai": {"vendor_bundle": "runai-2.17.1.tar"}}
-    found = before_install(scene.facts(inside), MODELS, MINIMA)
+    found = before_install(scene.inputs(inside), MODELS, MINIMA)
     names = {"vendor_bundle", "cluster_version"}
     assert {f.check for f in found if f.severity == "error"} & names == {"vendor_bundle"}
 

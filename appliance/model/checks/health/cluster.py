@@ -15,7 +15,7 @@ from appliance.model.bundle.runai_versions import (
     supported_range,
 )
 from appliance.model.checks.engine import Need, Skipped
-from appliance.model.checks.health.facts import Answers, Facts
+from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.components.storage.unmet import storage
 from appliance.model.node.maintenance_claims import claims_of
 from appliance.model.site.shared_storage import export_of
@@ -26,40 +26,40 @@ CLUSTER = "cluster"
 NGINX = "nginx"
 
 
-def version(facts: Facts) -> Answers:
+def version(inputs: HealthInputs) -> Answers:
     """The vendor's range for the version of the vendor bundle."""
-    running = facts.cluster.version if facts.cluster else facts.desired.kubernetes_version
-    if running != facts.desired.kubernetes_version:
+    running = inputs.cluster.version if inputs.cluster else inputs.desired.kubernetes_version
+    if running != inputs.desired.kubernetes_version:
         yield Finding(
             CLUSTER,
             "cluster_version",
             "error",
             f"Kubernetes {running}",
-            f"{facts.desired.kubernetes_version}, the release's",
+            f"{inputs.desired.kubernetes_version}, the release's",
             "choose the release of that version in site.yml: appliance_release",
         )
-    named = running if facts.cluster else f"{running}, the release's: no cluster answers"
-    if facts.bundle_name is None:
+    named = running if inputs.cluster else f"{running}, the release's: no cluster answers"
+    if inputs.bundle_name is None:
         yield f"{named}; site.yml names no vendor bundle"
         return
-    kubernetes, vendor = minor_of(running) or (0, 0), facts.vendor_version
+    kubernetes, vendor = minor_of(running) or (0, 0), inputs.vendor_version
     fitting = f"{supported_range(running)}, which run on Kubernetes {dotted(kubernetes)}"
     if vendor is None:
         yield Finding(
             CLUSTER,
             "cluster_version",
             "warning",
-            f"{facts.bundle_name}, a name that tells no version",
+            f"{inputs.bundle_name}, a name that tells no version",
             f"runai-<version>.tar[.gz] or runai-air-gapped-<version>.tar[.gz] of {fitting}",
             "give the file the name that the vendor gave it",
         )
         return
-    if _unfit(facts):
+    if _unfit(inputs):
         yield Finding(
             CLUSTER,
             "cluster_version",
             "error",
-            f"Run:ai {dotted(vendor)} ({facts.bundle_name}) for Kubernetes {running}",
+            f"Run:ai {dotted(vendor)} ({inputs.bundle_name}) for Kubernetes {running}",
             f"one of {fitting}",
             "ask the vendor for a bundle of one of these versions",
         )
@@ -68,20 +68,20 @@ def version(facts: Facts) -> Answers:
         yield f"{named}; Run:ai {dotted(vendor)} takes {dotted(low)} to {dotted(high)}"
 
 
-def _unfit(facts: Facts) -> bool:
+def _unfit(inputs: HealthInputs) -> bool:
     """Whether the vendor's version is known and not for this Kubernetes."""
-    running = facts.cluster.version if facts.cluster else facts.desired.kubernetes_version
-    return facts.vendor_version is not None and not runs_on(facts.vendor_version, running)
+    running = inputs.cluster.version if inputs.cluster else inputs.desired.kubernetes_version
+    return inputs.vendor_version is not None and not runs_on(inputs.vendor_version, running)
 
 
-FITTING: Final = Need[Facts](
-    lambda facts: not _unfit(facts), "this Run:ai is not for this Kubernetes"
+FITTING: Final = Need[HealthInputs](
+    lambda inputs: not _unfit(inputs), "this Run:ai is not for this Kubernetes"
 )
 
 
-def nodes_ready(facts: Facts) -> Answers:
+def nodes_ready(inputs: HealthInputs) -> Answers:
     """Run:ai's pods need nodes that take pods."""
-    cluster = facts.cluster
+    cluster = inputs.cluster
     if cluster is None:
         yield Finding(
             CLUSTER,
@@ -92,8 +92,8 @@ def nodes_ready(facts: Facts) -> Answers:
             "appliance status; then: appliance install --until workers",
         )
         return
-    for node in facts.site.cluster_members:
-        member = facts.states[node.name].member
+    for node in inputs.site.cluster_members:
+        member = inputs.states[node.name].member
         if member is None or not member.ready or member.unschedulable:
             seen = "no member" if member is None else member.not_ready_reason or "not Ready"
             cordoned = member is not None and member.ready
@@ -108,9 +108,9 @@ def nodes_ready(facts: Facts) -> Answers:
     yield f"{sum(node.ready for node in cluster.nodes.values())} Ready"
 
 
-def maintenance(facts: Facts) -> Answers:
+def maintenance(inputs: HealthInputs) -> Answers:
     """A node in maintenance is in no plan: whoever put it there is named, and what doubts that."""
-    for claim in claims_of(facts.observed.cluster, facts.recorded):
+    for claim in claims_of(inputs.observed.cluster, inputs.recorded):
         yield Finding(
             claim.node,
             "maintenance",
@@ -122,9 +122,9 @@ def maintenance(facts: Facts) -> Answers:
     yield "all of them"
 
 
-def storage_class(facts: Facts) -> Answers:
+def storage_class(inputs: HealthInputs) -> Answers:
     """The backend's database and metrics want volumes; which way depends on its generation."""
-    found = facts.surroundings or Surroundings()
+    found = inputs.surroundings or Surroundings()
     default = found.default_storage_classes
     if len(default) > 1:
         yield Finding(
@@ -137,8 +137,8 @@ def storage_class(facts: Facts) -> Answers:
             "storageclass.kubernetes.io/is-default-class-",
         )
         return
-    nfs = facts.site.settings.nfs
-    if brings_its_own(facts.vendor_version) and nfs is not None:
+    nfs = inputs.site.settings.nfs
+    if brings_its_own(inputs.vendor_version) and nfs is not None:
         yield f"NFS {nfs.server}:{nfs.path}"
     elif default:
         yield f"default StorageClass {default[0]}"
@@ -153,20 +153,20 @@ def storage_class(facts: Facts) -> Answers:
         )
 
 
-def shared_storage(facts: Facts) -> Answers:
+def shared_storage(inputs: HealthInputs) -> Answers:
     """The export answers everywhere, user 1001 has written to it, and the volumes stand."""
-    export = export_of(facts.site)
+    export = export_of(inputs.site)
     if export is None:
         yield Skipped("site.yml names no nfs:")
         return
-    if facts.cluster is None or not facts.cluster.storage.is_class:
+    if inputs.cluster is None or not inputs.cluster.storage.is_class:
         yield Skipped("not there yet: step storage of an install brings it, and proves it")
         return
-    for node in facts.site.nodes:
-        if node.name not in facts.observed.photographs:
+    for node in inputs.site.nodes:
+        if node.name not in inputs.observed.photographs:
             continue
         if node.in_cluster or node == export.node:
-            for text in storage(node, facts.desired, facts.observed):
+            for text in storage(node, inputs.desired, inputs.observed):
                 yield Finding(
                     node.name,
                     "shared_storage",
@@ -178,11 +178,11 @@ def shared_storage(facts: Facts) -> Answers:
     yield export.source
 
 
-def ingress_class(facts: Facts) -> Answers:
+def ingress_class(inputs: HealthInputs) -> Answers:
     """Up to 2.8 the backend brings its own nginx, and a second one collides with it."""
-    found = facts.surroundings or Surroundings()
+    found = inputs.surroundings or Surroundings()
     names = ", ".join(str(one) for one in found.ingress_classes)
-    if not brings_its_own(facts.vendor_version):
+    if not brings_its_own(inputs.vendor_version):
         if not found.ingress_classes:
             yield Finding(
                 CLUSTER,
@@ -198,13 +198,13 @@ def ingress_class(facts: Facts) -> Answers:
     nginx = next((one for one in found.ingress_classes if one.name == NGINX), None)
     if nginx is None or nginx.is_runais:
         yield str(nginx) if nginx else f"no IngressClass {NGINX} yet: Run:ai brings its own"
-    elif _switched_off(facts, "nginx-ingress", "ingress-nginx"):
+    elif _switched_off(inputs, "nginx-ingress", "ingress-nginx"):
         yield f"{nginx}; Run:ai's own is switched off in site.yml"
     else:
         yield Finding(
             CLUSTER,
             "ingress_class",
-            _if_version_is_known(facts),
+            _if_version_is_known(inputs),
             f"an IngressClass {nginx} that is not Run:ai's",
             "none of that name: Run:ai up to 2.8 brings its own (Ingress already exists)",
             "take the other controller out, or keep it: cluster_values: "
@@ -212,12 +212,12 @@ def ingress_class(facts: Facts) -> Answers:
         )
 
 
-def prometheus(facts: Facts) -> Answers:
+def prometheus(inputs: HealthInputs) -> Answers:
     """Up to 2.8 the cluster part brings its own Prometheus; later ones want one to be there."""
-    found = facts.surroundings or Surroundings()
+    found = inputs.surroundings or Surroundings()
     names = ", ".join(str(one) for one in found.prometheuses)
     others = [one for one in found.prometheuses if not one.is_runais]
-    if not brings_its_own(facts.vendor_version):
+    if not brings_its_own(inputs.vendor_version):
         if found.prometheuses:
             yield names
         else:
@@ -229,7 +229,7 @@ def prometheus(facts: Facts) -> Answers:
                 "one: from 2.9 on, Run:ai no longer brings its own",
                 "install kube-prometheus-stack from the bundle that has it",
             )
-    elif others and not _switched_off(facts, "kube-prometheus-stack"):
+    elif others and not _switched_off(inputs, "kube-prometheus-stack"):
         yield Finding(
             CLUSTER,
             "prometheus",
@@ -243,12 +243,12 @@ def prometheus(facts: Facts) -> Answers:
         yield names or "none yet: Run:ai brings its own"
 
 
-def _if_version_is_known(facts: Facts) -> Severity:
-    return "error" if facts.vendor_version is not None else "warning"
+def _if_version_is_known(inputs: HealthInputs) -> Severity:
+    return "error" if inputs.vendor_version is not None else "warning"
 
 
-def _switched_off(facts: Facts, *charts: str) -> bool:
-    for values in (facts.runai.values, facts.runai.cluster_values):
+def _switched_off(inputs: HealthInputs, *charts: str) -> bool:
+    for values in (inputs.runai.values, inputs.runai.cluster_values):
         for chart in charts:
             part: Any = values.get(chart)
             if isinstance(part, Mapping) and part.get("enabled") is False:

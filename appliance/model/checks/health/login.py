@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.model.checks.engine import Skipped
-from appliance.model.checks.health.facts import Answers, Facts
+from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.documents.pages import VAULT_EDIT
 from appliance.model.state.findings import Finding
 from appliance.model.state.prerequisites import CLUSTER_RELEASE
@@ -11,26 +11,26 @@ from appliance.model.state.prerequisites import CLUSTER_RELEASE
 PASSWORD_NAME = "vault_runai_admin_password"  # noqa: S105 - the name of one
 
 
-def is_asked(facts: Facts) -> bool:
+def is_asked(inputs: HealthInputs) -> bool:
     """Whether an install would log in: nobody brought the values, and the cluster is not made."""
-    return not facts.runai.cluster_values_file and not _has_cluster(facts)
+    return not inputs.runai.cluster_values_file and not _has_cluster(inputs)
 
 
-def _has_cluster(facts: Facts) -> bool:
-    releases = facts.surroundings.releases if facts.surroundings else {}
+def _has_cluster(inputs: HealthInputs) -> bool:
+    releases = inputs.surroundings.releases if inputs.surroundings else {}
     return any(name.endswith(f"/{CLUSTER_RELEASE}") for name in releases)
 
 
-def login(facts: Facts) -> Answers:
+def login(inputs: HealthInputs) -> Answers:
     """The password is in the vault, unless a person brings the cluster's values."""
-    user = facts.runai.admin_user
-    if facts.runai.cluster_values_file:
+    user = inputs.runai.admin_user
+    if inputs.runai.cluster_values_file:
         yield Skipped("runai.cluster_values_file is given: nobody has to log in")
-    elif _has_cluster(facts):
+    elif _has_cluster(inputs):
         yield Skipped("the cluster is in the backend already")
-    elif facts.login_known is None:
+    elif inputs.login_known is None:
         yield Skipped("the vault's password is not at hand: set ANSIBLE_VAULT_PASSWORD_FILE")
-    elif not facts.login_known:
+    elif not inputs.login_known:
         yield Finding(
             "control host",
             "login",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from appliance.model.checks.engine import Skipped
-from appliance.model.checks.health.facts import Answers, Facts
+from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.components.runai.backend_certificate import certificate_faults
 from appliance.model.components.runai.unmet import certificate_days
 from appliance.model.state.certificates import RENEW_DAYS
@@ -15,23 +15,23 @@ from appliance.model.state.observed import PodView
 CONTROL_HOST, EVERY_NODE = "control host", "every node"
 
 
-def certificate(facts: Facts) -> Answers:
+def certificate(inputs: HealthInputs) -> Answers:
     """Its chain, its names, its key and its time."""
-    found = facts.certificate
-    if found is None or facts.clock is None:
-        yield from _of_the_site(facts)
+    found = inputs.certificate
+    if found is None or inputs.clock is None:
+        yield from _of_the_site(inputs)
         return
-    domain, days = facts.site.runai_domain, facts.runai.certificate_minimum_days
-    for fault in certificate_faults(found, domain, facts.clock, days):
+    domain, days = inputs.site.runai_domain, inputs.runai.certificate_minimum_days
+    for fault in certificate_faults(found, domain, inputs.clock, days):
         yield Finding(CONTROL_HOST, "certificate", *fault)
     if not found.unreadable:
         yield f"for {', '.join(found.names) or 'no name'}, signed by {found.links[-1].issuer}"
 
 
-def _of_the_site(facts: Facts) -> Answers:
+def _of_the_site(inputs: HealthInputs) -> Answers:
     """The one by the site's own CA, on the node that holds it."""
-    node = facts.site.vendor_node
-    photo = facts.observed.photographs.get(node.name)
+    node = inputs.site.vendor_node
+    photo = inputs.observed.photographs.get(node.name)
     left = certificate_days(photo) if photo else None
     if left is None:
         yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
@@ -50,22 +50,22 @@ def _of_the_site(facts: Facts) -> Answers:
         yield f"by the site's CA, for {left:.0f} days more"
 
 
-def dns_control_host(facts: Facts) -> Answers:
+def dns_control_host(inputs: HealthInputs) -> Answers:
     """People open the backend's page by its name."""
-    if facts.control_host is None:
+    if inputs.control_host is None:
         yield Skipped("not asked")
         return
-    found = facts.control_host.get(facts.site.runai_domain, ())
+    found = inputs.control_host.get(inputs.site.runai_domain, ())
     # A laptop without the site's DNS can carry out an install; a wrong answer is another matter.
-    yield _judge(facts, "dns_control_host", CONTROL_HOST, found, "warning")
+    yield _judge(inputs, "dns_control_host", CONTROL_HOST, found, "warning")
 
 
-def dns_nodes(facts: Facts) -> Answers:
+def dns_nodes(inputs: HealthInputs) -> Answers:
     """The API server and the kubelets ask their own node's resolver."""
-    domain = facts.site.runai_domain
+    domain = inputs.site.runai_domain
     answers = {
         node.name: tuple(resolved[domain])
-        for node, photo in facts.members()
+        for node, photo in inputs.members()
         if domain in (resolved := photo.at("resolver.resolves") or {})
     }
     if not answers:
@@ -74,23 +74,23 @@ def dns_nodes(facts: Facts) -> Answers:
     alike = len(answers) > 1 and len(set(answers.values())) == 1
     said = {EVERY_NODE: next(iter(answers.values()))} if alike else answers
     for who, found in said.items():
-        yield _judge(facts, "dns_nodes", who, found)
+        yield _judge(inputs, "dns_nodes", who, found)
 
 
-def dns_pods(facts: Facts) -> Answers:
+def dns_pods(inputs: HealthInputs) -> Answers:
     """Run:ai's own pods ask CoreDNS; names in a node's /etc/hosts do not help them."""
-    pods = facts.pods or PodView()
+    pods = inputs.pods or PodView()
     for node, names in sorted(pods.names.items()):
-        found = names.get(facts.site.runai_domain, ())
-        yield _judge(facts, "dns_pods", node, found)
+        found = names.get(inputs.site.runai_domain, ())
+        yield _judge(inputs, "dns_pods", node, found)
     if not pods.names:
         yield Skipped("no pod came to asking")
 
 
 def _judge(
-    facts: Facts, check: str, who: str, found: Sequence[str], unanswered: Severity = "error"
+    inputs: HealthInputs, check: str, who: str, found: Sequence[str], unanswered: Severity = "error"
 ) -> Finding | str:
-    domain, expected = facts.site.runai_domain, facts.backend_addresses
+    domain, expected = inputs.site.runai_domain, inputs.backend_addresses
     where = " in a pod" if check == "dns_pods" else ""
     if found and (set(found) <= set(expected) or not expected):
         return f"{who}: {', '.join(found)}"
@@ -104,7 +104,7 @@ def _judge(
             right,
             f"correct the DNS record of {domain}, or runai.address in site.yml",
         )
-    if facts.runai.own_dns and not facts.has_backend:
+    if inputs.runai.own_dns and not inputs.has_backend:
         return f"{who}: not yet; own_dns will answer"
     return Finding(
         who,
@@ -112,13 +112,13 @@ def _judge(
         unanswered,
         f"no answer for {domain}{where}",
         right,
-        _way_to_a_name(facts, check),
+        _way_to_a_name(inputs, check),
     )
 
 
-def _way_to_a_name(facts: Facts, check: str) -> str:
-    domain, server = facts.site.runai_domain, facts.site.services_node.ip
-    if not facts.runai.own_dns:
+def _way_to_a_name(inputs: HealthInputs, check: str) -> str:
+    domain, server = inputs.site.runai_domain, inputs.site.services_node.ip
+    if not inputs.runai.own_dns:
         return (
             f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
             "without DNS"
@@ -126,6 +126,6 @@ def _way_to_a_name(facts: Facts, check: str) -> str:
     if check == "dns_control_host":
         return (
             f"let machines with a browser ask {server} for names, or put into their /etc/hosts: "
-            f"{facts.site.runai_address} {domain}"
+            f"{inputs.site.runai_address} {domain}"
         )
     return f"{server} is to answer for it: appliance install --only runai --again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.model.checks.engine import Skipped
-from appliance.model.checks.health.facts import MEMBERS, Answers, Facts
+from appliance.model.checks.health.inputs import MEMBERS, Answers, HealthInputs
 from appliance.model.checks.naming import ANSWER_SECONDS
 from appliance.model.components.control_plane.certificates import (
     KUBELET_DAYS,
@@ -29,12 +29,12 @@ CERTIFICATES_WARNING_DAYS = 60
 CERTIFICATES_ERROR_DAYS = 30
 
 
-def system_nodes(facts: Facts) -> Answers:
+def system_nodes(inputs: HealthInputs) -> Answers:
     """None is no place at all, one is a place that takes the database with it when it fails."""
-    control_plane = {node.name for node in facts.site.control_plane}
-    if not facts.runai.system_on_control_plane:
-        labelled = facts.surroundings.system_labelled if facts.surroundings else ()
-        named = {node.name for node in facts.system_nodes}
+    control_plane = {node.name for node in inputs.site.control_plane}
+    if not inputs.runai.system_on_control_plane:
+        labelled = inputs.surroundings.system_labelled if inputs.surroundings else ()
+        named = {node.name for node in inputs.system_nodes}
         for name in sorted(control_plane & ({*labelled} | named)):
             yield Finding(
                 name,
@@ -45,7 +45,7 @@ def system_nodes(facts: Facts) -> Answers:
                 f"take it out of system_nodes, and: kubectl label node {name} {SYSTEM_LABEL}-; or "
                 "knowingly: runai.system_on_control_plane: true in site.yml",
             )
-    found = facts.system_nodes
+    found = inputs.system_nodes
     if not found:
         yield Finding(
             "site",
@@ -67,8 +67,8 @@ def system_nodes(facts: Facts) -> Answers:
             "put a second worker into the group system_nodes of hosts.yml",
         )
     for node in found:
-        if node.name in control_plane and facts.runai.system_on_control_plane:
-            yield _on_a_master(facts, node)
+        if node.name in control_plane and inputs.runai.system_on_control_plane:
+            yield _on_a_master(inputs, node)
         elif groups.GPU_WORKERS in node.groups:
             yield Finding(
                 node.name,
@@ -81,9 +81,9 @@ def system_nodes(facts: Facts) -> Answers:
     yield ", ".join(node.name for node in found)
 
 
-def _on_a_master(facts: Facts, node: Node) -> Finding:
+def _on_a_master(inputs: HealthInputs, node: Node) -> Finding:
     """Asked for knowingly; kubeadm's taint keeps Run:ai's pods away all the same."""
-    member = facts.cluster.nodes.get(node.name) if facts.cluster else None
+    member = inputs.cluster.nodes.get(node.name) if inputs.cluster else None
     free = member is not None and not any(t.startswith(MASTER_TAINT) for t in member.taints)
     return Finding(
         node.name,
@@ -99,21 +99,21 @@ def _on_a_master(facts: Facts, node: Node) -> Finding:
     )
 
 
-def gpu_operator(facts: Facts) -> Answers:
+def gpu_operator(inputs: HealthInputs) -> Answers:
     """Two lines of NVIDIA's operator publish a label that Run:ai misreads."""
-    for operator in refused_operators(facts.observed.cluster):
+    for operator in refused_operators(inputs.observed.cluster):
         yield Finding("cluster", "gpu_operator", "error", *refusal_of(operator))
-    operators = facts.cluster.gpu_operators if facts.cluster else ()
+    operators = inputs.cluster.gpu_operators if inputs.cluster else ()
     found = [f"{one.version or 'unknown'} in {one.namespace}" for one in operators]
     yield ", ".join(found) or "none yet"
 
 
-def gpu_nodes(facts: Facts) -> Answers:
+def gpu_nodes(inputs: HealthInputs) -> Answers:
     """What the scheduler can give out is what is on PCI."""
-    surroundings = facts.surroundings or Surroundings()
-    gpu = facts.site.settings.gpu
+    surroundings = inputs.surroundings or Surroundings()
+    gpu = inputs.site.settings.gpu
     opted_out = gpu.opted_out if gpu else ()
-    wanted = [n for n in facts.site.in_group(groups.GPU_WORKERS) if n.name not in opted_out]
+    wanted = [n for n in inputs.site.in_group(groups.GPU_WORKERS) if n.name not in opted_out]
     if not wanted:
         yield Finding(
             "site",
@@ -125,7 +125,7 @@ def gpu_nodes(facts: Facts) -> Answers:
         )
     for node in wanted:
         count = surroundings.gpus.get(node.name, 0)
-        photo = facts.observed.photographs.get(node.name)
+        photo = inputs.observed.photographs.get(node.name)
         cards = len(photo.items("gpus")) if photo else 0
         if not count:
             yield Finding(
@@ -143,41 +143,41 @@ def gpu_nodes(facts: Facts) -> Answers:
                 "warning",
                 f"{count} allocatable of {cards} GPUs on PCI",
                 "as many as there are, unless MIG divides them",
-                facts.ssh(node, "nvidia-smi -L"),
+                inputs.ssh(node, "nvidia-smi -L"),
             )
         else:
             yield f"{node.name}: {count}"
 
 
-def registry(facts: Facts) -> Answers:
+def registry(inputs: HealthInputs) -> Answers:
     """It answers, holds what it must, and every member trusts it."""
-    for node, _photo in facts.members():
-        for text in unmet.images(node, facts.desired, facts.observed):
+    for node, _photo in inputs.members():
+        for text in unmet.images(node, inputs.desired, inputs.observed):
             yield Finding(
                 node.name,
                 "registry",
                 "error",
                 text,
-                f"{facts.site.settings.registry} to answer, and to hold every image",
+                f"{inputs.site.settings.registry} to answer, and to hold every image",
                 "appliance install --only registry",
             )
-    yield f"{facts.site.settings.registry}, by {facts.seen_members}"
+    yield f"{inputs.site.settings.registry}, by {inputs.seen_members}"
 
 
-def pods_kept_away(facts: Facts) -> Answers:
+def pods_kept_away(inputs: HealthInputs) -> Answers:
     """Every member drops what its pods send to the shared storage and to the registry.
 
     Judged node by node: one whose rules were not seen hides nothing of the others. Storage that an
     install is still to bring is not judged: its rules come with it.
     """
-    named = export_of(facts.site) is not None
-    stored = not named or facts.cluster is None or facts.cluster.storage.is_class
+    named = export_of(inputs.site) is not None
+    stored = not named or inputs.cluster is None or inputs.cluster.storage.is_class
     unseen: list[str] = []
     faults: list[Finding] = []
-    for node, photo in facts.members():
+    for node, photo in inputs.members():
         with watching() as missed:
-            photos = facts.observed.photographs
-            said = tuple(pod_guard.unmet(node, facts.site, photos, stored=stored))
+            photos = inputs.observed.photographs
+            said = tuple(pod_guard.unmet(node, inputs.site, photos, stored=stored))
         if missed or not isinstance(photo.at("firewall.pod_guard"), list):
             unseen.append(node.name)
             continue
@@ -192,12 +192,12 @@ def pods_kept_away(facts: Facts) -> Answers:
             )
             for text in said
         ]
-    seen = sum(1 for _ in facts.members()) - len(unseen)
+    seen = sum(1 for _ in inputs.members()) - len(unseen)
     if not seen:
         yield Skipped(f"not seen on {', '.join(unseen)}") if unseen else Skipped(MEMBERS.why_not)
         return
     yield from faults
-    server = pod_guard.without_address(facts.site)
+    server = pod_guard.without_address(inputs.site)
     if server is not None:
         yield Finding(
             "site",
@@ -206,25 +206,25 @@ def pods_kept_away(facts: Facts) -> Answers:
             f"an NFS server of a name ({server}), and a rule needs an address",
             "an IPv4 address at nfs.server, so that pods are kept from it",
             "nothing to do while volumes name it: pods of this site can reach it"
-            if facts.cluster and facts.cluster.storage.volumes
+            if inputs.cluster and inputs.cluster.storage.volumes
             else "write its address as nfs.server in site.yml, before step storage makes volumes",
         )
-    of_all = f"{seen} of {len(facts.site.cluster_members)} nodes"
-    told = facts.seen_members if not unseen else f"{of_all}; not seen on {', '.join(unseen)}"
+    of_all = f"{seen} of {len(inputs.site.cluster_members)} nodes"
+    told = inputs.seen_members if not unseen else f"{of_all}; not seen on {', '.join(unseen)}"
     yield told if stored else f"{told}; of the registry, as no shared storage is there yet"
 
 
-def ca_trust(facts: Facts) -> Answers:
+def ca_trust(inputs: HealthInputs) -> Answers:
     """One CA, known to every node's system and to its Docker."""
-    found = {node.name: photo.at("trust.site_ca_sha256") for node, photo in facts.members()}
-    for node, photo in facts.members():
+    found = {node.name: photo.at("trust.site_ca_sha256") for node, photo in inputs.members()}
+    for node, photo in inputs.members():
         own = found[node.name]
-        docker = (photo.at("trust.docker") or {}).get(facts.site.settings.registry)
+        docker = (photo.at("trust.docker") or {}).get(inputs.site.settings.registry)
         lacks = [
             where
             for where, there in (
                 ("in /etc/appliance", own is not None),
-                (f"for Docker and {facts.site.settings.registry}", docker == own),
+                (f"for Docker and {inputs.site.settings.registry}", docker == own),
             )
             if not there
         ]
@@ -246,13 +246,13 @@ def ca_trust(facts: Facts) -> Answers:
             "one and the same",
             "appliance install --until registry",
         )
-    yield facts.seen_members
+    yield inputs.seen_members
 
 
-def kubernetes_certificates(facts: Facts) -> Answers:
+def kubernetes_certificates(inputs: HealthInputs) -> Answers:
     """The cluster's own certificates end after a year, and nothing renews kubeadm's unasked."""
     soonest: tuple[float, str] | None = None
-    for node, photo in facts.members():
+    for node, photo in inputs.members():
         judged = [ending for ending in endings(photo) if not ending.is_left_alone]
         if not judged:
             continue
@@ -260,14 +260,14 @@ def kubernetes_certificates(facts: Facts) -> Answers:
         for keeper in dict.fromkeys(ending.keeper for ending in judged):
             first = next(ending for ending in judged if ending.keeper == keeper)
             if first.left < CERTIFICATES_WARNING_DAYS:
-                yield _ends(facts, node, first)
+                yield _ends(inputs, node, first)
     if soonest is None:
         yield Skipped("no certificate was seen")
         return
     yield f"the first ends in {soonest[0]:.0f} days ({soonest[1]})"
 
 
-def _ends(facts: Facts, node: Node, ending: Ending) -> Finding:
+def _ends(inputs: HealthInputs, node: Node, ending: Ending) -> Finding:
     kubelets = ending.keeper == "kubelet"
     allowed = 0 if kubelets else CERTIFICATES_ERROR_DAYS
     return Finding(
@@ -278,13 +278,13 @@ def _ends(facts: Facts, node: Node, ending: Ending) -> Finding:
         f"one that its kubelet renews before its last {KUBELET_DAYS} days"
         if kubelets
         else f"at least {CERTIFICATES_WARNING_DAYS} days for each certificate of Kubernetes",
-        cure(facts.site, node, ending),
+        cure(inputs.site, node, ending),
     )
 
 
-def node_connectivity(facts: Facts) -> Answers:
+def node_connectivity(inputs: HealthInputs) -> Answers:
     """A pod on every node reached every other, a service address and the cluster's DNS."""
-    pods = facts.pods or PodView()
+    pods = inputs.pods or PodView()
     for text in pods.faults:
         node, _, what = text.partition(": ")
         yield Finding(
@@ -302,11 +302,11 @@ def node_connectivity(facts: Facts) -> Answers:
         yield Skipped("no node is Ready for a pod")
 
 
-def clock_spread(facts: Facts) -> Answers:
+def clock_spread(inputs: HealthInputs) -> Answers:
     """Tokens and certificates are judged by clocks that must not be a minute apart."""
     ahead = {
         node.name: photo.epoch - photo.received_at
-        for node, photo in facts.members()
+        for node, photo in inputs.members()
         if photo.epoch is not None and photo.received_at is not None
     }
     if len(ahead) < 2:
@@ -317,7 +317,7 @@ def clock_spread(facts: Facts) -> Answers:
     # Photographs are a few seconds old when they arrive; chrony knows its own error better.
     kept = [
         float(offset)
-        for _, photo in facts.members()
+        for _, photo in inputs.members()
         if (offset := photo.at("clock.offset_seconds")) is not None
     ]
     fine = max(kept) - min(kept) if kept else 0.0
@@ -328,7 +328,7 @@ def clock_spread(facts: Facts) -> Answers:
             "error",
             f"a clock {max(spread, fine):.0f} s away from that of {first}",
             f"less than {SPREAD_ERROR_SECONDS:.0f} s between any two nodes",
-            facts.ssh(facts.site.node(last), "chronyc tracking"),
+            inputs.ssh(inputs.site.node(last), "chronyc tracking"),
         )
     elif spread > ANSWER_SECONDS or fine > SPREAD_WARNING_SECONDS:
         apart = spread if spread > ANSWER_SECONDS else fine
@@ -338,7 +338,7 @@ def clock_spread(facts: Facts) -> Answers:
             "warning",
             f"a clock {apart:.1f} s away from that of {first}",
             f"less than {SPREAD_WARNING_SECONDS:.0f} s: logins go round in circles otherwise",
-            facts.ssh(facts.site.node(last), "chronyc tracking"),
+            inputs.ssh(inputs.site.node(last), "chronyc tracking"),
         )
     else:
         yield f"{len(ahead)} nodes; chrony keeps {len(kept)} of them within {fine:.3f} s"

@@ -13,13 +13,13 @@ from appliance.model.checks import engine
 from appliance.model.checks.engine import failed_checks, run_all
 from appliance.model.checks.health import cluster, login, names, nodes
 from appliance.model.checks.health.cluster import FITTING
-from appliance.model.checks.health.facts import (
+from appliance.model.checks.health.inputs import (
     CLUSTER,
     MEMBERS,
     PODS,
     PREREQUISITES,
-    Facts,
     HealthCheck,
+    HealthInputs,
 )
 from appliance.model.state.findings import Finding
 
@@ -33,7 +33,7 @@ STEP: Final = "runai"
 Stage = Literal["cluster", "runai"]
 BEFORE: Final[tuple[engine.Stage, ...]] = ("before_runai", "health")
 AFTER: Final[tuple[engine.Stage, ...]] = ("health",)
-Result = engine.Result[Facts, Finding]
+Result = engine.Result[HealthInputs, Finding]
 
 CHECKS: Final[tuple[HealthCheck, ...]] = (
     HealthCheck(
@@ -176,12 +176,12 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
 )
 
 
-def health(facts: Facts, stage: Stage = "runai") -> tuple[Result, ...]:
+def health(inputs: HealthInputs, stage: Stage = "runai") -> tuple[Result, ...]:
     """Run every check of a running cluster, in order; those of Run:ai for stage ``runai`` alone."""
-    return tuple(run_all((c for c in CHECKS if stage == "runai" or not c.of_runai), facts))
+    return tuple(run_all((c for c in CHECKS if stage == "runai" or not c.of_runai), inputs))
 
 
-def before_change(facts: Facts, earlier: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+def before_change(inputs: HealthInputs, earlier: Iterable[Finding] = ()) -> tuple[Finding, ...]:
     """What a plan of a site with ``runai:`` has to report before the first change; without pods.
 
     Errors forbid step ``runai`` and nothing else. Once the backend is there they are warnings: it
@@ -191,15 +191,15 @@ def before_change(facts: Facts, earlier: Iterable[Finding] = ()) -> tuple[Findin
         facts: what was seen.
         earlier: what preflight found; a check that rests on one with an error is not run.
     """
-    if facts.site.settings.runai is None:
+    if inputs.site.settings.runai is None:
         return ()
     checks = (check for check in CHECKS if "before_runai" in check.stages)
     return tuple(
         replace(
             finding,
             step=result.check.step,
-            severity="warning" if facts.has_backend else finding.severity,
+            severity="warning" if inputs.has_backend else finding.severity,
         )
-        for result in run_all(checks, facts, failed_checks(earlier))
+        for result in run_all(checks, inputs, failed_checks(earlier))
         for finding in result.findings
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Facts:
+class HealthInputs:
     """Everything that was seen; what nobody looked at is None.
 
     Attributes:
@@ -125,12 +125,12 @@ class Facts:
         return ssh_command(self.site, node, command)
 
 
-HealthCheck = Check[Facts, Finding]
+HealthCheck = Check[HealthInputs, Finding]
 Answers = Iterator[Finding | Skipped | str]
 # What has to be seen of the cluster before a check can be judged.
-CLUSTER: Final = Need[Facts](lambda facts: facts.cluster is not None, "no cluster answers")
-MEMBERS: Final = Need[Facts](lambda facts: bool(facts.seen_members), "no node was seen")
-PODS: Final = Need[Facts](lambda facts: facts.pods is not None, "no pods were started")
-PREREQUISITES: Final = Need[Facts](
-    lambda facts: facts.surroundings is not None, "no cluster answers"
+CLUSTER: Final = Need[HealthInputs](lambda inputs: inputs.cluster is not None, "no cluster answers")
+MEMBERS: Final = Need[HealthInputs](lambda inputs: bool(inputs.seen_members), "no node was seen")
+PODS: Final = Need[HealthInputs](lambda inputs: inputs.pods is not None, "no pods were started")
+PREREQUISITES: Final = Need[HealthInputs](
+    lambda inputs: inputs.surroundings is not None, "no cluster answers"
 )
