@@ -57,7 +57,7 @@ class ClusterError(ApplianceError):
     """The Kubernetes API answered with an error after the first change."""
 
 
-class StepNotProven(ApplianceError):
+class StepNotVerified(ApplianceError):
     """A step ran without error, but its post-condition was not observed."""
 
 

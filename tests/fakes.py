@@ -25,10 +25,10 @@ from appliance.model.state.cluster import (
     NoCluster,
 )
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Record, Run
-from appliance.model.state.node_metadata import Belongings, new_role_taints
-from appliance.model.state.observed import Fault, GpuProof, Look, PodView
+from appliance.model.state.node_metadata import NodeMetadata, new_role_taints
+from appliance.model.state.observed import Fault, GpuTestResult, Look, PodView
 from appliance.model.state.plan import Plan
 from appliance.model.state.roles import NodeAffinity, RolesView
 from tests import samples
@@ -47,9 +47,9 @@ def run(command: str = "install") -> Run:
 class FakeRack:
     """Nodes, cluster and Ansible in one: a play that succeeds makes its hosts converged."""
 
-    def __init__(self, wish: Desired) -> None:
-        self.wish = wish
-        self.documents = {node.name: samples.bare(node) for node in wish.site.nodes}
+    def __init__(self, desired: Desired) -> None:
+        self.desired = desired
+        self.documents = {node.name: samples.bare(node) for node in desired.site.nodes}
         self.faults: dict[str, Fault] = {}
         self.cluster: ClusterState = NoCluster()
         self.reads = 0
@@ -59,9 +59,9 @@ class FakeRack:
         self.proofs: list[tuple[str, ...]] = []
         self.proof_faults: tuple[str, ...] = ()
         self.gpu_proofs: list[tuple[str, ...]] = []
-        self.gpu_proof = GpuProof({"w1": ("GPU 0: x",)})
+        self.gpu_untested = GpuTestResult({"w1": ("GPU 0: x",)})
         self.role_plans: list[RolesPlan] = []
-        self.put_backs: list[tuple[str, Belongings]] = []
+        self.put_backs: list[tuple[str, NodeMetadata]] = []
         self.deleted: list[str] = []
         self.fail: dict[str, BaseException] = {}
         self.without_effect: set[str] = set()
@@ -70,21 +70,21 @@ class FakeRack:
         self.looks += 1
         return Look(
             {
-                node.name: Photograph(self.documents[node.name])
+                node.name: NodeFacts(self.documents[node.name])
                 for node in nodes
                 if node.name not in self.faults
             },
             tuple(self.faults[node.name] for node in nodes if node.name in self.faults),
         )
 
-    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:  # noqa: ARG002
+    def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:  # noqa: ARG002
         self.reads += 1
         if isinstance(self.cluster, Cluster) and self.reads < self.reads_until_pods_are_ready:
             pods = tuple(replace(pod, ready=False) for pod in self.cluster.pods)
             return replace(self.cluster, pods=pods)
         return self.cluster
 
-    def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+    def run_network_test(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
         assert image.startswith("registry.rack.test:5000/busybox@sha256:")
         self.proofs.append(tuple(nodes))
         self._mark(nodes, None if self.proof_faults else "2026-01-01T00:00:00+00:00")
@@ -93,17 +93,17 @@ class FakeRack:
     def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
         raise NotImplementedError
 
-    def prove_gpus(
+    def run_gpu_test(
         self, nodes: Sequence[str], image: str, meanwhile: Callable[[], None]
-    ) -> GpuProof:
+    ) -> GpuTestResult:
         assert image.startswith("registry.rack.test:5000/cuda@sha256:")
         meanwhile()
         self.gpu_proofs.append(tuple(nodes))
-        return self.gpu_proof
+        return self.gpu_untested
 
     def _mark(self, nodes: Sequence[str], proven: str | None) -> None:
         assert isinstance(self.cluster, Cluster)
-        marked = {name: replace(self.cluster.nodes[name], network_proven=proven) for name in nodes}
+        marked = {name: replace(self.cluster.nodes[name], network_tested=proven) for name in nodes}
         self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, **marked})
 
     def roles(self) -> RolesView:
@@ -133,7 +133,7 @@ class FakeRack:
         assert isinstance(self.cluster, Cluster)
         self.cluster = replace(self.cluster, roles=RolesView(labels, affinity, view.anchored))
 
-    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+    def put_back(self, node: ClusterNode, kept: NodeMetadata) -> None:
         self.put_backs.append((node.name, kept))
         if "put_back" in self.without_effect:
             return
@@ -177,9 +177,9 @@ class FakeRack:
         }
         for name in play.limit:
             if play.playbook == "node_reset":
-                self.documents[name] = samples.bare(self.wish.site.node(name))
+                self.documents[name] = samples.bare(self.desired.site.node(name))
                 continue
-            whole = samples.converged(self.wish.site.node(name), self.wish)
+            whole = samples.converged(self.desired.site.node(name), self.desired)
             if play.playbook == "registry":
                 programs = ("kubeadm_version", "kubelet_version")
                 had = self.documents[name]["kubernetes"]
@@ -188,13 +188,13 @@ class FakeRack:
             for part in parts.get(play.playbook, ()):
                 self.documents[name][part] = whole[part]
         if play.playbook == "storage" and isinstance(self.cluster, Cluster):
-            self.cluster = replace(self.cluster, storage=samples.storage(self.wish))
+            self.cluster = replace(self.cluster, storage=samples.storage(self.desired))
         if play.playbook in ("control_plane", "network", "workers", "gpu"):
             before = self.cluster.nodes if isinstance(self.cluster, Cluster) else {}
             held = self.cluster.storage if isinstance(self.cluster, Cluster) else ClusterStorage()
-            self.cluster = replace(samples.cluster(self.wish), storage=held)
+            self.cluster = replace(samples.cluster(self.desired), storage=held)
             for name in self.cluster.nodes:
-                self._mark([name], before[name].network_proven if name in before else None)
+                self._mark([name], before[name].network_tested if name in before else None)
 
 
 class FakeJournal:

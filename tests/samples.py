@@ -1,4 +1,4 @@
-"""A small site and the photographs of its nodes, bare and converged, to build cases from."""
+"""A small site and the facts of its nodes, bare and converged, to build cases from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from appliance.model.state.cluster import (
     Volume,
 )
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Choice
 from appliance.model.state.pods import Pod
@@ -171,22 +171,22 @@ def bare(node: Node) -> dict[str, Any]:
     }
 
 
-def converged(node: Node, wish: Desired) -> dict[str, Any]:
+def converged(node: Node, desired: Desired) -> dict[str, Any]:
     """What the probe says of the node when everything is as it should be."""
     found = copy.deepcopy(bare(node))
     keys = ("net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables")
     found["sysctl"] = dict.fromkeys((*keys, "net.ipv4.ip_forward"), "1")
     found["sysctl_persisted"] = dict(found["sysctl"])
     found["modules"] = {"loaded": [], "builtin": ["br_netfilter", "overlay"], "persisted": []}
-    found["resolver"]["hosts"] = {a: list(n) for a, n in wish.host_names.items()}
+    found["resolver"]["hosts"] = {a: list(n) for a, n in desired.host_names.items()}
     found["clock"]["service"] = "chrony"
-    found["artifacts"]["package_source"] = _package_source(wish)
+    found["artifacts"]["package_source"] = _package_source(desired)
     found["artifacts"]["serving"] = {"ok": True}
     found["registry"]["serving"] = {"ok": True}
-    found["trust"] = {"site_ca_sha256": CA, "docker": {wish.site.settings.registry: CA}}
+    found["trust"] = {"site_ca_sha256": CA, "docker": {desired.site.settings.registry: CA}}
     found["runtime"]["docker"] = {"version": "20.10.24+dfsg1", "cgroup_driver": "systemd"}
     found["services"] = {"docker": {"active": "active", "enabled": "enabled"}}
-    endpoint = wish.site.settings.control_plane_endpoint
+    endpoint = desired.site.settings.control_plane_endpoint
     found["kubernetes"] |= {
         "kubeadm_version": VERSION,
         "kubelet_version": VERSION,
@@ -205,25 +205,25 @@ def converged(node: Node, wish: Desired) -> dict[str, Any]:
             "etcd_data": {"present": True},
             "api_healthz": {"ok": True},
         }
-    found |= _storage(node, wish)
+    found |= _storage(node, desired)
     if node.in_cluster:
         hooks = [f"-A {hook} -j {pod_guard.CHAIN}" for hook in pod_guard.HOOKS]
-        found["firewall"] = {"pod_guard": [*hooks, *pod_guard.rules(node, wish.site)]}
+        found["firewall"] = {"pod_guard": [*hooks, *pod_guard.rules(node, desired.site)]}
         found["services"][pod_guard.UNIT] = {"active": "active", "enabled": "enabled"}
-    if node.name == wish.site.services_node.name:
+    if node.name == desired.site.services_node.name:
         found["artifacts"] |= {"present": True, "complete": True, "bundle_digest": BUNDLE_DIGEST}
-        images = wish.manifest.images if wish.manifest else IMAGES
+        images = desired.manifest.images if desired.manifest else IMAGES
         found["registry"] |= {"configured": True, "images": dict(images)}
-        if wish.site.settings.runai and wish.site.settings.runai.own_dns:
+        if desired.site.settings.runai and desired.site.settings.runai.own_dns:
             found["services"]["dnsmasq"] = {"active": "active", "enabled": "enabled"}
-    if wish.site.settings.gpu:
+    if desired.site.settings.gpu:
         samples_gpu.see_gpus(found, node)
     return found
 
 
-def _storage(node: Node, wish: Desired) -> dict[str, Any]:
+def _storage(node: Node, desired: Desired) -> dict[str, Any]:
     """The sections that speak of shared storage, when the site has some."""
-    export = export_of(wish.site)
+    export = export_of(desired.site)
     if export is None:
         return {}
     place = {"server": export.server, "path": export.path}
@@ -245,31 +245,31 @@ def _storage(node: Node, wish: Desired) -> dict[str, Any]:
     return found
 
 
-def _package_source(wish: Desired) -> dict[str, str]:
-    line = f"deb [trusted=yes] https://{wish.site.settings.artifacts}/apt ./"
+def _package_source(desired: Desired) -> dict[str, str]:
+    line = f"deb [trusted=yes] https://{desired.site.settings.artifacts}/apt ./"
     return {"line": line, "index_sha256": INDEX_DIGEST}
 
 
-def storage(wish: Desired) -> ClusterStorage:
+def storage(desired: Desired) -> ClusterStorage:
     """What the API holds of the site's shared storage, when all is well."""
-    export = export_of(wish.site)
+    export = export_of(desired.site)
     if export is None:
         return ClusterStorage()
     volumes = {
         name: Volume(f"{export.source}/{folder}", "Available")
         for name, folder in export.volumes.items()
     }
-    return ClusterStorage(is_class=True, is_default=True, proven=export.source, volumes=volumes)
+    return ClusterStorage(is_class=True, is_default=True, tested=export.source, volumes=volumes)
 
 
-def photographs(documents: dict[str, dict[str, Any]]) -> dict[str, Photograph]:
-    """Documents as photographs."""
-    return {name: Photograph(document) for name, document in documents.items()}
+def node_facts(documents: dict[str, dict[str, Any]]) -> dict[str, NodeFacts]:
+    """Documents as facts."""
+    return {name: NodeFacts(document) for name, document in documents.items()}
 
 
-def _vendor(wish: Desired) -> dict[str, Any]:
+def _vendor(desired: Desired) -> dict[str, Any]:
     """What Run:ai's releases leave in the API."""
-    if wish.site.settings.runai is None:
+    if desired.site.settings.runai is None:
         return {}
     names = {"runai-backend": "runai-backend", "runai": "runai-cluster"}
     return {
@@ -280,8 +280,8 @@ def _vendor(wish: Desired) -> dict[str, Any]:
                 "deployed",
                 chart_sha256="c" * 64,
                 values_sha256="d" * 64,
-                site_values_sha256=values_digest(site_values(wish)[name]),
-                origin_sha256=_origin(wish, name),
+                site_values_sha256=values_digest(site_values(desired)[name]),
+                origin_sha256=_origin(desired, name),
                 certificate_sha256=BACKEND_CERTIFICATE,
             )
             for space, name in names.items()
@@ -294,20 +294,20 @@ def _vendor(wish: Desired) -> dict[str, Any]:
     }
 
 
-def _origin(wish: Desired, release: str) -> str | None:
-    found = wish.vendor_bundle
-    return values_digest(origins(wish, found)[release]) if found else None
+def _origin(desired: Desired, release: str) -> str | None:
+    found = desired.vendor_bundle
+    return values_digest(origins(desired, found)[release]) if found else None
 
 
-def roles(wish: Desired) -> RolesView:
+def roles(desired: Desired) -> RolesView:
     """Run:ai's labels as the inventory has them, and no RunaiConfig."""
-    found = inventory_roles(wish.site).items()
+    found = inventory_roles(desired.site).items()
     return RolesView({name: {LABELS[role]: "" for role in given} for name, given in found})
 
 
-def cluster(wish: Desired) -> Cluster:
+def cluster(desired: Desired) -> Cluster:
     """A healthy cluster of every member of the site."""
-    members = wish.site.cluster_members
+    members = desired.site.cluster_members
     pods = [Pod("kube-system", "coredns-1", "cp1", ready=True, app="kube-dns")]
     for node in members:
         apps = ["flannel", "kube-proxy"]
@@ -325,22 +325,22 @@ def cluster(wish: Desired) -> Cluster:
                 internal_ip=node.ip,
                 control_plane="control_plane" in node.groups,
                 serial=f"SN-{node.name}",
-                network_proven="2026-01-01T00:00:00+00:00",
+                network_tested="2026-01-01T00:00:00+00:00",
             )
             for node in members
         },
         pods=tuple(pods),
         version=VERSION,
         pod_network="10.244.0.0/16",
-        storage=storage(wish),
-        **_vendor(wish),
-        roles=roles(wish) if wish.site.settings.runai else None,
+        storage=storage(desired),
+        **_vendor(desired),
+        roles=roles(desired) if desired.site.settings.runai else None,
     )
-    return samples_gpu.cluster_with_gpus(found, wish) if wish.site.settings.gpu else found
+    return samples_gpu.cluster_with_gpus(found, desired) if desired.site.settings.gpu else found
 
 
-def planned_run(wish: Desired, observed: Observed | None = None) -> PlannedRun:
+def planned_run(desired: Desired, observed: Observed | None = None) -> PlannedRun:
     """What role variables are computed from: nothing chosen, the bundle on site."""
-    assert wish.manifest is not None
-    seen = observed or Observed({}, cluster(wish))
-    return PlannedRun(wish, seen, Choice(leader=""), wish.manifest)
+    assert desired.manifest is not None
+    seen = observed or Observed({}, cluster(desired))
+    return PlannedRun(desired, seen, Choice(leader=""), desired.manifest)

@@ -1,4 +1,4 @@
-"""The sample site with GPUs: what a manifest, a photograph and a cluster then hold besides."""
+"""The sample site with GPUs: what a manifest, facts and a cluster then hold besides."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def manifest_with_gpus(manifest: BundleManifest) -> BundleManifest:
 
 
 def see_gpus(document: dict[str, Any], node: Node) -> None:
-    """A worker's photograph when step gpu ran."""
+    """A worker's facts when step gpu ran."""
     if "gpu_workers" in node.groups:
         document["gpus"] = [{"vendor_id": "0x10de", "address": str(i)} for i in range(GPUS)]
         document["modules"]["blacklisted"] = ["nouveau"]
         document["os"]["kernel"] = "5.4.0-109-generic"
 
 
-def cluster_with_gpus(cluster: Cluster, wish: Desired) -> Cluster:
+def cluster_with_gpus(cluster: Cluster, desired: Desired) -> Cluster:
     """The same cluster with a GPU Operator that is well."""
-    serving = gpu_nodes(wish.site)
+    serving = gpu_nodes(desired.site)
     nodes = dict(cluster.nodes)
-    for node in wish.site.workers:
+    for node in desired.site.workers:
         if node in serving:
             nodes[node.name] = replace(
-                nodes[node.name], allocatable_gpus=GPUS, gpus_proven="2026-01-01T00:00:00+00:00"
+                nodes[node.name], allocatable_gpus=GPUS, gpus_tested="2026-01-01T00:00:00+00:00"
             )
         else:
             nodes[node.name] = replace(nodes[node.name], labels={OPERANDS_LABEL: "false"})
@@ -70,7 +70,7 @@ def cluster_with_gpus(cluster: Cluster, wish: Desired) -> Cluster:
         for node in serving
         for app in OPERANDS
     )
-    values = values_digest(operator_values(wish, wish.manifest)) if wish.manifest else None
+    values = values_digest(operator_values(desired, desired.manifest)) if desired.manifest else None
     release = HelmRelease("gpu-operator", "gpu-operator", "deployed", 1, CHART_SHA256, values)
     return replace(
         cluster,

@@ -128,7 +128,7 @@ class Application:
 def cli(ctx: click.Context) -> None:
     """Provision and look after the Run:ai Appliance, without internet.
 
-    Every command looks first, says what it will do, and proves what it did. A second run heals.
+    Every command looks first, says what it will do, and verifies what it did. A second run heals.
     Begin with: appliance lab up (a rehearsal on this machine) or appliance site init (a real rack).
     """
     ctx.obj = Application()

@@ -48,24 +48,24 @@ class Connected(Wiring):
         """What is asked for: the inventory, without the nodes that were removed on purpose.
 
         Reads what the control-plane nodes keep of members and, without a bundle at hand, the one
-        in custody; both once for a command.
+        on the services node; both once for a command.
 
         Args:
             back: nodes that are in the inventory again, although they were removed.
         """
-        from appliance.model.node.membership import belongings, removed
+        from appliance.model.node.membership import kept_metadata, removed
 
         records = self.read_records()
         site = self.site.without(removed(self.site, records) - frozenset(back))
-        return dataclasses.replace(self._with_custody(), site=site, kept=belongings(records))
+        return dataclasses.replace(self._with_mirror(), site=site, kept=kept_metadata(records))
 
-    def _with_custody(self) -> Desired:
-        """All that the inventory asks for; without a bundle at hand, the one in custody counts."""
-        from appliance.adapters.bundle.mirror import read_custody
+    def _with_mirror(self) -> Desired:
+        """What the inventory asks for, with the bundle at hand or on the services node."""
+        from appliance.adapters.bundle.mirror import read_mirror
 
         if self._inventory is None:
             bare = self.desired
-            self._inventory = bare if self.bundle else read_custody(bare, self.nodes, note)
+            self._inventory = bare if self.bundle else read_mirror(bare, self.nodes, note)
         return self._inventory
 
     def read_records(self) -> MemberRecords:
@@ -177,13 +177,13 @@ class Connected(Wiring):
         return workflow(request, session, self._opened_for_plays(confirm))
 
     def node_role(
-        self, wish: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False
+        self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False
     ) -> RoleResult:
         """Change Run:ai's roles of nodes; one changing command at a time per site."""
         from appliance.workflows.node.role import NodeRoleRequest, node_role
 
-        run = self.run(f"node role {wish.verb}")
-        request = NodeRoleRequest(self.site, wish, run, dry_run=dry_run)
+        run = self.run(f"node role {roles.verb}")
+        request = NodeRoleRequest(self.site, roles, run, dry_run=dry_run)
         return node_role(request, self.session(run=run), confirm)
 
     def install_runai_cli(
@@ -199,7 +199,7 @@ class Connected(Wiring):
         """Bring Run:ai's CLI to nodes, for users; one changing command at a time per site."""
         from appliance.adapters.runai.jumpboxes import find_program, researchers
         from appliance.model.components.access.runai_cli import (
-            CliWish,
+            CliOptions,
             choose_nodes,
             kubectl_digest,
         )
@@ -211,7 +211,7 @@ class Connected(Wiring):
         chosen, cli = choose_nodes(site, nodes), find_program(site, program)
         people = researchers(site, self.nodes, users)
         desired = self.load_desired()
-        wish = CliWish(
+        roles = CliOptions(
             nodes=chosen,
             program=cli,
             researchers=people,
@@ -219,7 +219,7 @@ class Connected(Wiring):
             replace=replace,
         )
         run = self.run(COMMAND, desired.bundle_digest)
-        request = RunaiCliRequest(desired, wish, run, dry_run=dry_run)
+        request = RunaiCliRequest(desired, roles, run, dry_run=dry_run)
         session = self.session(progress, run, plays=True)
         session = dataclasses.replace(session, jumpboxes=self.jumpboxes())
         return runai_cli(request, session, self.opened(confirm))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
 from appliance.model.checks.health.stages import health as judge
-from appliance.model.plan.test_image import BUSYBOX, proof_image
+from appliance.model.plan.test_image import BUSYBOX, pod_test_image
 from appliance.workflows.session.checks import inputs_without_pods
 from appliance.workflows.session.doubts import recorded_maintenance
 from appliance.workflows.session.look_warnings import collecting
@@ -122,11 +122,11 @@ def health(request: HealthRequest, session: Session) -> HealthResult:
 def _pods(session: Session, inputs: HealthInputs) -> PodView | None:
     """What pods see; None where no cluster, or no image for them, is there."""
     site = inputs.site
-    services = inputs.observed.photographs.get(site.services_node.name)
+    services = inputs.observed.node_facts.get(site.services_node.name)
     if inputs.cluster is None or services is None:
         return None
     ready = sorted(name for name, node in inputs.cluster.nodes.items() if node.ready)
-    image = proof_image(site, services, BUSYBOX)
+    image = pod_test_image(site, services, BUSYBOX)
     if not ready or image is None:
         return None
     names = [] if site.settings.runai is None else [site.runai_domain]

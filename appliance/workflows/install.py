@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import BundleRefused, ClusterError, StepNotProven
+from appliance.errors import BundleRefused, ClusterError, StepNotVerified
 from appliance.model.bundle.faults import cure
-from appliance.model.components.artifacts.unmet import custody
+from appliance.model.components.artifacts.unmet import mirrored
 from appliance.model.components.node_metadata.node_roles import plan_inventory
 from appliance.model.node.membership import to_keep
 from appliance.model.plan.inventory import run_inventory
@@ -20,13 +20,13 @@ from appliance.model.plan.judging import judge
 from appliance.model.plan.planner import Scope, choose
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import BY_NAME
-from appliance.model.plan.test_image import BUSYBOX, proof_image
+from appliance.model.plan.test_image import BUSYBOX, pod_test_image
 from appliance.model.state.cluster import Cluster
-from appliance.model.state.facts.facts import photograph_digest
+from appliance.model.state.facts.facts import facts_digest
 from appliance.model.state.roles import inventory_roles
 from appliance.workflows.node.baselines import Acceptances, settle, spread
 from appliance.workflows.session.confirmation import require_confirmed
-from appliance.workflows.session.gpu_test import prove_gpus
+from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import Survey, refuse, survey
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS = 0.5
-# A photograph costs a second of each node, the API next to nothing: it is asked in between.
+# Reading facts costs a second of each node, the API next to nothing: it is asked in between.
 LOOK_SECONDS = 5.0
 
 
@@ -78,7 +78,7 @@ class InstallResult:
 def install(
     request: InstallRequest, ports: Session, confirm: Callable[[Plan], bool]
 ) -> InstallResult:
-    """Run what the plan says, and prove each step before the next.
+    """Run what the plan says, and verify each step before the next.
 
     Raises:
         NodeUnreachable: a node could not be reached; nothing was changed.
@@ -117,7 +117,7 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> N
     # A bundle that is on site, complete, has not to be handed over, whatever else the step does.
     needed = any(
         services in planned.nodes
-        and any(custody(found.observed.photographs[services], request.desired))
+        and any(mirrored(found.observed.node_facts[services], request.desired))
         for planned in found.plan.steps
         if BY_NAME[planned.name].gives_bundle
     )
@@ -150,8 +150,8 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> N
 
 
 def _vouch(desired: Desired, observed: Observed, ports: Session) -> None:
-    """Write down what was handed over: the bundle at hand, where it is the one in custody."""
-    services = observed.photographs.get(desired.site.services_node.name)
+    """Write down which bundle was handed over, where the services node holds it."""
+    services = observed.node_facts.get(desired.site.services_node.name)
     if ports.bundle is None or desired.bundle_digest is None or services is None:
         return
     if services.at("artifacts.bundle_digest") == desired.bundle_digest:
@@ -200,7 +200,7 @@ class _Run:
                 self._desired = replace(self._desired, kept=kept)
 
     def _put_back(self, nodes: tuple[str, ...]) -> None:
-        """Give members what was kept for them; it is forgotten once it is proved to be there."""
+        """Give members what was kept for them; it is forgotten once it is seen to be there."""
         members = (
             self._observed.cluster.nodes if isinstance(self._observed.cluster, Cluster) else {}
         )
@@ -228,7 +228,7 @@ class _Run:
             self._look(planned)
         refusals = tuple(step.forbids(desired, self._observed))
         if refusals:
-            raise StepNotProven(
+            raise StepNotVerified(
                 f"{step.name} was not begun: {refusals[0].sentence()}",
                 hint=refusals[0].hint,
                 details=[refusal.sentence() for refusal in refusals[1:]],
@@ -284,7 +284,7 @@ class _Run:
             *judge(step, desired, self._observed, frozenset(planned.nodes)).sentences(),
         ]:
             if patience.is_over():
-                raise StepNotProven(
+                raise StepNotVerified(
                     f"{step.name} ran, but {open_points[0]}",
                     hint="look again: appliance status; then run the same command again",
                     details=open_points[1:],
@@ -296,36 +296,36 @@ class _Run:
                 self._read_cluster()
             else:
                 faults, looked = self._look(planned), ports.clock.monotonic()
-        self._prove(planned)
+        self._test(planned)
 
-    def _prove(self, planned: PlannedStep) -> None:
+    def _test(self, planned: PlannedStep) -> None:
         """What a step asks for beyond its post-condition."""
         ports, desired = self._ports, self._desired
         step = BY_NAME[planned.name]
         if self._is_last_test(step):
-            self._test_network(planned)
+            self._run_network_test(planned)
         if step.remarks is not None:
             for finding in step.remarks(desired, self._observed):
                 ports.observer.note(f"warning: {finding.sentence()}  hint: {finding.hint}")
         if step.tests == "gpus":
-            prove_gpus(planned, desired, self._observed, ports)
+            require_gpus(planned, desired, self._observed, ports)
 
     def _look(self, planned: PlannedStep) -> list[str]:
-        """Photograph the step's nodes anew and read the API; why nodes could not be seen."""
+        """Read the step's nodes and the API again; why nodes could not be seen."""
         site = self._desired.site
         look = self._ports.nodes.look([site.node(name) for name in planned.nodes])
         unseen = {fault.node for fault in look.faults}
-        photographs = {**self._observed.photographs, **look.photographs}
+        node_facts = {**self._observed.node_facts, **look.node_facts}
         self._observed = replace(
             self._observed,
-            photographs={name: p for name, p in photographs.items() if name not in unseen},
+            node_facts={name: p for name, p in node_facts.items() if name not in unseen},
         )
         self._read_cluster()
         return [fault.reason for fault in look.faults if fault.node in planned.nodes]
 
     def _read_cluster(self) -> None:
         """Read the API alone: what a cluster still lacks after a play mostly comes by itself."""
-        cluster = self._ports.cluster.read(self._observed.photographs)
+        cluster = self._ports.cluster.read(self._observed.node_facts)
         self._observed = replace(self._observed, cluster=cluster)
 
     def _is_last_test(self, step: Step) -> bool:
@@ -333,19 +333,19 @@ class _Run:
         tested = [s.name for s in self._plan.steps if BY_NAME[s.name].tests == "pod network"]
         return step.name in tested[-1:]
 
-    def _test_network(self, planned: PlannedStep) -> None:
+    def _run_network_test(self, planned: PlannedStep) -> None:
         cluster = self._observed.cluster
-        services = self._observed.photographs[self._desired.site.services_node.name]
-        image = proof_image(self._desired.site, services, BUSYBOX)
+        services = self._observed.node_facts[self._desired.site.services_node.name]
+        image = pod_test_image(self._desired.site, services, BUSYBOX)
         if not isinstance(cluster, Cluster) or image is None:
             return
         ready = tuple(sorted(name for name, node in cluster.nodes.items() if node.ready))
         self._ports.observer.verifying(
             planned.name, "pods of every node to pull, and to reach each other, a service and DNS"
         )
-        faults = self._ports.cluster.prove(ready, image)
+        faults = self._ports.cluster.run_network_test(ready, image)
         if faults:
-            raise StepNotProven(
+            raise StepNotVerified(
                 f"{planned.name} ran, but {faults[0]}",
                 hint="is UDP 8472 open between the nodes? Then run the same command again",
                 details=faults[1:],
@@ -354,7 +354,7 @@ class _Run:
 
 def _digests(observed: Observed, nodes: tuple[str, ...]) -> dict[str, str]:
     return {
-        name: photograph_digest(observed.photographs[name])
+        name: facts_digest(observed.node_facts[name])
         for name in nodes
-        if name in observed.photographs
+        if name in observed.node_facts
     }

@@ -10,11 +10,11 @@ from appliance.model.node.membership import removed
 from appliance.model.plan.planner import plan
 from appliance.workflows.session.doubts import find_doubts
 from appliance.workflows.session.look_warnings import collecting
-from appliance.workflows.session.losses import find_losses
+from appliance.workflows.session.losses import find_lost_nodes
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from appliance.model.node.lost import Loss
+    from appliance.model.node.lost import LostNode
     from appliance.model.node.membership import MemberRecord, Removal
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
@@ -56,7 +56,7 @@ class StatusResult:
     look: Look
     plan: Plan
     removed: Mapping[str, Removal]
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[LostNode, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -64,7 +64,7 @@ class StatusResult:
 def look_and_plan(desired: Desired, session: Session) -> tuple[Observed, Look, Plan]:
     """One look at everything, nodes that do not answer included, and the plan that follows."""
     observed, look = observe(desired.site, session.nodes, session.cluster)
-    findings = session.preflight(desired, observed.photographs, observed)
+    findings = session.preflight(desired, observed.node_facts, observed)
     return observed, look, plan(desired, observed, findings)
 
 
@@ -72,7 +72,7 @@ def status(request: StatusRequest, session: Session) -> StatusResult:
     """Look at everything once, and ask for more only where a node may be lost or in doubt."""
     with collecting() as warnings:
         observed, look, planned = look_and_plan(request.desired, session)
-        lost = find_losses(request.site, session, observed, look, warnings)
+        lost = find_lost_nodes(request.site, session, observed, look, warnings)
         doubts = find_doubts(session.archive, observed, warnings)
     return StatusResult(
         desired=request.desired,

@@ -59,8 +59,8 @@ def look(site: Site, *, logins: bool) -> None:
     nodes.close()
     if seen.faults:
         raise SystemExit(seen.faults[0].reason)
-    observed = Observed(seen.photographs, samples.cluster(desired))
-    plan(desired, observed, preflight(desired, seen.photographs, observed))
+    observed = Observed(seen.node_facts, samples.cluster(desired))
+    plan(desired, observed, preflight(desired, seen.node_facts, observed))
 
 
 def seconds_of_host(count: int, *, logins: bool) -> float:

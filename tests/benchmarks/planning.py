@@ -1,4 +1,4 @@
-"""How long the plan of a large fake site takes, beside a digest of its photographs.
+"""How long the plan of a large fake site takes, beside a digest of its facts.
 
 It asserts nothing.
 ``python -m tests.benchmarks.planning --nodes 1000``: needs no lab and no root.
@@ -14,7 +14,7 @@ from functools import partial
 
 from appliance.model.plan.planner import plan
 from appliance.model.state.cluster import NoCluster
-from appliance.model.state.facts.facts import photograph_digest
+from appliance.model.state.facts.facts import facts_digest
 from appliance.model.state.observed import Observed
 from tests import samples
 
@@ -36,20 +36,20 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=5)
     want = parser.parse_args()
-    wish = samples.desired(samples.site(MASTERS, want.nodes - MASTERS))
-    converged = samples.photographs(
-        {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    desired = samples.desired(samples.site(MASTERS, want.nodes - MASTERS))
+    converged = samples.node_facts(
+        {node.name: samples.converged(node, desired) for node in desired.site.nodes}
     )
-    bare = samples.photographs({node.name: samples.bare(node) for node in wish.site.nodes})
-    cluster = samples.cluster(wish)
-    photographs = list(converged.values())
-    read = seconds(lambda: [photograph_digest(photo) for photo in photographs], want.rounds)
-    print(f"{want.nodes} nodes, digests of their photographs: {read:.2f} s")  # noqa: T201
+    bare = samples.node_facts({node.name: samples.bare(node) for node in desired.site.nodes})
+    cluster = samples.cluster(desired)
+    node_facts = list(converged.values())
+    read = seconds(lambda: [facts_digest(facts) for facts in node_facts], want.rounds)
+    print(f"{want.nodes} nodes, digests of their facts: {read:.2f} s")  # noqa: T201
     for name, observed in (
         ("nothing to do", Observed(converged, cluster)),
         ("everything to do", Observed(bare, NoCluster())),
     ):
-        took = seconds(partial(plan, wish, observed), want.rounds)
+        took = seconds(partial(plan, desired, observed), want.rounds)
         print(  # noqa: T201
             f"plan, {name}: {took:.2f} s (target {TARGET_SECONDS:.0f}), {took / read:.2f} of that"
         )

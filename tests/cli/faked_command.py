@@ -34,7 +34,7 @@ class Rack(FakeRack):
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         if play.playbook == self.hangs:
-            (self.wish.site.directory / "hangs").touch()
+            (self.desired.site.directory / "hangs").touch()
             time.sleep(60)
         super().play(play, on_task)
 
@@ -57,17 +57,17 @@ def words(folder: Path, hangs: str, *typed: str) -> Sequence[str]:
 
 
 def main(folder: str, hangs: str, *typed: str) -> None:
-    wish = samples.desired(replace(samples.site(), directory=Path(folder)))
-    rack = Rack(wish)
+    desired = samples.desired(replace(samples.site(), directory=Path(folder)))
+    rack = Rack(desired)
     rack.hangs = hangs
 
     def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> Connected:
         bundle: Any = FakeBundle(samples.manifest())
-        return Site(wish.site, wish, rack, rack, bundle)  # type: ignore[arg-type]
+        return Site(desired.site, desired, rack, rack, bundle)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Application, "connect", connect)
-        patch.setattr("appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired)
+        patch.setattr("appliance.adapters.bundle.mirror.read_mirror", lambda desired, *_: desired)
         patch.setattr(sys, "argv", ["appliance", *typed])
         exits.main()
 

@@ -25,9 +25,9 @@ class FakedSite(Connected):
         return FakeJournal()
 
 
-def installed(wish: Desired) -> FakeRack:
+def installed(desired: Desired) -> FakeRack:
     """A rack on which everything is so."""
-    found = FakeRack(wish)
-    found.cluster = samples.cluster(wish)
-    found.documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    found = FakeRack(desired)
+    found.cluster = samples.cluster(desired)
+    found.documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
     return found

@@ -16,7 +16,7 @@ CODES = {
     errors.ApplianceError: 1,
     errors.PlaybookFailed: 1,
     errors.ClusterError: 1,
-    errors.StepNotProven: 1,
+    errors.StepNotVerified: 1,
     errors.BuildFailed: 1,
     errors.LabError: 1,
     errors.LeaseLost: 1,

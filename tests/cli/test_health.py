@@ -23,7 +23,7 @@ from appliance.model.checks.preflight import Finding
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.cluster import ClusterState
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Fault, Look, PodView
 from appliance.workflows.session.session import Session
 from tests import samples
@@ -58,9 +58,9 @@ class FakeSite:
         )
 
     def look(self, _nodes: Sequence[Node]) -> Look:
-        return Look(self.inputs.observed.photographs, self.faults)
+        return Look(self.inputs.observed.node_facts, self.faults)
 
-    def read(self, _photographs: Mapping[str, Photograph]) -> ClusterState:
+    def read(self, _node_facts: Mapping[str, NodeFacts]) -> ClusterState:
         return self.inputs.observed.cluster
 
     def look_from_pods(self, nodes: Sequence[str], image: str, names: Sequence[str]) -> PodView:
@@ -104,7 +104,7 @@ def test_a_site_in_order_ends_with_0(given: Scene, capsys: pytest.CaptureFixture
 def test_an_error_ends_with_5_and_one_sentence(
     given: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}, surroundings={"gpus": {}})
+    given(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}, prerequisites={"gpus": {}})
     assert exits.run(HEALTH) == 5
     said = capsys.readouterr()
     assert "error: site: system_nodes: found no system node" in said.out
@@ -121,7 +121,7 @@ def test_warnings_alone_end_with_0(given: Scene, capsys: pytest.CaptureFixture[s
 
 
 def test_json_keeps_its_keys(given: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    given(surroundings={"ingress_classes": [{"name": "nginx"}], "gpus": {"w1": 2}})
+    given(prerequisites={"ingress_classes": [{"name": "nginx"}], "gpus": {"w1": 2}})
     assert exits.run([*HEALTH, "--output", "json"]) == 5
     found = json.loads(capsys.readouterr().out)
     keys = {"site", "stage", "healthy", "checks", "unreachable", "vendor_diagnostics"}
@@ -209,7 +209,7 @@ def _preflight(seen: HealthInputs) -> Sequence[Finding]:
     """What the command line's own preflight says of a case."""
     nodes = SshNodes(seen.site)
     connected = Connected(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
-    return connected.preflight(seen.desired, seen.observed.photographs, seen.observed)
+    return connected.preflight(seen.desired, seen.observed.node_facts, seen.observed)
 
 
 def test_help_says_what_it_starts_in_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,7 +223,7 @@ def test_the_vault_is_opened_for_a_login_that_is_still_to_come() -> None:
     assert is_asked(scene.inputs({}))
     assert not is_asked(scene.inputs({"runai": {"cluster_values_file": "/media/runai.yaml"}}))
     there = {"releases": {"runai/runai-cluster": "deployed"}}
-    assert not is_asked(scene.inputs({"surroundings": there}))
+    assert not is_asked(scene.inputs({"prerequisites": there}))
 
 
 def test_whether_the_login_is_known_is_told_by_the_vault_alone(tmp_path: Path) -> None:

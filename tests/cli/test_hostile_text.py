@@ -59,8 +59,8 @@ def record() -> Record:
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """An installed site on which everybody lies: nodes, pods, annotations, records, the lock."""
-    wish = samples.desired(replace(samples.site(), directory=tmp_path))
-    found = installed(wish)
+    desired = samples.desired(replace(samples.site(), directory=tmp_path))
+    found = installed(desired)
     found.documents = {name: spoiled(document) for name, document in found.documents.items()}
     found.faults["w2"] = Fault("w2", f"w2: {BAD} says its shell", f"look {BAD}", answers=True)
     cluster = found.cluster
@@ -80,15 +80,13 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     found.cluster = replace(cluster, nodes=nodes, pods=pods)
     found.fail["runtime"] = PlaybookFailed(f"w1: {BAD}", task=BAD, hint=BAD, details=[BAD])
     journal_of(tmp_path).append(record())
-    monkeypatch.setattr(
-        "appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired
-    )
+    monkeypatch.setattr("appliance.adapters.bundle.mirror.read_mirror", lambda desired, *_: desired)
 
     def connect(_self: Application, *_: Any, **__: Any) -> Connected:
-        return Site(wish.site, wish, found, found, None)  # type: ignore[arg-type]
+        return Site(desired.site, desired, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
-    monkeypatch.setattr("appliance.workflows.status.find_losses", lambda *_: ())
+    monkeypatch.setattr("appliance.workflows.status.find_lost_nodes", lambda *_: ())
     return found
 
 
@@ -104,7 +102,7 @@ COMMANDS = [
 
 
 def words(rack: FakeRack, *typed: str) -> list[str]:
-    return [*typed, "--site", str(rack.wish.site.directory)]
+    return [*typed, "--site", str(rack.desired.site.directory)]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

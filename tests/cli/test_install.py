@@ -46,15 +46,15 @@ class Site(FakedSite):
     def archive(self) -> Any:
         return FakeArchive()
 
-    def preflight(self, desired: Desired, photographs: Any, observed: Observed) -> Any:
+    def preflight(self, desired: Desired, node_facts: Any, observed: Observed) -> Any:
         return [
             *self.findings,
             *(
                 finding
                 for node in desired.site.nodes
-                if node.name in photographs
+                if node.name in node_facts
                 for check in KEPT
-                for finding in check(Subject(node, photographs[node.name], desired, observed, {}))
+                for finding in check(Subject(node, node_facts[node.name], desired, observed, {}))
             ),
         ]
 
@@ -62,11 +62,9 @@ class Site(FakedSite):
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """An installed site of one control plane and two workers, without the bundle at hand."""
-    wish = samples.desired(replace(samples.site(), directory=tmp_path))
-    found: Any = installed(wish)
-    monkeypatch.setattr(
-        "appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired
-    )
+    desired = samples.desired(replace(samples.site(), directory=tmp_path))
+    found: Any = installed(desired)
+    monkeypatch.setattr("appliance.adapters.bundle.mirror.read_mirror", lambda desired, *_: desired)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
 
@@ -79,8 +77,8 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
         **_: Any,
     ) -> Connected:
         at_hand = FakeBundle(samples.manifest()) if bundle else None
-        asked = replace(found.wish, founded="" if new_cluster else found.wish.founded)
-        return Site(wish.site, asked, found, found, at_hand)  # type: ignore[arg-type]
+        asked = replace(found.desired, founded="" if new_cluster else found.desired.founded)
+        return Site(desired.site, asked, found, found, at_hand)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
     return found  # type: ignore[no-any-return]
@@ -98,7 +96,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, rack: FakeRack) -> dict[tuple[str, in
 
 def play(rack: FakeRack, *words: str) -> int:
     command, *rest = words
-    return run([command, "--site", str(rack.wish.site.directory), *rest])
+    return run([command, "--site", str(rack.desired.site.directory), *rest])
 
 
 @pytest.mark.parametrize("command", ["plan", "install"])
@@ -114,7 +112,7 @@ def test_when_all_is_so_it_says_what_an_edit_may_need(
 
 
 def test_an_install_writes_down_which_bundle_was_handed_over(rack: FakeRack) -> None:
-    known = rack.wish.site.known_bundle
+    known = rack.desired.site.known_bundle
     assert play(rack, "plan", "--bundle", str(known.parent)) == 0
     assert play(rack, "install", "--dry-run", "--bundle", str(known.parent)) == 0
     assert not known.exists()
@@ -126,9 +124,9 @@ def test_an_install_writes_down_which_bundle_was_handed_over(rack: FakeRack) -> 
 def test_a_second_cluster_is_begun_only_when_it_is_asked_for(
     command: str, rack: FakeRack, capsys: Capture
 ) -> None:
-    rack.wish = replace(rack.wish, founded="the journal says so")
+    rack.desired = replace(rack.desired, founded="the journal says so")
     rack.cluster = NoCluster()
-    rack.documents["cp1"] = samples.bare(rack.wish.site.node("cp1"))
+    rack.documents["cp1"] = samples.bare(rack.desired.site.node("cp1"))
     for name in ("w1", "w2"):
         rack.faults[name] = Fault(name, f"{name}: no answer", "ping")
     play(rack, command, *(["--dry-run"] if command == "install" else []))
@@ -210,7 +208,7 @@ def test_preflight_refuses_it_like_any_other(
 def test_another_range_than_the_clusters_is_refused_by_name(
     flags: dict[str, Any], sentence: str, rack: FakeRack, capsys: Capture
 ) -> None:
-    rack.cluster = replace(samples.cluster(rack.wish), api_flags=ApiFlags(**flags))
+    rack.cluster = replace(samples.cluster(rack.desired), api_flags=ApiFlags(**flags))
     assert play(rack, "install", "--yes") == 3
     assert sentence in capsys.readouterr().err
     assert play(rack, "plan") == 0
@@ -241,7 +239,7 @@ def test_another_name_of_the_api_is_refused_before_its_old_name_goes(
         (("--again",), "--again needs --only STEP"),
         (("--again", "--until", "runtime"), "--again needs --only STEP"),
         (("--again", "--only", "node_roles"), "node_roles has no play"),
-        (("--again", "--only", "belongings"), "belongings has no play"),
+        (("--again", "--only", "node_metadata"), "node_metadata has no play"),
         (("--again", "--only", "gpu"), "gpu concerns no node of this site"),
         (("--again", "--only", "control_plane", "-n", "w1"), "control_plane concerns none of w1"),
         (("--only", "host", "--until", "host"), "exclude each other"),
@@ -258,7 +256,7 @@ def test_what_can_not_be_meant_is_a_usage_error(
 def test_a_rehearsal_trusts_host_keys_and_writes_none(
     rack: FakeRack, shown: dict[tuple[str, int], Any], capsys: Capture
 ) -> None:
-    site = rack.wish.site
+    site = rack.desired.site
     assert play(rack, "install", "--accept-host-keys", "--dry-run", "--yes") == 0
     said = capsys.readouterr().err
     assert "w1 (" in said
@@ -271,7 +269,9 @@ def test_without_a_rehearsal_host_keys_are_kept(
     rack: FakeRack, shown: dict[tuple[str, int], Any], capsys: Capture
 ) -> None:
     assert play(rack, "install", "--accept-host-keys", "--yes") == 0
-    assert len(rack.wish.site.known_hosts.read_text().splitlines()) == len(rack.wish.site.nodes)
+    assert len(rack.desired.site.known_hosts.read_text().splitlines()) == len(
+        rack.desired.site.nodes
+    )
     assert shown == {}
     assert "not kept" not in capsys.readouterr().err
 
@@ -280,11 +280,11 @@ def test_without_a_rehearsal_host_keys_are_kept(
 def test_a_rehearsal_ends_at_a_jump_host_whose_key_is_not_kept(
     rack: FakeRack, capsys: Capture
 ) -> None:
-    site = rack.wish.site
+    site = rack.desired.site
     through = samples.site(ssh={"user": "appliance", "jump_host": "gate.rack.test"}).settings
-    rack.wish = replace(rack.wish, site=replace(site, settings=through))
+    rack.desired = replace(rack.desired, site=replace(site, settings=through))
     with pytest.raises(Refused, match="jump host") as refused:
-        accept(rack.wish.site, assume_yes=True, trust=rack.trust)  # type: ignore[attr-defined]
+        accept(rack.desired.site, assume_yes=True, trust=rack.trust)  # type: ignore[attr-defined]
     assert "without --dry-run" in (refused.value.hint or "")
     assert "jump host (gate.rack.test)" in capsys.readouterr().err
     assert not site.known_hosts.exists()
@@ -346,7 +346,7 @@ def test_who_only_looks_is_told_of_it_without_a_failure(rack: FakeRack, capsys: 
 def test_a_worker_that_shows_no_host_key_yet_keeps_nobody_elses_away(
     rack: FakeRack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    key, site = paramiko.ECDSAKey.generate(), rack.wish.site
+    key, site = paramiko.ECDSAKey.generate(), rack.desired.site
     keys: dict[str, Any] = {"cp1": key, "w1": key, "w2": "no SSH on 22: timed out"}
     monkeypatch.setattr(host_keys, "host_keys", lambda _site, _names: keys)
     accept(site, assume_yes=True)

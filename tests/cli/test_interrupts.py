@@ -60,7 +60,7 @@ def test_a_terminated_install_is_recorded_as_interrupted(
     assert "error: interrupted" in said
     assert "Traceback" not in said
     assert [record.outcome for record in journal_of(tmp_path).read(limit=50)] == [
-        "proven", "proven", "proven", "interrupted",
+        "verified", "verified", "verified", "interrupted",
     ]  # fmt: skip
 
 

@@ -25,19 +25,19 @@ GPU = "node-role.kubernetes.io/runai-gpu-worker"
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """The site of --site is this one: a control plane, and workers of which w2 holds data."""
-    wish = samples.desired(replace(samples.site(runai={}), directory=tmp_path))
-    found = FakeRack(wish)
+    desired = samples.desired(replace(samples.site(runai={}), directory=tmp_path))
+    found = FakeRack(desired)
     anchored = (Anchored("StatefulSet", "runai", "db", "w2"),)
     view = RolesView(
         {"cp1": {MASTER: ""}, "w1": {}, "w2": {}}, NodeAffinity(False, False), anchored
     )
-    found.cluster = replace(samples.cluster(wish), roles=view)
+    found.cluster = replace(samples.cluster(desired), roles=view)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
 
     def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
         assert directory == tmp_path
-        return Connected(wish.site, wish, found, found, None)  # type: ignore[arg-type]
+        return Connected(desired.site, desired, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
     without_nodes(monkeypatch)
@@ -46,7 +46,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
 
 @pytest.fixture
 def role(rack: FakeRack) -> Callable[..., int]:
-    site = str(rack.wish.site.directory)
+    site = str(rack.desired.site.directory)
     return lambda *words: run(["node", "role", *words, "--site", site])
 
 

@@ -31,7 +31,7 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def connected(state: Any) -> Any:
     trusted: dict[tuple[str, int], Any] = {}
     nodes = SimpleNamespace(look=lambda _nodes: Look({}), trust=trusted.update, trusted=trusted)
-    cluster = SimpleNamespace(read=lambda _photographs: state)
+    cluster = SimpleNamespace(read=lambda _node_facts: state)
     return SimpleNamespace(site=samples.site(), nodes=nodes, cluster=cluster)
 
 

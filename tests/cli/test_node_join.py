@@ -16,7 +16,7 @@ from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.model.node.membership import MemberRecord, Removal
 from appliance.model.state.cluster import Cluster
-from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.node_metadata import NodeMetadata
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack
@@ -51,15 +51,15 @@ class Site(FakedSite):
 @pytest.fixture
 def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """An installed site; the folders of the archive are kept for the whole test."""
-    wish = samples.desired(replace(samples.site(3), directory=tmp_path))
-    found: Any = installed(wish)
-    found.archive, found.etcd = FakeArchive(), FakeEtcd(wish.site)
+    desired = samples.desired(replace(samples.site(3), directory=tmp_path))
+    found: Any = installed(desired)
+    found.archive, found.etcd = FakeArchive(), FakeEtcd(desired.site)
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
 
     def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
         assert directory == tmp_path
-        site = Site(wish.site, wish, found, found, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
+        site = Site(desired.site, desired, found, found, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
         site.fakes = found.archive
         return site
 
@@ -69,7 +69,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
 
 @pytest.fixture
 def node(rack: FakeRack) -> Callable[..., int]:
-    site = str(rack.wish.site.directory)
+    site = str(rack.desired.site.directory)
     return lambda *words: run(["node", *words, "--site", site])
 
 
@@ -113,7 +113,7 @@ def test_a_vault_that_stays_closed_is_refused_before_the_first_change(
         assert node("remove", "w2", "--yes") == 0
         rack.deleted.clear()
         rack.plays.clear()
-    vault = rack.wish.site.vault_file
+    vault = rack.desired.site.vault_file
     vault.parent.mkdir(parents=True)
     vault.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n")
     before = without_journal(rack)
@@ -146,12 +146,12 @@ def test_nobody_there_to_confirm_is_a_refusal(
 def test_what_is_removed_is_not_planned_and_status_says_so(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
-    archive(rack).put("members/w2.json", MemberRecord("w2", GONE, Belongings({"a": "b"})).text())
-    site = str(rack.wish.site.directory)
+    archive(rack).put("members/w2.json", MemberRecord("w2", GONE, NodeMetadata({"a": "b"})).text())
+    site = str(rack.desired.site.directory)
     assert isinstance(rack.cluster, Cluster)
     nodes = {name: one for name, one in rack.cluster.nodes.items() if name != "w2"}
     rack.cluster = replace(rack.cluster, nodes=nodes)
-    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
     assert run(["status", "--site", site]) == 0
     out = capsys.readouterr().out
     assert "removed: w2: on purpose, by ada@laptop at 2026-01-01T00:00:00+00:00 (sold)" in out
@@ -160,7 +160,7 @@ def test_what_is_removed_is_not_planned_and_status_says_so(
     assert "node rejoin w2" in json.loads(capsys.readouterr().out)["removed"]["w2"]
     assert node("rejoin", "w2", "--yes") == 0
     assert "w2: the cluster has no such Node" in capsys.readouterr().out
-    assert rack.put_backs == [("w2", Belongings({"a": "b"}))]
+    assert rack.put_backs == [("w2", NodeMetadata({"a": "b"}))]
     assert run(["status", "--site", site]) == 0
     assert "removed:" not in capsys.readouterr().out
 
@@ -168,7 +168,7 @@ def test_what_is_removed_is_not_planned_and_status_says_so(
 def test_other_hardware_is_refused_and_the_hint_is_the_command(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
-    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
     rack.documents["w2"]["dmi"]["serial"] = "SN-x"
     assert node("rejoin", "w2", "--yes") == 3
     err = capsys.readouterr().err
@@ -179,7 +179,7 @@ def test_other_hardware_is_refused_and_the_hint_is_the_command(
 def test_a_dry_run_of_a_rejoin_shows_proof_and_plan(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
-    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
     assert node("rejoin", "w2", "--dry-run", "--output", "json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["proof"] == ["w2: the same machine (serial SN-w2) answers, and it is empty"]
@@ -217,7 +217,7 @@ def test_acknowledging_wants_a_node_and_a_member(
 ) -> None:
     assert node("passport", "--acknowledge") == 2
     assert "one machine is accepted at a time" in capsys.readouterr().err
-    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
     assert node("passport", "w2", "--acknowledge", "--yes") == 3
     assert "is no member of the cluster now" in capsys.readouterr().err
 

@@ -52,8 +52,8 @@ class Rack(Converged):
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
-        self.wish = replace(self.wish, site=replace(self.wish.site, directory=directory))
-        self.archive, self.etcd = FakeArchive(), FakeEtcd(self.wish.site)
+        self.desired = replace(self.desired, site=replace(self.desired.site, directory=directory))
+        self.archive, self.etcd = FakeArchive(), FakeEtcd(self.desired.site)
         self.clock = FakeClock()
         self.drain = FakeDrain(self.clock)
         self.jumpbox: Jumpbox = DONE
@@ -72,7 +72,7 @@ class Rack(Converged):
         self.cluster = replace(self.cluster, nodes=nodes)
 
     def wipe(self, name: str) -> None:
-        self.documents[name] = samples.bare(self.wish.site.node(name))
+        self.documents[name] = samples.bare(self.desired.site.node(name))
         self.member(name, ready=False)
 
     def die(self, name: str, **more: Any) -> None:
@@ -183,22 +183,20 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     found = Rack(tmp_path)
     for name in ("APPLIANCE_SITE", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(
-        "appliance.adapters.bundle.mirror.read_custody", lambda desired, *_: desired
-    )
+    monkeypatch.setattr("appliance.adapters.bundle.mirror.read_mirror", lambda desired, *_: desired)
 
     def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
         assert directory == tmp_path
         bundle: Any = FakeBundle(samples.manifest())
         fakes: Any = found
-        return Site(found.wish.site, found.wish, fakes, fakes, bundle)
+        return Site(found.desired.site, found.desired, fakes, fakes, bundle)
 
     class Jumpboxes:
         def __init__(self, *_: Any) -> None:
             pass
 
-        def look(self, wish: Any) -> dict[str, Jumpbox]:
-            return {node.name: found.jumpbox for node in wish.nodes}
+        def look(self, desired: Any) -> dict[str, Jumpbox]:
+            return {node.name: found.jumpbox for node in desired.nodes}
 
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(Application, "asks_for_access", lambda *_: True)
@@ -221,7 +219,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, rack: Rack, capsys: Capture) -> Calla
         monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
         monkeypatch.setattr(click, "confirm", no)
         capsys.readouterr()
-        assert run([*words, "--site", str(rack.wish.site.directory)]) == 3
+        assert run([*words, "--site", str(rack.desired.site.directory)]) == 3
         shown = capsys.readouterr()
         assert shown.out == "", "a question is no result"
         before, found, _ = shown.err.partition(f"{ASKED}: ")
@@ -234,7 +232,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, rack: Rack, capsys: Capture) -> Calla
 def header(rack: Rack) -> list[str]:
     return [
         "site:      rack",
-        f"directory: {rack.wish.site.directory}",
+        f"directory: {rack.desired.site.directory}",
         "API:       api.rack.test:6443, 198.18.7.11",
     ]
 
@@ -269,7 +267,7 @@ def test_what_is_not_asked_is_told_all_the_same(
 ) -> None:
     words, prepare, of_a_machine = QUESTIONS[path]
     prepare(rack)
-    site = ("--site", str(rack.wish.site.directory))
+    site = ("--site", str(rack.desired.site.directory))
     code = run([*path, *words, *site, "--yes", "-o", "json"])
     shown = capsys.readouterr()
     told = shown.err.splitlines()
@@ -284,7 +282,7 @@ def test_what_is_not_asked_is_told_all_the_same(
 def test_a_site_that_only_a_variable_names_is_told_so(
     rack: Rack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setenv("APPLIANCE_SITE", str(rack.wish.site.directory))
+    monkeypatch.setenv("APPLIANCE_SITE", str(rack.desired.site.directory))
     assert run(["node", "remove", "w2", "--yes"]) == 0
     assert header(rack)[1] + " (by APPLIANCE_SITE)" in capsys.readouterr().err.splitlines()
 
@@ -301,7 +299,7 @@ def test_a_dead_machine_is_told_before_the_question(
     assert any(line.startswith("note: w2: the machine is dead: ") for line in lines)
     assert any("clean by hand" in line for line in lines)
     assert any("/etc/kubernetes" in line for line in lines)
-    site = str(rack.wish.site.directory)
+    site = str(rack.desired.site.directory)
     assert run(["node", "remove", "w2", "--i-know-it-is-dead", "--yes", "--site", site]) == 0
     shown = capsys.readouterr()
     assert shown.err.count("the machine is dead") == 1
@@ -311,7 +309,7 @@ def test_a_dead_machine_is_told_before_the_question(
 def test_another_machine_at_the_address_is_told_before_the_question(
     rack: Rack, asked: Callable[..., list[str]]
 ) -> None:
-    rack.documents["w2"] = samples.bare(rack.wish.site.node("w2"))
+    rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
     rack.documents["w2"]["dmi"]["serial"] = "SN-other"
     rack.documents["w2"]["host"]["hostname"] = "gpu9"
     rack.member("w2", ready=False, serial="SN-w2")
@@ -334,7 +332,7 @@ def test_what_a_role_moves_is_told_before_the_question_and_once(
     words = ("node", "role", "set", "--all", "--role", "cpu")
     note = "note: cp1: left out of --all: it is a control-plane node"
     assert note in asked(*words)
-    assert run([*words, "--yes", "--site", str(rack.wish.site.directory)]) == 0
+    assert run([*words, "--yes", "--site", str(rack.desired.site.directory)]) == 0
     assert capsys.readouterr().err.splitlines().count(note) == 1
 
 
@@ -352,14 +350,16 @@ def test_the_question_about_host_keys_names_the_whole_site(
 
 
 def test_what_a_machine_says_is_one_line_and_no_page(rack: Rack) -> None:
-    said = about_machine(rack.wish.site, Answering("w2", "198.18.7.22", f"x\nsite: {'y' * 9999}"))
+    said = about_machine(
+        rack.desired.site, Answering("w2", "198.18.7.22", f"x\nsite: {'y' * 9999}")
+    )
     assert len(said) == 5
     assert all("\n" not in line and len(line) < MANY + 50 for line in said)
 
 
 def test_nodes_stand_one_below_the_other_also_those_that_the_inventory_has_not(rack: Rack) -> None:
-    assert about_nodes(rack.wish.site, ("w1", "old"))[3:] == [
+    assert about_nodes(rack.desired.site, ("w1", "old"))[3:] == [
         "nodes:     w1, 198.18.7.21",
         "           old, not in hosts.yml",
     ]
-    assert about_nodes(rack.wish.site, ()) == header(rack)
+    assert about_nodes(rack.desired.site, ()) == header(rack)

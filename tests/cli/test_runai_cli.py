@@ -16,7 +16,7 @@ from appliance.adapters.runai import jumpboxes
 from appliance.cli.app import Application
 from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.components.access.runai_cli import CliWish, Home, Jumpbox
+from appliance.model.components.access.runai_cli import CliOptions, Home, Jumpbox
 from tests import samples
 from tests.fakes import without_nodes
 from tests.unit.access.test_runai_cli import ADA, DONE, rack
@@ -31,8 +31,8 @@ class Rack:
         self.seen = {"j1": DONE, "j2": DONE}
         self.plays: list[tuple[str, ...]] = []
 
-    def look(self, wish: CliWish) -> dict[str, Jumpbox]:
-        return {node.name: self.seen[node.name] for node in wish.nodes}
+    def look(self, desired: CliOptions) -> dict[str, Jumpbox]:
+        return {node.name: self.seen[node.name] for node in desired.nodes}
 
     def play(self, play: Any, on_task: Any) -> None:  # noqa: ARG002
         self.plays.append(play.limit)
@@ -44,13 +44,13 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
     found = Rack()
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
-    wish = samples.desired(replace(rack(), directory=tmp_path))
+    desired = samples.desired(replace(rack(), directory=tmp_path))
 
     def connect(_self: Application, _directory: Path, *_: Any, changed: Any, **__: Any) -> Any:
-        assert changed(wish.site).settings.runai.access.enabled
+        assert changed(desired.site).settings.runai.access.enabled
         bundle: Any = object()
         nodes: Any = None
-        return Connected(wish.site, wish, nodes, nodes, bundle)
+        return Connected(desired.site, desired, nodes, nodes, bundle)
 
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(control_host, "present", frozenset)

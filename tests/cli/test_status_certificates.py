@@ -14,11 +14,11 @@ KUBELETS = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 def _sentence(**pki: list[dict[str, Any]]) -> str | None:
     site = samples.site()
-    wish = samples.desired(site)
-    documents = {node.name: samples.converged(node, wish) for node in site.nodes}
+    desired = samples.desired(site)
+    documents = {node.name: samples.converged(node, desired) for node in site.nodes}
     for name, seen in pki.items():
         documents[name]["kubernetes"]["pki"] = seen
-    return certificates_sentence(Observed(samples.photographs(documents), NoCluster()))
+    return certificates_sentence(Observed(samples.node_facts(documents), NoCluster()))
 
 
 def test_where_no_end_was_seen_there_is_no_line() -> None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cli.node.lost_view import losses_as_json, show_losses
+from appliance.cli.node.lost_view import lost_nodes_as_json, show_lost_nodes
 from appliance.errors import ApplianceError
-from appliance.model.node.lost import Loss, Workloads
+from appliance.model.node.lost import LostNode, Workloads
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster import Unreachable
 from appliance.model.state.observed import Fault, Look, Observed
-from appliance.workflows.session.losses import find_losses
+from appliance.workflows.session.losses import find_lost_nodes
 from appliance.workflows.session.session import Session
 from appliance.workflows.status import look_and_plan
 from tests import samples
@@ -39,16 +39,16 @@ SITE = samples.desired().site
 
 
 def observed(*not_ready: str) -> Observed:
-    wish = samples.desired()
-    cluster = samples.cluster(wish)
+    desired = samples.desired()
+    cluster = samples.cluster(desired)
     nodes = {n: replace(m, ready=n not in not_ready) for n, m in cluster.nodes.items()}
-    photographs = FakeRack(wish).look(wish.site.nodes).photographs
-    return Observed(photographs, replace(cluster, nodes=nodes))
+    node_facts = FakeRack(desired).look(desired.site.nodes).node_facts
+    return Observed(node_facts, replace(cluster, nodes=nodes))
 
 
 def test_a_healthy_cluster_is_asked_for_nothing_more() -> None:
     api = Silent()
-    assert find_losses(SITE, api.session(), observed(), Look({}), []) == ()
+    assert find_lost_nodes(SITE, api.session(), observed(), Look({}), []) == ()
     assert api.asked == 0
 
 
@@ -56,7 +56,7 @@ def test_without_a_cluster_no_node_is_lost() -> None:
     api = Silent()
     fault = Fault("w1", "w1: no SSH", "")
     seen = Observed({}, Unreachable("cp1: gone"))
-    assert find_losses(SITE, api.session(), seen, Look({}, (fault,)), []) == ()
+    assert find_lost_nodes(SITE, api.session(), seen, Look({}, (fault,)), []) == ()
     assert api.asked == 0
 
 
@@ -67,7 +67,9 @@ def test_a_node_that_is_silent_or_not_ready_makes_it_look_and_an_error_is_only_a
     not_ready: tuple[str, ...], faults: tuple[Fault, ...]
 ) -> None:
     api, warnings = Silent(), list[str]()
-    assert find_losses(SITE, api.session(), observed(*not_ready), Look({}, faults), warnings) == ()
+    assert (
+        find_lost_nodes(SITE, api.session(), observed(*not_ready), Look({}, faults), warnings) == ()
+    )
     assert api.asked == 1
     assert warnings == ["no API server answers: cp1: gone"]
 
@@ -75,21 +77,21 @@ def test_a_node_that_is_silent_or_not_ready_makes_it_look_and_an_error_is_only_a
 def test_every_line_names_the_node_and_the_last_one_says_what_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    loss = Loss("w1", "T", terminating=("a/x",), services=("a/web",))
-    show_losses([loss])
+    loss = LostNode("w1", "T", terminating=("a/x",), services=("a/web",))
+    show_lost_nodes([loss])
     assert capsys.readouterr().out.splitlines() == [
         "lost: w1: lost since T",
         "lost: w1: pods Terminating on it: a/x",
         "lost: w1: services that lost their only copy: a/web",
         "   hint: if it will not come back soon: appliance node maintain w1 --lost",
     ]
-    (document,) = losses_as_json([loss])
+    (document,) = lost_nodes_as_json([loss])
     assert document["services"] == ("a/web",)
 
 
 def test_a_node_that_answered_late_is_looked_at_once_more() -> None:
-    wish = samples.desired()
-    rack = FakeRack(wish)
+    desired = samples.desired()
+    rack = FakeRack(desired)
     whole = rack.documents["w1"]
     late = {"section": "services", "reason": "systemctl show --no-pager: no answer in time"}
     rack.documents["w1"] = {**whole, "services": None, "unreadable": [late]}
@@ -101,6 +103,6 @@ def test_a_node_that_answered_late_is_looked_at_once_more() -> None:
         return found
 
     rack.look = then_rested  # type: ignore[method-assign]
-    found, _, _ = look_and_plan(wish, fake_session(rack))
+    found, _, _ = look_and_plan(desired, fake_session(rack))
     assert rack.looks == 2
-    assert found.photographs["w1"].late == ()
+    assert found.node_facts["w1"].late == ()

@@ -14,11 +14,11 @@ NFS = {"server": "198.51.100.4", "path": "/srv/runai", "minimum_free_gb": 50}
 
 def _sentence(changes: dict[str, Any], **settings: Any) -> str | None:
     site = samples.site(**settings)
-    wish = samples.desired(site)
-    documents = {node.name: samples.converged(node, wish) for node in site.nodes}
+    desired = samples.desired(site)
+    documents = {node.name: samples.converged(node, desired) for node in site.nodes}
     for name, storage in changes.items():
         documents[name]["storage"] |= storage
-    return storage_sentence(site, Observed(samples.photographs(documents), NoCluster()))
+    return storage_sentence(site, Observed(samples.node_facts(documents), NoCluster()))
 
 
 def test_a_site_without_storage_has_no_line() -> None:
@@ -39,7 +39,7 @@ def test_what_is_not_proved_or_not_there_is_said() -> None:
     seen = {"visible": True, "free_bytes": 60 * 10**9}
     bare = {name: {"proof": None} for name in ("w1", "w2")}
     found = _sentence({"cp1": {"export": seen, "proof": None}, **bare}, nfs=NFS)
-    assert str(found).endswith("not proved yet")
+    assert str(found).endswith("not tested yet")
     gone = {"visible": False, "error": "connection refused"}
     assert _sentence({"cp1": {"export": gone}}, nfs=NFS) == (
         "storage: 198.51.100.4:/srv/runai is not available: connection refused"

@@ -169,7 +169,7 @@ def test_an_install_with_a_closed_pipe_completes_and_is_recorded(
     assert len(lines) == {"2>&1 | head -1": 1, "2>&1 | head -3": 3, "| true": 0}[reader]
     records = journal_of(tmp_path).read(limit=50)
     assert [record.step for record in records] == [*STEPS, "workers"]
-    assert {record.outcome for record in records} == {"proven"}
+    assert {record.outcome for record in records} == {"verified"}
 
 
 def test_a_read_only_command_with_a_closed_pipe_keeps_its_exit_code(

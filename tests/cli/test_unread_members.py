@@ -70,7 +70,7 @@ class Scene:
         self.rack, self.archive = rack, archive
 
     def play(self, *words: str) -> int:
-        return run([*words, "--site", str(self.rack.wish.site.directory)])
+        return run([*words, "--site", str(self.rack.desired.site.directory)])
 
     @property
     def is_untouched(self) -> bool:
@@ -82,10 +82,10 @@ class Scene:
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scene:
-    wish = samples.desired(replace(samples.site(3), directory=tmp_path))
-    rack, archive = installed(wish), BusyArchive()
+    desired = samples.desired(replace(samples.site(3), directory=tmp_path))
+    rack, archive = installed(desired), BusyArchive()
     archive.put(GONE.document, GONE.text())
-    rack.documents["w2"] = samples.bare(wish.site.node("w2"))
+    rack.documents["w2"] = samples.bare(desired.site.node("w2"))
     assert isinstance(rack.cluster, Cluster)
     nodes = {name: one for name, one in rack.cluster.nodes.items() if name != "w2"}
     rack.cluster = replace(rack.cluster, nodes=nodes)
@@ -93,7 +93,7 @@ def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scene:
         monkeypatch.delenv(name, raising=False)
 
     def connect(_self: Application, *_: Any, **__: Any) -> Connected:
-        site = Site(wish.site, wish, rack, rack, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
+        site = Site(desired.site, desired, rack, rack, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
         site.fakes = archive
         return site
 

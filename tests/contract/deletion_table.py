@@ -274,8 +274,8 @@ PLACES: Final[Places] = {
     "roles/artifact_client/tasks/main.yml": {
         "absent: true": ROLE,
     },
-    "roles/artifact_server/library/bundle_proof.py": {
-        "Proof.settle: unlink": (PROVEN, 2),
+    "roles/artifact_server/library/bundle_verify.py": {
+        "Verification.settle: unlink": (PROVEN, 2),
         "write: replace": WRITE,
     },
     "roles/artifact_server/tasks/bundle.yml": {
@@ -337,7 +337,7 @@ PLACES: Final[Places] = {
     "roles/lab_node/tasks/remove.yml": {
         "state: absent": LABEL,
     },
-    "roles/nfs_client/library/nfs_proof.py": {
+    "roles/nfs_client/library/nfs_write_test.py": {
         "Mount.__enter__: rmdir": MOUNT,
         "Mount.__exit__: argv umount": (MOUNT, 2),
         "Mount.__exit__: rmdir": MOUNT,
@@ -350,7 +350,7 @@ PLACES: Final[Places] = {
         "_write: os.replace": WRITE,
         "_write: unlink": TEMPORARY,
     },
-    "roles/nfs_volumes/library/volume_proof.py": {
+    "roles/nfs_volumes/library/volume_write_test.py": {
         "remove: argv delete": PROOF,
     },
     "roles/node_reset/module_utils/reset_evidence.py": {

@@ -181,7 +181,7 @@ PLACES: Final[Places] = {
         "Folder.converge: chmod": EXPORT,
         "Folder.converge: chown": EXPORT,
     },
-    "roles/nfs_volumes/library/volume_proof.py": {
+    "roles/nfs_volumes/library/volume_write_test.py": {
         "alone: open w": LOCK_FILE,
     },
     "roles/node_reset/library/member_traces.py": {

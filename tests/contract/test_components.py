@@ -52,20 +52,20 @@ from appliance.model.plan.planner import plan
 from appliance.model.state.observed import Observed
 from tests import samples
 
-wish = samples.desired()
-documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
-seen = Observed(samples.photographs(documents), samples.cluster(wish))
-planned = plan(wish, seen, ())
+desired = samples.desired()
+documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
+seen = Observed(samples.node_facts(documents), samples.cluster(desired))
+planned = plan(desired, seen, ())
 (step,) = [step for step in planned.steps if step.name == "dummy"]
 assert step.nodes == ("cp1", "w1", "w2"), step
 assert {reason.text for reason in step.reasons} == {"dummy is not there"}, step
-run = run_inventory(wish, seen, planned.choice, bundle_directory=None)["all"]
+run = run_inventory(desired, seen, planned.choice, bundle_directory=None)["all"]
 assert run["vars"]["dummy_version"] == "1"
 assert run["hosts"]["w1"]["dummy_name"] == "w1"
 assert set(run["children"]["appliance_dummy"]["hosts"]) == {"cp1", "w1", "w2"}
 assert "appliance_dummies" in run["children"]
-assert "dummy" in {finding.check for finding in preflight(wish, seen.photographs, seen)}
-assert "--dummy" in probe_arguments(wish)
+assert "dummy" in {finding.check for finding in preflight(desired, seen.node_facts, seen)}
+assert "--dummy" in probe_arguments(desired)
 print("a dummy is known everywhere")
 """
 

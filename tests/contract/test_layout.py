@@ -59,6 +59,11 @@ def test_no_file_is_longer_than_a_reader_can_hold() -> None:
     assert long == {}
 
 
+def test_no_file_is_a_link() -> None:
+    """A tree that is copied without links has files of one line in their place (decision 99)."""
+    assert [str(path) for path in tree.files() if (tree.ROOT / path).is_symlink()] == []
+
+
 def test_nothing_is_named_for_having_no_home() -> None:
     homeless = [
         str(path)

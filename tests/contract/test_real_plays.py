@@ -21,14 +21,14 @@ from appliance.model.plan.play import Play
 from appliance.model.site.vault_ref import VaultRef
 from tests import samples
 from tests.contract import tree
-from tests.contract.test_templates import ADMIN_CONF, PAYLOAD, PLAY, changed, wish, written
+from tests.contract.test_templates import ADMIN_CONF, PAYLOAD, PLAY, changed, desired_state, written
 from tests.prerequisites import require
 from tests.site_cases import KNOWN, copy_of_good
 
 
 def test_a_real_play_evaluates_nothing_of_it(tmp_path: Path) -> None:
     require("ssh")
-    desired = wish()
+    desired = desired_state()
     inventory = written(desired, {n.name: samples.bare(n) for n in desired.site.nodes})["all"]
     for name, variables in inventory["hosts"].items():
         told = {"kubeadm_worker_action": "join"} if name.startswith("w") else {}

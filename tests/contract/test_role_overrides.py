@@ -118,9 +118,9 @@ def test_the_plan_computes_nothing_that_a_site_overrides() -> None:
     nfs = {"server": "cp1", "path": "/srv/runai"}
     given: dict[str, Any] = {"runai": {"vendor_bundle": "runai.tar"}, "nfs": nfs, "gpu": {}}
     for site in (samples.site(**given), samples.site(3, control_plane_endpoint=virtual, **given)):
-        wish = dataclasses.replace(samples.desired(site), vendor_bundle=judged(version="2.7.1"))
-        observed = Observed({}, samples.cluster(wish))
-        found = run_inventory(wish, observed, Choice("cp1"), bundle_directory="/media/bundle")
+        desired = dataclasses.replace(samples.desired(site), vendor_bundle=judged(version="2.7.1"))
+        observed = Observed({}, samples.cluster(desired))
+        found = run_inventory(desired, observed, Choice("cp1"), bundle_directory="/media/bundle")
         planned |= set(found["all"]["vars"]).union(*found["all"]["hosts"].values())
     assert {"kubeadm_control_plane_leader", "runai_backend_values"} <= planned
     assert planned & ALLOWED == ALSO_PLANNED

@@ -24,7 +24,7 @@ from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.site.vault_ref import VaultRef
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Choice
 from tests import samples
@@ -49,7 +49,7 @@ CHOICE = Choice("cp1", {"cp1": "init"}, joining=("w1", "w2"))
 RECORDED = sorted(path.name for path in DATA.iterdir() if (path / "root").is_dir())
 
 
-def wish() -> Desired:
+def desired_state() -> Desired:
     """A site with everything that a site may have."""
     found = samples.desired(samples.site(2, 2, **SITE))
     return replace(
@@ -58,7 +58,7 @@ def wish() -> Desired:
 
 
 def written(desired: Desired, documents: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    seen = {name: Photograph(document) for name, document in documents.items()}
+    seen = {name: NodeFacts(document) for name, document in documents.items()}
     observed = Observed(seen, samples.cluster(desired))
     return run_inventory(desired, observed, CHOICE, bundle_directory="/bundle")
 
@@ -123,7 +123,9 @@ def assert_only_ours(inventory: Mapping[str, Any]) -> None:
 
 
 def test_the_sample_reaches_every_kind_of_variable() -> None:
-    inventory = written(wish(), {n.name: samples.bare(n) for n in wish().site.nodes})
+    inventory = written(
+        desired_state(), {n.name: samples.bare(n) for n in desired_state().site.nodes}
+    )
     assert set(ours(inventory)) >= {"{{ vault_site_ca_key }}", "{{ vault_runai_tls_key }}"}
     text = inventory_text(inventory)
     for known in ("SN-w1", "eth0", "docker.io", "gpu-operator", "prepare_installation"):
@@ -133,7 +135,7 @@ def test_the_sample_reaches_every_kind_of_variable() -> None:
 
 @pytest.mark.parametrize("machine", RECORDED)
 def test_no_leaf_of_a_probe_document_is_a_template(machine: str) -> None:
-    desired = wish()
+    desired = desired_state()
     document = look(DATA / machine / "root", DATA / machine / "outputs")
     plain = {node.name: samples.bare(node) for node in desired.site.nodes}
     hostile = changed({**document, "runai": {"record": "x"}}, lambda _: PAYLOAD)
@@ -145,7 +147,7 @@ def test_no_leaf_of_a_probe_document_is_a_template(machine: str) -> None:
 
 
 def test_no_leaf_of_the_manifest_on_the_services_node_is_a_template() -> None:
-    desired = wish()
+    desired = desired_state()
     assert desired.manifest is not None
     data = desired.manifest.as_json()
     documents = {node.name: samples.bare(node) for node in desired.site.nodes}
@@ -163,7 +165,7 @@ def test_no_leaf_of_the_manifest_on_the_services_node_is_a_template() -> None:
 
 @pytest.mark.parametrize("part", ["images", "packages", "package_roots"])
 def test_no_name_in_the_manifest_is_a_template(part: str) -> None:
-    desired = wish()
+    desired = desired_state()
     assert desired.manifest is not None
     data = desired.manifest.as_json()
     data["packages"][PAYLOAD] = "1.0"

@@ -10,7 +10,7 @@ from typing import Any
 
 from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.images import image_faults
-from appliance.adapters.bundle.mirror import read_custody
+from appliance.adapters.bundle.mirror import read_mirror
 from appliance.adapters.bundle.oci import referenced
 from appliance.adapters.bundle.vendor_bundle import read_contents
 from appliance.adapters.control_plane.journal import FileJournal
@@ -177,7 +177,7 @@ def bundle_manifest(mutator: Mutator, folder: Path) -> None:
     }
     (bundle / "images" / "index.json").write_bytes(mutator.text({"manifests": [indexed]}))
     text = mutator.text(MANIFEST)
-    read_custody(samples.desired(with_bundle=False), _Says(text.decode("utf-8", "replace")))
+    read_mirror(samples.desired(with_bundle=False), _Says(text.decode("utf-8", "replace")))
     (bundle / "manifest.json").write_bytes(text)
     found = BundleDirectory(bundle)
     found.faults()

@@ -28,12 +28,12 @@ from appliance.model.control.lock import (
     read_vote,
 )
 from appliance.model.node.baseline import Passport, differences
-from appliance.model.node.membership import MemberRecord, Removal, belongings, removed
+from appliance.model.node.membership import MemberRecord, Removal, kept_metadata, removed
 from appliance.model.plan.planner import plan
 from appliance.model.plan.play import Play
 from appliance.model.state.facts.reader import NotFacts, check_facts, read_facts
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, away, maintenance_of
-from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.node_metadata import NodeMetadata
 from appliance.model.state.observed import Look, Observed
 from appliance.probe import nfs4
 from appliance.workflows.node.baselines import read_passport
@@ -44,7 +44,7 @@ from tests.fakes import RUN_A, RUN_B, FakeArchive, FakeJournal
 from tests.fuzz.borders_files import RECORD
 from tests.fuzz.campaign import SITE, Border
 from tests.fuzz.mutation import Mutator
-from tests.unit.facts.test_hostile_documents import CLUSTER, DOCUMENTS, GOOD, WISH, use
+from tests.unit.facts.test_hostile_documents import CLUSTER, DESIRED, DOCUMENTS, GOOD, use
 
 NAMES = tuple(DOCUMENTS)
 
@@ -54,10 +54,10 @@ def probe_document(mutator: Mutator, folder: Path) -> None:
     del folder
     name = mutator.chance.choice(NAMES)
     if mutator.chance.random() < 0.1:
-        photo = read_facts(mutator.text(DOCUMENTS[name]))
+        facts = read_facts(mutator.text(DOCUMENTS[name]))
     else:
-        photo = check_facts(mutator.data(DOCUMENTS[name]))
-    use(name, photo)
+        facts = check_facts(mutator.data(DOCUMENTS[name]))
+    use(name, facts)
 
 
 SITE_OF_THREE = samples.site(masters=3)
@@ -81,9 +81,9 @@ class _Open(FakeJournal):
 MEMBER = MemberRecord(
     "w1",
     Removal("ada@laptop", "2026-01-01T00:00:00+00:00", "broken", "SN-w1", "198.18.7.21"),
-    Belongings({"run.ai/type": "dgx"}, {"note": "x"}, ("a=b:NoSchedule",)),
+    NodeMetadata({"run.ai/type": "dgx"}, {"note": "x"}, ("a=b:NoSchedule",)),
 )
-PASSPORT = Passport("w1", {"machine": "SN-w1", "dimm:A1": "32 GiB"}, MEMBER.kept or Belongings())
+PASSPORT = Passport("w1", {"machine": "SN-w1", "dimm:A1": "32 GiB"}, MEMBER.kept or NodeMetadata())
 DOCUMENTS_KEPT = {
     "w1.json": json.loads(MEMBER.text()),
     "w2.json": json.loads(PASSPORT.text()),
@@ -117,7 +117,7 @@ def archive(mutator: Mutator, folder: Path) -> None:
     json.dumps([*adopted.documents, *adopted.skipped]).encode()
     records = read_records(kept)
     removed(SITE_OF_THREE, records)
-    belongings(records)
+    kept_metadata(records)
 
 
 def documents(mutator: Mutator, folder: Path) -> None:
@@ -130,7 +130,7 @@ def documents(mutator: Mutator, folder: Path) -> None:
     one = _One({"members/w1.json": record, "passports/w1.json": passport})
     records = read_records(one)
     removed(samples.site(), records)
-    belongings(records)
+    kept_metadata(records)
     found = read_passport(one, "w1")
     if found is not None:
         found.text().encode()
@@ -197,8 +197,8 @@ def annotation(mutator: Mutator, folder: Path) -> None:
         nodes["w1"] = replace(nodes["w1"], annotations={ANNOTATION: text})
         observed = Observed(GOOD, replace(CLUSTER, nodes=nodes))
         away(observed.cluster)
-        plan(WISH, observed, ())
-        Look(observed.photographs)
+        plan(DESIRED, observed, ())
+        Look(observed.node_facts)
 
 
 def etcd(mutator: Mutator, folder: Path) -> None:

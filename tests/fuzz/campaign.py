@@ -65,16 +65,16 @@ class Outcome:
 def run(border: Border, seed: int, inputs: int, folder: Path) -> Outcome:
     """Try so many inputs; each from a seed of its own, so that one can be tried again alone."""
     outcome = Outcome(border.name, seed)
-    surroundings = folder / "surroundings"
-    (surroundings / SITE).mkdir(parents=True)
-    (surroundings / "theirs").write_text("theirs")
-    (surroundings / "link").symlink_to(surroundings / "theirs")
+    prerequisites = folder / "surroundings"
+    (prerequisites / SITE).mkdir(parents=True)
+    (prerequisites / "theirs").write_text("theirs")
+    (prerequisites / "link").symlink_to(prerequisites / "theirs")
     allowed: tuple[type[Exception], ...] = (ApplianceError, *border.declared)
-    before, began = _outside(surroundings), time.process_time()
+    before, began = _outside(prerequisites), time.process_time()
     for number in range(inputs):
         outcome.tried += 1
         try:
-            border.attempt(Mutator(seed * 1_000_003 + number), surroundings)
+            border.attempt(Mutator(seed * 1_000_003 + number), prerequisites)
         except allowed:
             outcome.refused += 1
         except Exception as error:
@@ -82,7 +82,7 @@ def run(border: Border, seed: int, inputs: int, folder: Path) -> Outcome:
             outcome.tracebacks[where] = outcome.tracebacks.get(where, 0) + 1
             outcome.first.setdefault(where, number)
         if number % EVERY == EVERY - 1 or number == inputs - 1:
-            after = _outside(surroundings)
+            after = _outside(prerequisites)
             if after != before:
                 changed = sorted(k for k in before.keys() | after if before.get(k) != after.get(k))
                 outcome.changes.append(f"{changed[:5]} by input {number - EVERY + 1} to {number}")
@@ -91,9 +91,9 @@ def run(border: Border, seed: int, inputs: int, folder: Path) -> Outcome:
     return outcome
 
 
-def _outside(surroundings: Path) -> dict[str, tuple[int, str | bytes]]:
+def _outside(prerequisites: Path) -> dict[str, tuple[int, str | bytes]]:
     return {
-        name: state for name, state in snapshot(surroundings).items() if name.split("/")[0] != SITE
+        name: state for name, state in snapshot(prerequisites).items() if name.split("/")[0] != SITE
     }
 
 

@@ -64,7 +64,7 @@ LIES: dict[str, Behaviour] = {
 class Api:
     """There is no cluster yet."""
 
-    def read(self, _photographs: object) -> NoCluster:
+    def read(self, _node_facts: object) -> NoCluster:
         return NoCluster()
 
 
@@ -79,12 +79,12 @@ def test_a_worker_that_lies_stops_no_command_on_the_others(
         site = rack.serve(SITE, behaviours)
         nodes, began = SshNodes(site), time.monotonic()
         try:
-            wish = samples.desired(site)
-            found = survey(wish, nodes, Api(), lambda *_: ())
+            desired = samples.desired(site)
+            found = survey(desired, nodes, Api(), lambda *_: ())
         finally:
             nodes.close()
         assert time.monotonic() - began < 4 * DEADLINE_SECONDS
-        assert set(found.observed.photographs) == {"cp1", "w2"}
+        assert set(found.observed.node_facts) == {"cp1", "w2"}
         (left,) = found.plan.left_out
         assert left.node == "w1"
         assert "vault" not in left.reason

@@ -93,17 +93,17 @@ def prepared(request: pytest.FixtureRequest, bundle_directory: Path, tmp_path: P
     told = json.loads(succeed("runai", "inspect", str(path), "--output", "json").stdout)
     wanted = {"vendor_bundle": str(path), "values": OVERRIDES}
     site = samples.site(runai=wanted, nfs=NFS)
-    wish = dataclasses.replace(
+    desired = dataclasses.replace(
         samples.desired(site),
         vendor_bundle=load_vendor_bundle(path),
         vendor_bundle_file=str(path),
     )
-    documents = {node.name: samples.converged(node, wish) for node in site.nodes}
-    seen = Observed(samples.photographs(documents), samples.cluster(wish))
+    documents = {node.name: samples.converged(node, desired) for node in site.nodes}
+    seen = Observed(samples.node_facts(documents), samples.cluster(desired))
     unpacked, work = tmp_path / "unpacked", tmp_path / "work"
     work.mkdir()
     unpack(path, unpacked)
-    return Prepared(told, runai_vars(samples.planned_run(wish, seen)), unpacked, work)
+    return Prepared(told, runai_vars(samples.planned_run(desired, seen)), unpacked, work)
 
 
 def only(items: list[Any], kind: str, name: str) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def test_a_worker_that_is_not_cabled_yet_is_left_out_and_named(lab: LabSite) -> 
     assert [one["node"] for one in found["left_out"]] == [lab.node("w2")]
     assert f"error: all but what was left out: {lab.node('w2')}" in done.stderr
     for record in lab.records()[before:]:
-        assert record["outcome"] == "proven"
+        assert record["outcome"] == "verified"
         assert lab.node("w2") not in record["nodes"]
     left = {item["node"] for item in lab.status()["unmet"] if item["step"] == "host"}
     assert left <= {lab.node("w2")}
@@ -110,7 +110,7 @@ def test_a_kill_while_packages_are_installed_is_survived(lab: LabSite) -> None:
     # As apt unpacks; a mere question to dpkg is no work.
     unpacks = "^/usr/bin/dpkg .*--unpack"
     _kill_when(lab, "dpkg at work on w1", lambda: _alive(lab, "w1", unpacks))
-    assert lab.records()[-1]["outcome"] == "proven", "a killed step must leave no record"
+    assert lab.records()[-1]["outcome"] == "verified", "a killed step must leave no record"
 
 
 def test_a_kill_in_the_middle_of_kubeadm_init_is_survived(lab: LabSite) -> None:
@@ -203,7 +203,7 @@ def test_a_second_run_changes_nothing_and_says_so(lab: LabSite) -> None:
 def test_status_and_history_read_well(lab: LabSite) -> None:
     records = lab.records()
     outcomes = {record["outcome"] for record in records}
-    assert outcomes <= {"proven", "failed", "not proven", "interrupted"}
+    assert outcomes <= {"verified", "failed", "not verified", "interrupted"}
     assert all(record["why"] and record["bundle_digest"] for record in records)
     last = records[-1]
     assert last["step"] == "workers"

@@ -81,7 +81,7 @@ def converge(vm: Machine, tmp_path_factory: pytest.TempPathFactory) -> Converge:
 
 
 def look(vm: Machine) -> dict[str, Any]:
-    """The section ``storage`` of the machine's photograph."""
+    """The section ``storage`` of the machine's facts."""
     vm.shell("cat >/run/probe.pyz", feed=probe_archive())
     folders = ",".join(FOLDERS)
     text = vm.shell(f"python3 /run/probe.pyz --nfs 10.0.2.15:{EXPORT} --nfs-folders {folders}")

@@ -1,6 +1,6 @@
 """Broken input and unfit nodes are refused before any change, in words that help.
 
-Each case puts a fault in force on bare nodes, runs the real install, and proves by photographs and
+Each case puts a fault in force on bare nodes, runs the real install, and proves by facts and
 journal that nothing was changed by it. The last one has many faults at once, and all are named.
 """
 
@@ -292,7 +292,7 @@ def bare(lab: LabSite) -> Scene:
     assert done.returncode == 0, done.stderr
     assert all(f"{step}: " in done.stdout for step in ("host", "artifacts", "workers"))
     found = scene(lab)
-    assert found.photographs.keys() == {lab.node(short) for short in ("cp1", "w1", "w2")}
+    assert found.node_facts.keys() == {lab.node(short) for short in ("cp1", "w1", "w2")}
     return found
 
 

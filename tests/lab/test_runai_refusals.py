@@ -1,7 +1,7 @@
 """What Run:ai cannot be installed with is refused before any change, in one sentence each.
 
 Each case puts one fault in force on a Ready cluster whose site asks for Run:ai, runs the real
-install, and proves by photographs and journal that nothing was changed by it.
+install, and proves by facts and journal that nothing was changed by it.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def test_a_backend_that_cannot_pull_is_told_as_that(site: RunaiSite) -> None:
     print(f"told {waited:.0f} s after the wait began\n{done.stderr}")  # noqa: T201 - for the log
     error = error_of(done.stderr)
     # The fault is in force: everything else of the bundle is in the registry, this is not.
-    services = scene(lab).photographs[lab.node("cp1")]
+    services = scene(lab).node_facts[lab.node("cp1")]
     held = services.at("registry.images")
     assert f"run-ai-prod/postgresql-standin:{VERSION}" in held
     assert image not in held

@@ -177,7 +177,7 @@ def test_an_answer_without_an_end_ends_within_its_limits(
     assert time.monotonic() - began < ENOUGH / 2
     assert reason in found.reason
     assert found.reason.startswith(f"the BMC at https://{ADDRESS}:{liar.port}: ")
-    assert not found.proves_off(MachineIdentity("SN-w1"))
+    assert not found.confirms_off(MachineIdentity("SN-w1"))
 
 
 def test_answers_that_are_each_in_time_do_not_add_up_to_for_ever(

@@ -89,9 +89,9 @@ def test_on_and_off_are_told_with_the_serial(bmc: Bmc) -> None:
     finally:
         bmc.power.write_text("true\n")
     assert found == BmcReport("SN-w1", powered_off=True)
-    assert found.proves_off(identity("SN-w1"))
-    assert not found.proves_off(identity("SN-other"))
-    assert not found.proves_off(identity())
+    assert found.confirms_off(identity("SN-w1"))
+    assert not found.confirms_off(identity("SN-other"))
+    assert not found.confirms_off(identity())
 
 
 def test_a_node_without_bmc_is_not_asked() -> None:
@@ -114,7 +114,7 @@ def test_what_is_in_the_way_is_said(bmc: Bmc, changes: dict[str, str], reason: s
     found = bmc.asks(**changes).report(W1)
     assert found is not None
     assert reason in found.reason
-    assert not found.proves_off(identity("SN-w1"))
+    assert not found.confirms_off(identity("SN-w1"))
     assert LOGIN["password"] not in repr(found)
 
 

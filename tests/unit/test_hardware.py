@@ -1,4 +1,4 @@
-"""Hardware files are whole and sourced; a photograph is compared, and never guessed from."""
+"""Hardware files are whole and sourced; facts are compared, and never guessed from."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from appliance.adapters.local.hardware_models import load_hardware, load_role_minima
 from appliance.errors import ConfigError
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.hardware_models import Dmi, HardwareModel, below_minimum, match
 
 GIB = 1024**3
@@ -34,7 +34,7 @@ WORKER: dict[str, Any] = {
 
 
 def findings(model: HardwareModel, **sections: Any) -> list[tuple[str, str]]:
-    return [(f.check, f.severity) for f in match(model, Photograph({**WORKER, **sections}))]
+    return [(f.check, f.severity) for f in match(model, NodeFacts({**WORKER, **sections}))]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_no_dmi_string_is_invented(models: dict[str, HardwareModel]) -> None:
 
 def test_a_machine_as_delivered_is_only_not_verified(models: dict[str, HardwareModel]) -> None:
     assert findings(models["quanta/d43n-3u"]) == [("model", "info")]
-    (finding,) = match(models["quanta/d43n-3u"], Photograph(WORKER))
+    (finding,) = match(models["quanta/d43n-3u"], NodeFacts(WORKER))
     assert "model not verified" in finding.seen
 
 
@@ -134,7 +134,7 @@ def test_what_differs_is_found(
 
 
 def test_what_could_not_be_read_is_no_difference(models: dict[str, HardwareModel]) -> None:
-    found = match(models["quanta/d43n-3u"], Photograph({"schema": 1}))
+    found = match(models["quanta/d43n-3u"], NodeFacts({"schema": 1}))
     assert {finding.severity for finding in found} <= {"info", "warning"}
 
 
@@ -169,14 +169,14 @@ def test_role_minima_are_the_guides() -> None:
     minima = load_role_minima()
     system = minima["system_nodes"]
     assert (system.cpus, system.memory_mb, system.disk_gb) == (4, 8000, 120)
-    assert below_minimum("system_nodes", system, Photograph(WORKER)) == []
+    assert below_minimum("system_nodes", system, NodeFacts(WORKER)) == []
     small = {
         "schema": 1,
         "cpu": {"threads": 2},
         "memory": {"total_bytes": 4 * GIB},
         "disks": [{"size_bytes": 60 * 1000**3}],
     }
-    found = below_minimum("system_nodes", system, Photograph(small))
+    found = below_minimum("system_nodes", system, NodeFacts(small))
     assert [finding.check for finding in found] == ["cpus", "memory", "disk"]
     assert "at least 4 CPUs for system_nodes" in found[0].expected
 

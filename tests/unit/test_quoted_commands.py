@@ -22,7 +22,7 @@ from appliance.model.components.runai.backend_certificate import (
     certificate_faults,
 )
 from appliance.model.state.cluster import GpuOperator
-from appliance.model.state.prerequisites import Surroundings
+from appliance.model.state.prerequisites import Prerequisites
 from tests.fakes import FakeArchive
 
 HOSTILE = "x;touch${IFS}PWNED;`id`'"
@@ -63,7 +63,7 @@ def _helm_release() -> str:
 
 
 def _storage_class() -> str:
-    facts = SimpleNamespace(surroundings=Surroundings(default_storage_classes=("a", HOSTILE)))
+    facts = SimpleNamespace(prerequisites=Prerequisites(default_storage_classes=("a", HOSTILE)))
     (finding,) = storage_class(cast("Any", facts))
     return str(cast("Any", finding).hint)
 

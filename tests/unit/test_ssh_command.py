@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.checks.health.inputs import Facts
+from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.network import address_in_use
 from appliance.model.components.subject import Subject
 from appliance.model.plan.planner import plan
@@ -42,26 +42,26 @@ def test_the_sites_way_to_a_node_is_typed(ssh: dict[str, Any], wanted: str) -> N
 
 
 def _seen(masters: int = 1) -> tuple[Any, Observed]:
-    wish = samples.desired(samples.site(masters, 2, ssh=FAR))
-    documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
-    return wish, Observed(samples.photographs(documents), samples.cluster(wish))
+    desired = samples.desired(samples.site(masters, 2, ssh=FAR))
+    documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
+    return desired, Observed(samples.node_facts(documents), samples.cluster(desired))
 
 
 def test_findings_of_preflight_and_of_health_say_it() -> None:
-    wish, observed = _seen()
-    node = wish.site.node("w1")
-    subject = Subject(node, observed.photographs["w1"], wish, observed)
+    desired, observed = _seen()
+    node = desired.site.node("w1")
+    subject = Subject(node, observed.node_facts["w1"], desired, observed)
     assert subject.ssh("uptime") == f"{LOGIN}21 uptime"
-    assert Facts(wish, observed).ssh(node, "uptime") == f"{LOGIN}21 uptime"
+    assert HealthInputs(desired, observed).ssh(node, "uptime") == f"{LOGIN}21 uptime"
 
 
 def test_an_address_that_two_have_names_the_other_by_its_login() -> None:
-    wish, observed = _seen()
-    other = samples.bare(wish.site.node("w2"))
+    desired, observed = _seen()
+    other = samples.bare(desired.site.node("w2"))
     other["nics"][0]["addresses"] = ["198.18.7.21/24"]
-    others = samples.photographs({"w2": other})
+    others = samples.node_facts({"w2": other})
     subject = Subject(
-        wish.site.node("w1"), observed.photographs["w1"], wish, observed, others=others
+        desired.site.node("w1"), observed.node_facts["w1"], desired, observed, others=others
     )
     assert [finding.hint for finding in address_in_use(subject)] == [
         f"correct the address of w2: {LOGIN}22 ip -br address"
@@ -69,10 +69,10 @@ def test_an_address_that_two_have_names_the_other_by_its_login() -> None:
 
 
 def test_a_lost_quorum_is_looked_at_by_the_leaders_login() -> None:
-    wish, observed = _seen(3)
+    desired, observed = _seen(3)
     silent = Unreachable("no answer", {"cp1": "etcd data", "cp2": "etcd data"})
-    broken = dict(observed.photographs)
-    (refusal, *_) = plan(wish, Observed(broken, silent)).refusals
+    broken = dict(observed.node_facts)
+    (refusal, *_) = plan(desired, Observed(broken, silent)).refusals
     assert refusal.hint == (
         f"find out why etcd has no quorum: {LOGIN}11 sudo docker ps -a --filter name=etcd"
     )

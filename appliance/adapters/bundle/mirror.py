@@ -29,7 +29,7 @@ _SIGNATURE: Final = f"{MANIFEST}.sig"
 _SECONDS: Final = 15
 
 
-def read_custody(
+def read_mirror(
     desired: Desired, nodes: SshNodes, say: Callable[[str], None] = lambda _sentence: None
 ) -> Desired:
     """The desired state with the mirror's manifest, if the services node answers and has one.

@@ -74,7 +74,9 @@ class FileJournal:
     def durations(self) -> dict[str, float]:
         """Step name -> seconds of its last verified run on this site, by the readable records."""
         return {
-            record.step: record.took_seconds for record in self.read() if record.outcome == "proven"
+            record.step: record.took_seconds
+            for record in self.read()
+            if record.outcome == "verified"
         }
 
     def document(self, name: str) -> str | None:
@@ -142,16 +144,16 @@ def founded(site_directory: Path) -> str:
     with suppress(OSError):
         if kubeconfig.is_file():
             return f"{kubeconfig} is its kubeconfig"
-        proven = (
+        verified = (
             record for record in FileJournal(site_directory / JOURNAL).read() if _made(record)
         )
-        if first := next(proven, None):
+        if first := next(verified, None):
             return f"its journal has the verified step {first.step}, {first.started}"
     return ""
 
 
 def _made(record: Record) -> bool:
-    return record.step == "control_plane" and record.outcome == "proven"
+    return record.step == "control_plane" and record.outcome == "verified"
 
 
 def _read(path: Path) -> Record:

@@ -21,7 +21,7 @@ from appliance.adapters.kubernetes.first import first_open
 from appliance.adapters.kubernetes.gpu import read_gpu_operators, read_gpu_stack
 from appliance.adapters.kubernetes.objects import node_of, pod_network_of, pod_of
 from appliance.adapters.kubernetes.pod_tests.annotated import PodTests
-from appliance.adapters.kubernetes.prerequisites import read_surroundings
+from appliance.adapters.kubernetes.prerequisites import read_prerequisites
 from appliance.adapters.kubernetes.releases import read_releases
 from appliance.adapters.kubernetes.roles import RolesApi, api_flags, read_roles
 from appliance.adapters.kubernetes.storage import read_storage
@@ -31,11 +31,11 @@ from appliance.model.state.cluster import (
     NoCluster,
     Unreachable,
 )
-from appliance.model.state.kubeadm_state import cluster_traces
+from appliance.model.state.kubeadm_state import kubeadm_signs
 from appliance.model.state.pods import Pod
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
 VENDOR_NAMESPACES = ("runai-backend", "runai")
@@ -44,19 +44,19 @@ VENDOR_NAMESPACES = ("runai-backend", "runai")
 class ClusterReader(ApiConnection):
     """Reads the cluster of one site."""
 
-    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:
+    def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:
         """The cluster's state; a cluster that does not answer is a value, not an error."""
-        traces = {
-            node.name: trace
+        kubeadm_state = {
+            node.name: sign
             for node in self.site.control_plane
-            if node.name in photographs
-            and (trace := cluster_traces(photographs[node.name])) is not None
+            if node.name in node_facts
+            and (sign := kubeadm_signs(node_facts[node.name])) is not None
         }
-        unseen = [n.name for n in self.site.control_plane if n.name not in photographs]
-        if not traces and not unseen:
+        unseen = [n.name for n in self.site.control_plane if n.name not in node_facts]
+        if not kubeadm_state and not unseen:
             return NoCluster()
-        reasons = [f"{name}: not photographed" for name in unseen]
-        left = [node for node in self.site.control_plane if node.name in traces]
+        reasons = [f"{name}: not read" for name in unseen]
+        left = [node for node in self.site.control_plane if node.name in kubeadm_state]
         told: dict[str, str] = {}
         while left:
             with first_open(left, self.client, partial(tell, told)) as found:
@@ -67,7 +67,7 @@ class ClusterReader(ApiConnection):
                     except NotReadable as error:
                         tell(told, node, error)
             left = [node for node in left if node.name not in told]
-        return Unreachable("; ".join([*reasons, *self.in_order(told)]), traces)
+        return Unreachable("; ".join([*reasons, *self.in_order(told)]), kubeadm_state)
 
     def _with_parts(self, client: Any, cluster: Cluster) -> Cluster:
         """The cluster with what the site's optional parts say of themselves."""
@@ -83,7 +83,7 @@ class ClusterReader(ApiConnection):
             releases=releases,
             gpu_stack=stack,
             gpu_operators=operators,
-            surroundings=read_surroundings(client, call, releases) if settings.runai else None,
+            prerequisites=read_prerequisites(client, call, releases) if settings.runai else None,
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
             roles=read_roles(client, call) if settings.runai else None,
         )

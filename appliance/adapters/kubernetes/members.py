@@ -17,7 +17,7 @@ from appliance.model.state.node_metadata import new_role_taints
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection import ApiConnection
     from appliance.model.state.cluster import ClusterNode
-    from appliance.model.state.node_metadata import Belongings
+    from appliance.model.state.node_metadata import NodeMetadata
 
 
 class KubernetesMembers:
@@ -26,7 +26,7 @@ class KubernetesMembers:
     def __init__(self, api: ApiConnection) -> None:
         self._api = api
 
-    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+    def put_back(self, node: ClusterNode, kept: NodeMetadata) -> None:
         """Write what was kept; what else is on the Node stays, but for kubeadm's new role taints.
 
         Raises:
@@ -64,7 +64,7 @@ class KubernetesMembers:
                 raise ClusterError(f"{what}: {error.reason}", hint=HINT) from error
 
 
-def _put_taints_back(core: Any, node: str, kept: Belongings, gone: set[str]) -> None:
+def _put_taints_back(core: Any, node: str, kept: NodeMetadata, gone: set[str]) -> None:
     now = core.read_node(node, _request_timeout=TIMEOUT)
     # The list is replaced as a whole; with its version a taint set meanwhile is not lost.
     taints = [t.to_dict() for t in now.spec.taints or [] if _text(t) not in gone]

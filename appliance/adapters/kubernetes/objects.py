@@ -68,11 +68,11 @@ def node_of(node: Any, pods: Sequence[Pod] = ()) -> ClusterNode:
         serial=told_serial(annotations.get(SERIAL_ANNOTATION)),
         system_uuid=info.system_uuid if info else None,
         pod_cidr=node.spec.pod_cidr,
-        network_proven=annotations.get(NETWORK_ANNOTATION),
+        network_tested=annotations.get(NETWORK_ANNOTATION),
         labels=labels,
         annotations=dict(annotations),
         allocatable_gpus=whole_gpus(node.status.allocatable),
-        gpus_proven=annotations.get(GPU_ANNOTATION),
+        gpus_tested=annotations.get(GPU_ANNOTATION),
         writers=_writers(getattr(node.metadata, "managed_fields", None)),
         etcd_ready=all(etcd) if etcd else None,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from appliance.model.state.cluster import HelmRelease
-from appliance.model.state.prerequisites import Owned, Surroundings
+from appliance.model.state.prerequisites import Owned, Prerequisites
 from appliance.model.state.roles import SYSTEM_LABEL
 
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
@@ -17,7 +17,7 @@ PROMETHEUS: Final = ("monitoring.coreos.com", "v1", "prometheuses")
 Call = Callable[..., Any]
 
 
-def read_surroundings(client: Any, call: Call, releases: Iterable[HelmRelease]) -> Surroundings:
+def read_prerequisites(client: Any, call: Call, releases: Iterable[HelmRelease]) -> Prerequisites:
     """Ask the API.
 
     Args:
@@ -30,7 +30,7 @@ def read_surroundings(client: Any, call: Call, releases: Iterable[HelmRelease]) 
     classes = call(StorageV1Api(client).list_storage_class).items
     nodes = call(CoreV1Api(client).list_node).items
     groups = {group.name for group in call(ApisApi(client).get_api_versions).groups}
-    return Surroundings(
+    return Prerequisites(
         ingress_classes=tuple(
             _owned(item.metadata.to_dict())
             for item in call(NetworkingV1Api(client).list_ingress_class).items

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from appliance.model.site.shared_storage import PROVEN_ANNOTATION, STORAGE_CLASS
+from appliance.model.site.shared_storage import STORAGE_CLASS, TESTED_ANNOTATION
 from appliance.model.state.cluster import ClusterStorage, Volume
 
 DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
@@ -37,6 +37,6 @@ def read_storage(client: Any, call: Callable[..., Any]) -> ClusterStorage:
     return ClusterStorage(
         is_class=ours is not None,
         is_default=notes.get(DEFAULT_ANNOTATION) == "true",
-        proven=notes.get(PROVEN_ANNOTATION),
+        tested=notes.get(TESTED_ANNOTATION),
         volumes=volumes,
     )

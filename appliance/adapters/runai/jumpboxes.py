@@ -1,13 +1,12 @@
 """Inspects jumpboxes, and finds Run:ai's CLI on the control host.
 
-The look is :mod:`appliance.probe.jumpbox`, sent to the node with one call below it, so that no
-kubeconfig with somebody's tokens comes here.
+The look is ``appliance_jumpbox.py`` of ``playbooks/module_utils``, sent to the node with one call
+below it, so that no kubeconfig with somebody's tokens comes here.
 """
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import os
 import shlex
@@ -21,6 +20,7 @@ import yaml
 
 from appliance.adapters.bundle.strict_tar import BROKEN, CHUNK, Damaged, members, plain_stream, told
 from appliance.adapters.bundle.vendor_bundle import find_vendor_bundle, vendor_bundle_path
+from appliance.adapters.local.content import find_content_root
 from appliance.adapters.local.state_files import make_folder
 from appliance.adapters.runai.access import researcher_kubeconfig
 from appliance.adapters.ssh.call import last_line
@@ -37,13 +37,13 @@ from appliance.model.components.access.runai_cli import (
     read_look,
 )
 from appliance.model.documents.strict_json import Unreadable
-from appliance.probe import jumpbox
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.components.access.runai_cli import CliWish
+    from appliance.model.components.access.runai_cli import CliOptions
     from appliance.model.site.settings import Node, Site
 
+LOOK = "appliance_jumpbox.py"
 LOOK_SECONDS = 60
 # Run:ai's CLI has about 50 MB; a few bytes of a compressed tar may announce an endless file.
 MOST_BYTES = 500_000_000
@@ -61,17 +61,17 @@ class SshJumpboxes:
         self._site = site
         self._nodes = nodes
 
-    def look(self, wish: CliWish) -> dict[str, Jumpbox]:
+    def look(self, options: CliOptions) -> dict[str, Jumpbox]:
         """Inspect all jumpboxes in parallel.
 
         Raises:
             NodeUnreachable: a jumpbox does not answer, or its answer is not readable.
         """
-        script = look_script(self._site, wish)
-        names = frozenset(person.name for person in wish.researchers)
-        with ThreadPoolExecutor(len(wish.nodes)) as pool:
-            results = list(pool.map(lambda node: self._one(node, script, names), wish.nodes))
-        return {node.name: jumpbox for node, jumpbox in zip(wish.nodes, results, strict=True)}
+        script = look_script(self._site, options)
+        names = frozenset(person.name for person in options.researchers)
+        with ThreadPoolExecutor(len(options.nodes)) as pool:
+            results = list(pool.map(lambda node: self._one(node, script, names), options.nodes))
+        return {node.name: jumpbox for node, jumpbox in zip(options.nodes, results, strict=True)}
 
     def _one(self, node: Node, script: bytes, names: frozenset[str] = frozenset()) -> Jumpbox:
         python = shlex.quote(self._site.settings.ssh.python)
@@ -88,16 +88,17 @@ class SshJumpboxes:
             ) from error
 
 
-def look_script(site: Site, wish: CliWish) -> bytes:
+def look_script(site: Site, options: CliOptions) -> bytes:
     """The inspection program, for the standard input of Python on a node."""
     request: dict[str, Any] = {
         "program": PROGRAM,
         "completion": COMPLETION,
         "name": site.settings.control_plane_endpoint.name,
-        "users": {person.name: dict(person.expected) for person in wish.researchers},
+        "users": {person.name: dict(person.expected) for person in options.researchers},
     }
     call = f"import json\nprint(json.dumps(look(json.loads({json.dumps(request)!r}))))\n"
-    return f"{inspect.getsource(jumpbox)}\n\n{call}".encode()
+    program = find_content_root() / "playbooks" / "module_utils" / LOOK
+    return program.read_bytes() + f"\n\n{call}".encode()
 
 
 def researchers(site: Site, nodes: SshNodes, names: tuple[str, ...]) -> tuple[Researcher, ...]:

@@ -26,7 +26,7 @@ from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, 
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.node.fencing import DEAD
 from appliance.model.site.ssh import CONNECT_SECONDS, jump_command
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.reader import NotFacts, read_facts
 from appliance.model.state.observed import Fault, Look
 
@@ -111,7 +111,7 @@ class SshNodes:
             return Look({})
         pool = ThreadPoolExecutor(min(len(nodes), MANY))
         try:
-            looking = pool.map(self._photograph, nodes)
+            looking = pool.map(self._read_facts, nodes)
             self._meanwhile()
             results = list(looking)
         except KeyboardInterrupt:
@@ -127,7 +127,7 @@ class SshNodes:
             {
                 node.name: item
                 for node, item in zip(nodes, results, strict=True)
-                if isinstance(item, Photograph)
+                if isinstance(item, NodeFacts)
             },
             tuple(item for item in results if isinstance(item, Fault)),
         )
@@ -191,7 +191,7 @@ class SshNodes:
                 client.close()
             self._clients.clear()
 
-    def _photograph(self, node: Node) -> Photograph | Fault:
+    def _read_facts(self, node: Node) -> NodeFacts | Fault:
         script = _PROBE.format(
             python=shlex.quote(self._connection.python),
             start=shlex.quote(_START),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The bundle directory. Needed until the site holds it in custody.",
+    help="The bundle directory. Needed until the services node holds it.",
 )
 @click.option(
     "--accept-host-keys",

@@ -125,7 +125,7 @@ def _change(
     for name in nodes:
         node_of(connected.site, name)
     runai = connected.site.settings.runai
-    wish = RoleRequest(
+    roles = RoleRequest(
         verb=verb,
         role=role,
         nodes=tuple(dict.fromkeys(nodes)),
@@ -134,7 +134,7 @@ def _change(
         allow_control_plane=bool(runai and runai.system_on_control_plane),
     )
     done = connected.node_role(
-        wish, lambda plan: _confirm(connected.site, plan, yes), dry_run=dry_run
+        roles, lambda plan: _confirm(connected.site, plan, yes), dry_run=dry_run
     )
     _show_change(done, output, dry_run=dry_run)
 

@@ -36,7 +36,7 @@ def renew_host_key(
     key = host_keys(site, {name})[name]
     if not isinstance(key, str) and not holds(site.known_hosts, node.ip, port, key):
         look = connected.nodes.look(site.control_plane)
-        state = connected.cluster.read(look.photographs)
+        state = connected.cluster.read(look.node_facts)
         if not isinstance(state, Cluster):
             raise NodeUnreachable(
                 f"{name}: shows another host key than {site.known_hosts} holds, and no cluster "

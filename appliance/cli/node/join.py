@@ -95,18 +95,20 @@ def remove(
 
     Example: appliance node remove w2 --reason "returned to the vendor"
     """
-    from appliance.model.node.removal import RemovalWish
+    from appliance.model.node.removal import RemovalRequest
 
     connected = app.connect(site)
     node_of(connected.site, node)
-    wish = RemovalWish(node, reason, sworn=sworn, allow_move=allow_move, lose_machine=lose_machine)
+    removal = RemovalRequest(
+        node, reason, sworn=sworn, allow_move=allow_move, lose_machine=lose_machine
+    )
     with progress(plain=output == "json") as display:
-        done = _remove(connected, wish, display, yes=yes, dry_run=dry_run)
+        done = _remove(connected, removal, display, yes=yes, dry_run=dry_run)
     _show_removal(done, output)
 
 
 def _remove(
-    connected: Connected, wish: Any, display: Any, *, yes: bool, dry_run: bool
+    connected: Connected, removal: Any, display: Any, *, yes: bool, dry_run: bool
 ) -> RemoveResult:
     from appliance.workflows.node.remove import COMMAND, NodeRemoveRequest, node_remove
 
@@ -118,16 +120,16 @@ def _remove(
         return confirmed(yes, about, lambda: tell(lines))
 
     run = connected.run(COMMAND)
-    session = connected.session(display, run, wish.reason, plays=True)
+    session = connected.session(display, run, removal.reason, plays=True)
     with connected.emptying(session, run) as emptying:
         records = connected.read_records()
         records.require()
         # Of the others, those that were removed before are not asked.
-        present = connected.load_desired(back=[wish.node]).site
-        passport = connected.passport(wish.node)
+        present = connected.load_desired(back=[removal.node]).site
+        passport = connected.passport(removal.node)
         accepted = passport.machine if passport else None
-        record = records.get(wish.node)
-        request = NodeRemoveRequest(present, wish, run, record, accepted, dry_run=dry_run)
+        record = records.get(removal.node)
+        request = NodeRemoveRequest(present, removal, run, record, accepted, dry_run=dry_run)
         removing = dataclasses.replace(
             session, etcd=connected.etcd, bmcs=connected.bmcs(), emptying=emptying
         )

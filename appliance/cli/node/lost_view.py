@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from appliance.model.node.lost import Loss
+    from appliance.model.node.lost import LostNode
 
 
-def show_losses(found: Sequence[Loss], marked: Collection[str] = ()) -> None:
+def show_lost_nodes(found: Sequence[LostNode], marked: Collection[str] = ()) -> None:
     """One line a fact, each with the node's name; ``marked`` are in maintenance already."""
     for loss in found:
         for sentence in loss.sentences():
@@ -24,6 +24,6 @@ def show_losses(found: Sequence[Loss], marked: Collection[str] = ()) -> None:
         click.echo(f"   hint: {hint}")
 
 
-def losses_as_json(found: Sequence[Loss]) -> list[dict[str, Any]]:
+def lost_nodes_as_json(found: Sequence[LostNode]) -> list[dict[str, Any]]:
     """The same as plain data; the keys are a contract."""
     return [asdict(loss) for loss in found]

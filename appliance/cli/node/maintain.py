@@ -89,7 +89,7 @@ def maintain(
     What will happen, after a forecast of who is moved and who stands in the way:
 
     \b
-    - it is photographed, for the day it comes back
+    - its facts are kept, to compare when it comes back
     - it is cordoned, and its pods are evicted one by one; budgets are kept
     - only when it is empty it gets the taint runai=drain:NoExecute (--mode taint)
     - with --shutdown it is powered off
@@ -249,10 +249,10 @@ def return_(
     What will happen:
 
     \b
-    - it is photographed and compared with the photograph taken before: memory, disks, links,
+    - its facts are compared with those taken before: memory, disks, links,
       GPUs, PCIe lanes, kernel, driver, mounts, clock; a loss is refused unless acknowledged
     - our taint is taken away; the pod network and the GPU stack come back
-    - a pod on it proves its network, and lists its GPUs
+    - a pod on it tests its network, and lists its GPUs
     - only then it is uncordoned, if the cordon was ours
 
     Example: appliance node return gpu2

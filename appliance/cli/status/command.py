@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance.cli.node.claims_view import doubts_as_json, show_doubts
-from appliance.cli.node.lost_view import losses_as_json, show_losses
+from appliance.cli.node.lost_view import lost_nodes_as_json, show_lost_nodes
 from appliance.cli.options import output_option, site_option
 from appliance.cli.screen.render import print_json, show_warnings
 from appliance.cli.status.view import faults_of, removed_sentences, show_status, status_as_json
 from appliance.errors import NotHealthy
-from appliance.model.state.node_state import resting
+from appliance.model.state.node_state import in_maintenance
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -53,7 +53,7 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
             {
                 **shown,
                 "removed": gone,
-                "lost": losses_as_json(found.losses),
+                "lost": lost_nodes_as_json(found.losses),
                 "doubtful": doubts_as_json(found.doubts),
             }
         )
@@ -61,7 +61,7 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
         show_status(
             found.desired.site, found.observed, found.look, found.plan, found.desired.manifest
         )
-        show_losses(found.losses, resting(found.desired.site, found.observed))
+        show_lost_nodes(found.losses, in_maintenance(found.desired.site, found.observed))
         show_doubts(found.doubts)
         for name, text in gone.items():
             click.echo(f"removed: {name}: {text}")

@@ -24,7 +24,7 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
 
     \b
     - each row is one step: when, how long, on which nodes, how it ended
-    - the JSON holds the photographs' digests before and after, and why it ran
+    - the JSON holds the facts' digests before and after, and why it ran
     - a record that is not readable is skipped, and named on standard error
     - steps of other laptops are here after: appliance site adopt
 

@@ -14,7 +14,7 @@ from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.shared_storage import GB, export_of
 from appliance.model.state.cluster import Cluster, NoCluster
 from appliance.model.state.maintenance import REMOVED, Maintenance
-from appliance.model.state.node_state import node_states, resting
+from appliance.model.state.node_state import in_maintenance, node_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ def show_status(
     print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
     click.echo("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
     _show_standins(standins(observed), bundle)
-    planned = resting(site, observed)
+    planned = in_maintenance(site, observed)
     for fault in look.faults if look else ():
         if fault.node in planned:
             continue
@@ -97,8 +97,8 @@ def certificates_sentence(observed: Observed) -> str | None:
     """Which certificate of Kubernetes is to be renewed next; None where no end was seen."""
     found = [
         (ending.left, name, ending)
-        for name, photo in observed.photographs.items()
-        for ending in endings(photo)
+        for name, facts in observed.node_facts.items()
+        for ending in endings(facts)
         if not ending.is_left_alone
     ]
     if not found:
@@ -112,21 +112,21 @@ def storage_sentence(site: Site, observed: Observed) -> str | None:
     export = export_of(site)
     if export is None:
         return None
-    first = observed.photographs.get(site.control_plane[0].name)
+    first = observed.node_facts.get(site.control_plane[0].name)
     seen = (first.at("storage.export") if first else None) or {}
     if not seen.get("visible"):
         return f"storage: {export.source} is not available: {seen.get('error') or 'not asked'}"
     took = [
-        proof["fsync_ms"]
-        for photo in observed.photographs.values()
-        if (proof := photo.at("storage.proof") or {}).get("server") == export.server
-        and proof.get("path") == export.path
+        test["fsync_ms"]
+        for facts in observed.node_facts.values()
+        if (test := facts.at("storage.proof") or {}).get("server") == export.server
+        and test.get("path") == export.path
     ]
     limit = export.settings.fsync_warning_ms
     return (
         f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (asked before "
         f"first use: {export.settings.minimum_free_gb}), "
-        + (f"slowest fsync {max(took):.1f} ms (limit {limit})" if took else "not proved yet")
+        + (f"slowest fsync {max(took):.1f} ms (limit {limit})" if took else "not tested yet")
     )
 
 
@@ -171,15 +171,15 @@ def removed_sentences(removals: Mapping[str, Removal]) -> dict[str, str]:
 def standins(observed: Observed) -> dict[str, list[str]]:
     """Node -> what on it only plays a part, e.g. ``dmi``."""
     return {
-        name: sorted(photo.at("standin"))
-        for name, photo in observed.photographs.items()
-        if photo.at("standin")
+        name: sorted(facts.at("standin"))
+        for name, facts in observed.node_facts.items()
+        if facts.at("standin")
     }
 
 
 def faults_of(site: Site, look: Look, plan: Plan, observed: Observed) -> list[str]:
     """Everything that is not as it should be, one sentence each; maintenance should be."""
-    planned = resting(site, observed)
+    planned = in_maintenance(site, observed)
     return [
         *(fault.reason for fault in look.faults if fault.node not in planned),
         *(
@@ -221,15 +221,15 @@ def status_as_json(
 
 
 def _row(node: Node, site: Site, observed: Observed) -> list[str]:
-    photo = observed.photographs.get(node.name)
+    facts = observed.node_facts.get(node.name)
     return [
         node.name,
         node.ip,
         ", ".join(sorted(node.groups)),
         _status(node, node_states(site, observed)[node.name], observed.cluster),
         _version(node, observed),
-        str(photo.at("runtime.docker.version") or "-") if photo else "?",
-        (photo.serial or "-") if photo else "?",
+        str(facts.at("runtime.docker.version") or "-") if facts else "?",
+        (facts.serial or "-") if facts else "?",
     ]
 
 

@@ -375,7 +375,7 @@ def short_of_space(
 
     Args:
         needs: what is needed where.
-        filesystems: of a photograph, with ``for``, ``mount`` and ``free_bytes``.
+        filesystems: of facts, with ``for``, ``mount`` and ``free_bytes``.
         folders: ``unpack``, ``docker`` and ``registry`` -> the folder that is filled.
     """
     short = []

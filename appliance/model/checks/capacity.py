@@ -34,7 +34,7 @@ def hardware(subject: Subject) -> Iterator[Finding]:
     model = subject.models.get(subject.node.hardware or "")
     if model is None:
         return
-    for found in match(model, subject.photo):
+    for found in match(model, subject.facts):
         yield Finding(
             subject.node.name,
             f"hardware_{found.check}",
@@ -53,7 +53,7 @@ def role_minima(subject: Subject) -> Iterator[Finding]:
         return
     for group in sorted(subject.node.groups - {CONTROL_PLANE}):
         minimum = subject.minima.get(group)
-        for found in below_minimum(group, minimum, subject.photo) if minimum else ():
+        for found in below_minimum(group, minimum, subject.facts) if minimum else ():
             yield Finding(
                 subject.node.name,
                 f"minimum_{found.check}",
@@ -66,7 +66,7 @@ def role_minima(subject: Subject) -> Iterator[Finding]:
 
 def cpus(subject: Subject) -> Iterator[Finding]:
     """Enough processors for the control plane."""
-    seen = subject.photo.at("cpu.threads") or 0
+    seen = subject.facts.at("cpu.threads") or 0
     if subject.in_control_plane and seen < CONTROL_PLANE_CPUS:
         yield subject.error(
             "cpus",
@@ -78,7 +78,7 @@ def cpus(subject: Subject) -> Iterator[Finding]:
 
 def memory(subject: Subject) -> Iterator[Finding]:
     """Enough memory for the node's role."""
-    seen = subject.photo.at("memory.total_bytes") or 0
+    seen = subject.facts.at("memory.total_bytes") or 0
     wanted = CONTROL_PLANE_BYTES if subject.in_control_plane else MEMBER_BYTES
     if subject.node.in_cluster and seen < wanted:
         yield subject.error(
@@ -94,12 +94,12 @@ def disk(subject: Subject) -> Iterator[Finding]:
     needs: dict[str, int] = defaultdict(int)
     reasons: dict[str, list[str]] = defaultdict(list)
     for folder, wanted, reason in _needs(subject):
-        mount = str(subject.photo.filesystem(folder).get("mount", ""))
+        mount = str(subject.facts.filesystem(folder).get("mount", ""))
         if mount and wanted:
             needs[mount] += wanted
             reasons[mount].append(f"{size(wanted)} for {reason}")
     for mount, wanted in needs.items():
-        found = next(fs for fs in subject.photo.items("filesystems") if fs["mount"] == mount)
+        found = next(fs for fs in subject.facts.items("filesystems") if fs["mount"] == mount)
         if found["free_bytes"] < wanted + MARGIN_BYTES:
             yield subject.error(
                 "disk",
@@ -112,15 +112,15 @@ def disk(subject: Subject) -> Iterator[Finding]:
 
 def _needs(subject: Subject) -> Iterator[tuple[str, int, str]]:
     """Yield (folder, bytes, purpose) of everything that is not on the node yet."""
-    manifest, photo = subject.desired.manifest, subject.photo
+    manifest, facts = subject.desired.manifest, subject.facts
     images = _image_bytes(manifest)
     if subject.serves:
-        held = photo.at("artifacts.bundle_digest")
+        held = facts.at("artifacts.bundle_digest")
         if held is None or held != (subject.desired.bundle_digest or held):
             yield "/var/lib/appliance", _bundle_bytes(manifest), "the bundle"
-        if not photo.at("registry.images"):
+        if not facts.at("registry.images"):
             yield "/var/lib/docker-registry", images, "the registry"
-    if subject.node.in_cluster and not photo.at("runtime.docker.images"):
+    if subject.node.in_cluster and not facts.at("runtime.docker.images"):
         yield "/var/lib/docker", 2 * images, "images, unpacked"
 
 
@@ -139,7 +139,7 @@ def nearly_full(subject: Subject) -> Iterator[Finding]:
     if not subject.node.in_cluster or subject.site.settings.kubernetes.kubelet.get("evictionHard"):
         return
     for folder in ("/var/lib/kubelet", "/var/lib/docker"):
-        found = subject.photo.filesystem(folder)
+        found = subject.facts.filesystem(folder)
         total = found.get("size_bytes") or 0
         percent = 100 * found.get("free_bytes", 0) / total if total else 100.0
         if percent < EVICTION_PERCENT:
@@ -155,7 +155,7 @@ def nearly_full(subject: Subject) -> Iterator[Finding]:
 
 def inodes(subject: Subject) -> Iterator[Finding]:
     """Images are many small files."""
-    for found in subject.photo.items("filesystems"):
+    for found in subject.facts.items("filesystems"):
         if found.get("free_inodes_percent", 100) < INODES_PERCENT:
             yield subject.error(
                 "inodes",
@@ -167,7 +167,7 @@ def inodes(subject: Subject) -> Iterator[Finding]:
 
 def read_only(subject: Subject) -> Iterator[Finding]:
     """No file system is read-only: the kernel remounts it so after disk errors."""
-    for found in subject.photo.items("filesystems"):
+    for found in subject.facts.items("filesystems"):
         if found.get("read_only") and found["for"] != ["/boot"]:
             yield subject.error(
                 "read_only",

@@ -12,14 +12,14 @@ from appliance.model.state.facts.identity import identity_of, likeness
 from appliance.model.state.findings import Finding
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 NO_MAC = {"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"}
 
 
 def operating_system(subject: Subject) -> Iterator[Finding]:
     """The node runs the operating system that the release was tested on."""
-    seen, expected = subject.photo.operating_system, subject.site.settings.operating_system
+    seen, expected = subject.facts.operating_system, subject.site.settings.operating_system
     if seen != expected:
         yield subject.error(
             "operating_system",
@@ -34,7 +34,7 @@ def architecture(subject: Subject) -> Iterator[Finding]:
     """The bundle's binaries run on one architecture."""
     manifest = subject.desired.manifest
     expected = manifest.architecture if manifest else "amd64"
-    seen = subject.photo.at("os.architecture")
+    seen = subject.facts.at("os.architecture")
     if seen != expected:
         yield subject.error(
             "architecture",
@@ -46,7 +46,7 @@ def architecture(subject: Subject) -> Iterator[Finding]:
 
 def init(subject: Subject) -> Iterator[Finding]:
     """Process 1 is systemd, because the services are systemd units."""
-    seen = subject.photo.at("os.init")
+    seen = subject.facts.at("os.init")
     if seen != "systemd":
         yield subject.error(
             "init",
@@ -58,29 +58,29 @@ def init(subject: Subject) -> Iterator[Finding]:
 
 def hostname(subject: Subject) -> Iterator[Finding]:
     """The hostname is the name in hosts.yml, which is also the name in Kubernetes."""
-    if subject.photo.hostname != subject.node.name:
+    if subject.facts.hostname != subject.node.name:
         yield subject.error(
             "hostname",
-            f"the hostname {subject.photo.hostname}",
+            f"the hostname {subject.facts.hostname}",
             f"{subject.node.name}, its name in hosts.yml",
             subject.ssh(f"sudo hostnamectl set-hostname {subject.node.name}"),
         )
 
 
-def _same(subject: Subject, what: str, value: Callable[[Photograph], str | None]) -> Iterator[str]:
+def _same(subject: Subject, what: str, value: Callable[[NodeFacts], str | None]) -> Iterator[str]:
     """Return the other nodes with the same value."""
-    own = value(subject.photo)
+    own = value(subject.facts)
     if own:
-        found = subject.index.names(what, own, lambda photo: (value(photo),))
+        found = subject.index.names(what, own, lambda facts: (value(facts),))
         yield from (name for name in found if name in subject.others)
 
 
 def duplicate_hostname(subject: Subject) -> Iterator[Finding]:
     """The hostname is unique: two machines with one name would share a Node object."""
-    for other in _same(subject, "hostname", lambda photo: photo.hostname):
+    for other in _same(subject, "hostname", lambda facts: facts.hostname):
         yield subject.error(
             "duplicate_hostname",
-            f"the hostname {subject.photo.hostname}, which {other} has too",
+            f"the hostname {subject.facts.hostname}, which {other} has too",
             "a hostname of its own",
             subject.ssh(f"sudo hostnamectl set-hostname {subject.node.name}"),
         )
@@ -88,10 +88,10 @@ def duplicate_hostname(subject: Subject) -> Iterator[Finding]:
 
 def duplicate_product_uuid(subject: Subject) -> Iterator[Finding]:
     """The product_uuid is unique: Kubernetes identifies machines by it."""
-    for other in _same(subject, "product_uuid", lambda photo: photo.product_uuid):
+    for other in _same(subject, "product_uuid", lambda facts: facts.product_uuid):
         yield subject.error(
             "duplicate_product_uuid",
-            f"product_uuid {subject.photo.at('host.product_uuid')}, which {other} has too",
+            f"product_uuid {subject.facts.at('host.product_uuid')}, which {other} has too",
             "a product_uuid of its own",
             f"check whether {subject.node.name} and {other} are one machine; if not, "
             "correct the system UUID with the vendor's tool: "
@@ -101,10 +101,10 @@ def duplicate_product_uuid(subject: Subject) -> Iterator[Finding]:
 
 def duplicate_serial(subject: Subject) -> Iterator[Finding]:
     """The DMI serial is unique: one machine must not be two nodes."""
-    for other in _same(subject, "serial", lambda photo: photo.serial):
+    for other in _same(subject, "serial", lambda facts: facts.serial):
         yield subject.error(
             "duplicate_serial",
-            f"DMI serial {subject.photo.serial}, which {other} has too",
+            f"DMI serial {subject.facts.serial}, which {other} has too",
             "a machine of its own",
             f"compare the addresses of {subject.node.name} and {other} in host_vars/",
         )
@@ -112,18 +112,18 @@ def duplicate_serial(subject: Subject) -> Iterator[Finding]:
 
 def duplicate_machine_id(subject: Subject) -> Iterator[Finding]:
     """The machine-id is unique: DHCP, the journal and the kubelet rely on it; clones share it."""
-    for other in _same(subject, "machine_id", lambda photo: photo.at("host.machine_id")):
+    for other in _same(subject, "machine_id", lambda facts: facts.at("host.machine_id")):
         yield subject.error(
             "duplicate_machine_id",
-            f"machine-id {subject.photo.at('host.machine_id')}, which {other} has too",
+            f"machine-id {subject.facts.at('host.machine_id')}, which {other} has too",
             "a machine-id of its own (was the disk cloned?)",
             subject.ssh("'sudo rm /etc/machine-id && sudo systemd-machine-id-setup'")
             + ", then reboot",
         )
 
 
-def _macs(photo: Photograph) -> Iterator[str]:
-    return (str(nic.get("mac")).lower() for nic in photo.items("nics"))
+def _macs(facts: NodeFacts) -> Iterator[str]:
+    return (str(nic.get("mac")).lower() for nic in facts.items("nics"))
 
 
 def duplicate_mac(subject: Subject) -> Iterator[Finding]:
@@ -155,7 +155,7 @@ def expected_mac(subject: Subject) -> Iterator[Finding]:
 
 def passport(subject: Subject) -> Iterator[Finding]:
     """The machine is the one that was accepted under this name, which may return."""
-    known, seen = subject.accepted.get(subject.node.name), identity_of(subject.photo)
+    known, seen = subject.accepted.get(subject.node.name), identity_of(subject.facts)
     if known and likeness(known, seen) == "another":
         yield subject.error(
             "passport",
@@ -181,7 +181,7 @@ def moved(subject: Subject) -> Iterator[Finding]:
     """The node has the address it was installed with: certificates and etcd contain it."""
     if not (subject.in_control_plane and subject.is_ours):
         return
-    sans = certificate_names(subject.photo)
+    sans = certificate_names(subject.facts)
     # Names are missing where the probe timed out; that is no finding.
     if sans and subject.node.ip not in sans:
         old = [name for name in sans if name.replace(".", "").isdigit()]
@@ -199,7 +199,7 @@ def expired_certificates(subject: Subject) -> Iterator[Finding]:
     """No certificate has expired: it would stop the API server, and no install renews it."""
     if not subject.is_ours:
         return
-    for ending in endings(subject.photo):
+    for ending in endings(subject.facts):
         if ending.left < 0:
             yield subject.error(
                 "expired_certificates",

@@ -39,12 +39,12 @@ def clock(subject: Subject) -> Iterator[Finding]:
 
 def _apart(subject: Subject) -> tuple[float, str] | None:
     """Return how many seconds this node is ahead, and of which clock."""
-    own = subject.photo.epoch
+    own = subject.facts.epoch
     if own is None:
         return None
-    if subject.photo.received_at is not None:
-        return own - subject.photo.received_at, "the control host's"
-    clocks = [epoch for photo in subject.others.values() if (epoch := photo.epoch) is not None]
+    if subject.facts.received_at is not None:
+        return own - subject.facts.received_at, "the control host's"
+    clocks = [epoch for facts in subject.others.values() if (epoch := facts.epoch) is not None]
     if not clocks:
         return None
     seconds = own - median_low([*clocks, own])
@@ -58,20 +58,20 @@ def _apart_words(seconds: float) -> str:
 
 def time_sync(subject: Subject) -> Iterator[Finding]:
     """The node's time service is chrony, and is close to its source."""
-    photo = subject.photo
-    offset = photo.at("clock.offset_seconds")
+    facts = subject.facts
+    offset = facts.at("clock.offset_seconds")
     if offset is not None and abs(offset) > CLOCK_WARNING_SECONDS:
         severity = subject.error if abs(offset) > CLOCK_ERROR_SECONDS else subject.warning
         yield severity(
             "time_sync",
-            f"{photo.at('clock.service')} {offset:.1f} s away from {photo.at('clock.source')}",
+            f"{facts.at('clock.service')} {offset:.1f} s away from {facts.at('clock.source')}",
             f"at most {CLOCK_WARNING_SECONDS:.0f} s",
             subject.ssh("chronyc tracking"),
         )
-    elif photo.at("clock.service") in ("ntp", "systemd-timesyncd"):
+    elif facts.at("clock.service") in ("ntp", "systemd-timesyncd"):
         yield subject.info(
             "time_sync",
-            f"time service {photo.at('clock.service')}",
+            f"time service {facts.at('clock.service')}",
             "chrony: the install replaces it",
             "nothing to do",
         )
@@ -79,8 +79,8 @@ def time_sync(subject: Subject) -> Iterator[Finding]:
 
 def search_domains(subject: Subject) -> Iterator[Finding]:
     """No search domain resolves every name, which breaks cluster DNS (ndots:5)."""
-    wild = [d for d in subject.photo.at("resolver.search") or () if "*" in d]
-    for domain in [*wild, *(subject.photo.at("resolver.wildcard") or ())]:
+    wild = [d for d in subject.facts.at("resolver.search") or () if "*" in d]
+    for domain in [*wild, *(subject.facts.at("resolver.wildcard") or ())]:
         yield subject.error(
             "search_domains",
             f"the search domain {domain}, in which every name resolves",
@@ -88,7 +88,7 @@ def search_domains(subject: Subject) -> Iterator[Finding]:
             f"remove {domain} from the node's resolver settings: "
             + subject.ssh("cat /etc/resolv.conf /etc/netplan/*.yaml"),
         )
-    count = len(subject.photo.at("resolver.search") or ())
+    count = len(subject.facts.at("resolver.search") or ())
     if count > 3:
         yield subject.warning(
             "search_domains",
@@ -101,7 +101,7 @@ def search_domains(subject: Subject) -> Iterator[Finding]:
 def dns_servers(subject: Subject) -> Iterator[Finding]:
     """The node uses the site's DNS servers."""
     wanted = [str(server) for server in subject.site.settings.dns_servers]
-    used = subject.photo.at("resolver.upstream") or []
+    used = subject.facts.at("resolver.upstream") or []
     missing = [server for server in wanted if server not in used]
     if missing:
         yield subject.warning(
@@ -123,7 +123,7 @@ def names(subject: Subject) -> Iterator[Finding]:
         for name in items
         if name != subject.site.runai_domain
     }
-    resolved: Mapping[str, list[str]] = subject.photo.at("resolver.resolves") or {}
+    resolved: Mapping[str, list[str]] = subject.facts.at("resolver.resolves") or {}
     for name, addresses in resolved.items():
         wanted = expected.get(name)
         if wanted and addresses and wanted not in _without_loopback(addresses, wanted):
@@ -150,7 +150,7 @@ def _without_loopback(addresses: list[str], wanted: str) -> list[str]:
 
 def proxy(subject: Subject) -> Iterator[Finding]:
     """No proxy intercepts traffic between the nodes, the pods and the services."""
-    proxies = subject.photo.at("proxy") or {}
+    proxies = subject.facts.at("proxy") or {}
     for where in ("environment", "docker"):
         variables = {key.lower(): str(v) for key, v in (proxies.get(where) or {}).items()}
         used = next((variables[k] for k in ("http_proxy", "https_proxy") if k in variables), None)

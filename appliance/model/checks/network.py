@@ -31,7 +31,7 @@ FIREWALLS = {
 def address(subject: Subject) -> Iterator[Finding]:
     """The node has the site's address for it, with the same prefix."""
     wanted = subject.node.address
-    carried = [IPv4Interface(text) for text in subject.photo.addresses]
+    carried = [IPv4Interface(text) for text in subject.facts.addresses]
     same = [item for item in carried if item.ip == wanted.ip]
     if not same:
         yield subject.error(
@@ -60,8 +60,8 @@ def address_in_use(subject: Subject) -> Iterator[Finding]:
             f"{ip} on this node only",
             f"find the machine with MAC {mac} in the switch's table and change its address",
         )
-    for name, photo in subject.others.items():
-        if ip in (text.split("/")[0] for text in photo.addresses):
+    for name, facts in subject.others.items():
+        if ip in (text.split("/")[0] for text in facts.addresses):
             yield subject.error(
                 "address_in_use",
                 f"{ip} on {name} too",
@@ -76,10 +76,10 @@ def _strangers(subject: Subject) -> dict[str, str]:
     ip = subject.node.ip
     found: dict[str, str] = {}
     # Other nodes' caches may show a replaced machine; the node's own request is current.
-    asked = subject.photo.at("neighbours.conflicts")
+    asked = subject.facts.at("neighbours.conflicts")
     witnesses = subject.others if asked is None else {}
-    for name, photo in witnesses.items():
-        for entry in photo.items("neighbours.table"):
+    for name, facts in witnesses.items():
+        for entry in facts.items("neighbours.table"):
             if entry.get("address") == ip and entry.get("mac"):
                 found.setdefault(str(entry["mac"]).lower(), name)
     for entry in asked or ():
@@ -95,12 +95,12 @@ def virtual_address_in_use(subject: Subject) -> Iterator[Finding]:
         return
     known = subject.macs.union(
         str(nic.get("mac")).lower()
-        for photo in subject.others.values()
-        for nic in photo.items("nics")
+        for facts in subject.others.values()
+        for nic in facts.items("nics")
     )
     # The node's cache may show a replaced machine; its own request is current.
-    asked = subject.photo.at("neighbours.conflicts")
-    remembered = subject.photo.items("neighbours.table")
+    asked = subject.facts.at("neighbours.conflicts")
+    remembered = subject.facts.items("neighbours.table")
     for entry in remembered if asked is None else asked:
         mac = str(entry.get("mac")).lower()
         if entry.get("address") == str(virtual) and mac not in known:
@@ -115,7 +115,7 @@ def virtual_address_in_use(subject: Subject) -> Iterator[Finding]:
 def interface(subject: Subject) -> Iterator[Finding]:
     """The interface that the site sets for the pod network exists."""
     wanted = subject.site.settings.network.interface
-    names = [str(nic.get("name")) for nic in subject.photo.items("nics")]
+    names = [str(nic.get("name")) for nic in subject.facts.items("nics")]
     if wanted and wanted not in names:
         yield subject.error(
             "interface",
@@ -127,7 +127,7 @@ def interface(subject: Subject) -> Iterator[Finding]:
 
 def default_route(subject: Subject) -> Iterator[Finding]:
     """There is a default route: without one, service addresses are unreachable."""
-    if not subject.photo.at("routes.default"):
+    if not subject.facts.at("routes.default"):
         gateway = next(subject.node.address.network.hosts(), subject.node.address.ip)
         yield subject.error(
             "default_route",
@@ -141,7 +141,7 @@ def default_route(subject: Subject) -> Iterator[Finding]:
 def mtu(subject: Subject) -> Iterator[Finding]:
     """The MTU of the interface with the node's address is at least the site's."""
     wanted = subject.site.settings.network.mtu
-    for nic in subject.photo.items("nics"):
+    for nic in subject.facts.items("nics"):
         ips = [str(text).split("/")[0] for text in nic.get("addresses") or ()]
         if subject.node.ip in ips and int(nic.get("mtu") or 0) < wanted:
             yield subject.error(
@@ -169,13 +169,13 @@ def ranges(subject: Subject) -> Iterator[Finding]:
 
 
 def _networks(subject: Subject) -> Iterator[tuple[IPv4Network, str]]:
-    for route in subject.photo.items("routes.list"):
+    for route in subject.facts.items("routes.list"):
         text, device = str(route.get("to")), str(route.get("dev"))
         if text == "default" or device in POD_DEVICES:
             continue
         yield IPv4Network(text, strict=False), f"the route {text} on {device}"
-    routed = {str(route.get("to")) for route in subject.photo.items("routes.list")}
-    for nic in subject.photo.items("nics"):
+    routed = {str(route.get("to")) for route in subject.facts.items("routes.list")}
+    for nic in subject.facts.items("nics"):
         for text in nic.get("addresses") or ():
             if ":" in text or nic.get("name") in POD_DEVICES:
                 continue
@@ -187,12 +187,12 @@ def _networks(subject: Subject) -> Iterator[tuple[IPv4Network, str]]:
 def ports(subject: Subject) -> Iterator[Finding]:
     """Ports that the appliance needs are free, or used by its own processes."""
     wanted = _ports(subject)
-    for socket in subject.photo.items("listening"):
+    for socket in subject.facts.items("listening"):
         port, process = int(socket.get("port", 0)), socket.get("process")
         owners = wanted.get((port, str(socket.get("proto"))))
         if owners is None or process in owners:
             continue
-        if port == VXLAN_PORT and "flannel.1" in (subject.photo.at("cni.interfaces") or {}):
+        if port == VXLAN_PORT and "flannel.1" in (subject.facts.at("cni.interfaces") or {}):
             continue
         yield subject.error(
             "ports",
@@ -225,17 +225,17 @@ def _ports(subject: Subject) -> Mapping[tuple[int, str], tuple[str, ...]]:
 
 def firewall(subject: Subject) -> Iterator[Finding]:
     """No other firewall is active: kube-proxy and Docker manage the tables."""
-    photo = subject.photo
+    facts = subject.facts
     for name, command in FIREWALLS.items():
-        if photo.at(f"firewall.{name}_active"):
+        if facts.at(f"firewall.{name}_active"):
             yield subject.error(
                 "firewall",
                 f"{name} active",
                 f"{name} off: its rules conflict with the cluster's",
                 subject.ssh(command),
             )
-    policies = photo.at("firewall.policies") or {}
-    if policies.get("INPUT") in ("DROP", "REJECT") and not photo.at("firewall.ufw_active"):
+    policies = facts.at("firewall.policies") or {}
+    if policies.get("INPUT") in ("DROP", "REJECT") and not facts.at("firewall.ufw_active"):
         yield subject.error(
             "firewall",
             f"iptables policy {policies['INPUT']} on INPUT",
@@ -246,9 +246,9 @@ def firewall(subject: Subject) -> Iterator[Finding]:
 
 def foreign_rules(subject: Subject) -> Iterator[Finding]:
     """There are only rules of Docker and Kubernetes: others may block pods."""
-    count = subject.photo.at("firewall.iptables_rules_foreign")
-    if count and not subject.photo.at("firewall.ufw_active"):
-        first = (subject.photo.at("firewall.foreign_rules") or ["?"])[0]
+    count = subject.facts.at("firewall.iptables_rules_foreign")
+    if count and not subject.facts.at("firewall.ufw_active"):
+        first = (subject.facts.at("firewall.foreign_rules") or ["?"])[0]
         yield subject.warning(
             "foreign_rules",
             f"{count} foreign iptables rules, first {first}",
@@ -259,12 +259,12 @@ def foreign_rules(subject: Subject) -> Iterator[Finding]:
 
 def lan(subject: Subject) -> Iterator[Finding]:
     """This node has a route to every other node besides the default route."""
-    carried = [IPv4Interface(text).network for text in subject.photo.addresses]
+    carried = [IPv4Interface(text).network for text in subject.facts.addresses]
     if not any(subject.node.address.ip in network for network in carried):
         return
     routed = [
         IPv4Network(str(route["to"]), strict=False)
-        for route in subject.photo.items("routes.list")
+        for route in subject.facts.items("routes.list")
         if route.get("to") not in (None, "default")
     ]
     for other in subject.site.cluster_members:

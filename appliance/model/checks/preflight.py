@@ -1,4 +1,4 @@
-"""Is every node fit for what is asked? Pure checks over photographs, before anything is changed.
+"""Is every node fit for what is asked? Pure checks over facts, before anything is changed.
 
 A check is a small function in :data:`CHECKS`: it sees one node (and, through it, the others) and
 yields findings that name the fact seen, the fact expected and the next command. What must not be
@@ -30,7 +30,7 @@ from appliance.model.state.desired import Desired
 from appliance.model.state.findings import Finding, Severity
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
     from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.observed import Observed
@@ -105,7 +105,7 @@ CHECKS: tuple[Check, ...] = (
 )
 SITE_CHECKS: tuple[SiteCheck, ...] = (
     supply.bundle_signature,
-    supply.bundle_in_custody,
+    supply.mirrored_bundle,
     *(check for component in COMPONENTS for check in component.site_checks),
 )
 OF_INVENTORY: Final[tuple[engine.Check[Desired, Finding], ...]] = tuple(
@@ -118,18 +118,18 @@ OF_NODES: Final[tuple[engine.Check[Subject, Finding], ...]] = tuple(
 
 def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most are optional)
     desired: Desired,
-    photographs: Mapping[str, Photograph],
+    node_facts: Mapping[str, NodeFacts],
     observed: Observed,
     *,
     accepted: Mapping[str, MachineIdentity] | None = None,
     models: Mapping[str, HardwareModel] | None = None,
     minima: Mapping[str, RoleMinimum] | None = None,
 ) -> tuple[Finding, ...]:
-    """Run every check on the site, and on every photographed node of it.
+    """Run every check on the site, and on every node of it that was read.
 
     Args:
         desired: site, release and bundle.
-        photographs: node name -> photograph.
+        node_facts: node name -> its facts.
         observed: the same, with the cluster's state.
         accepted: node name -> the machine accepted for it, beyond what the cluster's own Node
             objects say (the planner refuses those).
@@ -141,15 +141,15 @@ def preflight(  # noqa: PLR0913  (each argument is one kind of knowledge, most a
         that rests on a fact which was not seen is reported as ``unseen``.
     """
     found = [finding for result in run_all(OF_INVENTORY, desired) for finding in result.findings]
-    index = Index(photographs)
+    index = Index(node_facts)
     for node in desired.site.nodes:
-        photo = photographs.get(node.name)
-        if photo is None:
+        facts = node_facts.get(node.name)
+        if facts is None:
             continue
-        others = {name: other for name, other in photographs.items() if name != node.name}
+        others = {name: other for name, other in node_facts.items() if name != node.name}
         subject = Subject(
             node,
-            photo,
+            facts,
             desired,
             observed,
             others,

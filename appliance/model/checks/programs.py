@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from appliance.model.components.artifacts.unmet import custody
+from appliance.model.components.artifacts.unmet import mirrored
 from appliance.model.components.subject import Subject
 from appliance.model.programs import Program, Where, install_command, on_nodes
 from appliance.model.state.findings import Finding
@@ -20,7 +20,7 @@ STEPS = {Where.EVERY: "", Where.SERVICES: "artifacts", Where.VENDOR: "runai"}
 
 def programs(subject: Subject) -> Iterator[Finding]:
     """Programs that no step installs are present; what was not seen does not count as absent."""
-    seen = subject.photo.at("programs") or {}
+    seen = subject.facts.at("programs") or {}
     for where, step in STEPS.items():
         rows = on_nodes([where]) if _plays(subject, where) else ()
         missing = [row for row in rows if seen.get(row.name) is False]
@@ -56,9 +56,9 @@ def bringing(
         machine: the control host's name.
         hint: the command that installs them.
     """
-    services = observed.photographs.get(desired.site.services_node.name)
+    services = observed.node_facts.get(desired.site.services_node.name)
     due = {
-        "artifacts": services is not None and any(custody(services, desired)),
+        "artifacts": services is not None and any(mirrored(services, desired)),
         "runai": bool(desired.vendor_bundle_file),
     }
     for step, is_due in due.items():

@@ -40,5 +40,5 @@ def before_install(
 ) -> tuple[Finding, ...]:
     """What is reported before the first change: of preflight, then of what Run:ai needs."""
     observed = inputs.observed
-    found = preflight(inputs.desired, observed.photographs, observed, models=models, minima=minima)
+    found = preflight(inputs.desired, observed.node_facts, observed, models=models, minima=minima)
     return (*found, *health.before_change(inputs, found))

@@ -31,7 +31,7 @@ def root(subject: Subject) -> Iterator[Finding]:
     """The user of the connection becomes root without a password."""
     unread = [
         str(entry.get("reason"))
-        for entry in subject.photo.items("unreadable")
+        for entry in subject.facts.items("unreadable")
         if "needs root" in str(entry.get("reason"))
     ]
     if unread:
@@ -48,12 +48,12 @@ def root(subject: Subject) -> Iterator[Finding]:
 
 def package_lock(subject: Subject) -> Iterator[Finding]:
     """No other process is installing packages."""
-    holder = str(subject.photo.at("packages.manager_lock_held_by") or "").strip()
+    holder = str(subject.facts.at("packages.manager_lock_held_by") or "").strip()
     if not holder:
         return
     # These words come from the node, and a person runs the hint.
     process = shlex.quote(holder.split()[0])
-    unit = str(subject.photo.at("packages.manager_lock_unit"))
+    unit = str(subject.facts.at("packages.manager_lock_unit"))
     if fnmatchcase(unit, OUR_UNITS):
         yield subject.info(
             "package_lock",
@@ -86,8 +86,8 @@ def package_lock(subject: Subject) -> Iterator[Finding]:
 
 def broken_packages(subject: Subject) -> Iterator[Finding]:
     """No package is half-installed; the install completes it."""
-    broken = subject.photo.at("packages.broken") or []
-    if subject.photo.at("packages.dpkg_interrupted"):
+    broken = subject.facts.at("packages.broken") or []
+    if subject.facts.at("packages.dpkg_interrupted"):
         yield subject.info(
             "broken_packages",
             f"interrupted package work ({', '.join(broken[:3]) or 'in dpkg/updates'})",
@@ -101,7 +101,7 @@ def package_conflicts(subject: Subject) -> Iterator[Finding]:
     manifest = subject.desired.manifest
     if manifest is None or subject.is_ours:
         return
-    installed = subject.photo.at("packages.installed") or {}
+    installed = subject.facts.at("packages.installed") or {}
     for name in RUNTIME_PACKAGES:
         if name in installed and name not in manifest.packages:
             yield subject.error(
@@ -122,7 +122,7 @@ def package_conflicts(subject: Subject) -> Iterator[Finding]:
 
 def foreign_containers(subject: Subject) -> Iterator[Finding]:
     """Docker runs no foreign containers: the install restarts it and changes its settings."""
-    names = subject.photo.at("runtime.docker.containers_foreign") or []
+    names = subject.facts.at("runtime.docker.containers_foreign") or []
     if names:
         yield subject.error(
             "foreign_containers",
@@ -130,12 +130,12 @@ def foreign_containers(subject: Subject) -> Iterator[Finding]:
             "only containers of Kubernetes",
             f"move them, then: {subject.ssh('sudo docker rm -f ' + shlex.join(names[:5]))}",
         )
-    elif subject.photo.at("runtime.docker.data_containers") and not (
-        subject.photo.at("runtime.docker.version") or subject.is_ours
+    elif subject.facts.at("runtime.docker.data_containers") and not (
+        subject.facts.at("runtime.docker.version") or subject.is_ours
     ):
         yield subject.error(
             "foreign_containers",
-            f"{subject.photo.at('runtime.docker.data_containers')} containers of a stopped Docker",
+            f"{subject.facts.at('runtime.docker.data_containers')} containers of a stopped Docker",
             "no foreign containers",
             subject.ssh("sudo ls /var/lib/docker/containers")
             + "; start Docker and remove them, or move the folder away",
@@ -144,7 +144,7 @@ def foreign_containers(subject: Subject) -> Iterator[Finding]:
 
 def docker_answers(subject: Subject) -> Iterator[Finding]:
     """Docker answers: a hanging daemon hides its containers and blocks every step."""
-    if silence := subject.photo.docker_silence:
+    if silence := subject.facts.docker_silence:
         yield subject.error(
             "docker_answers",
             f"a running Docker that does not answer ({silence})",
@@ -156,8 +156,8 @@ def docker_answers(subject: Subject) -> Iterator[Finding]:
 
 def docker_storage(subject: Subject) -> Iterator[Finding]:
     """No data of another storage driver: its images would become invisible but keep their space."""
-    driver = subject.photo.at("runtime.docker.storage_driver")
-    old = [d for d in subject.photo.at("runtime.docker.data_drivers") or () if d in OTHER_DRIVERS]
+    driver = subject.facts.at("runtime.docker.storage_driver")
+    old = [d for d in subject.facts.at("runtime.docker.data_drivers") or () if d in OTHER_DRIVERS]
     if driver not in (None, "overlay2"):
         old = [driver]
     if old:
@@ -171,7 +171,7 @@ def docker_storage(subject: Subject) -> Iterator[Finding]:
 
 def docker_version(subject: Subject) -> Iterator[Finding]:
     """Docker is of the line that the release was tested with."""
-    seen = subject.photo.at("runtime.docker.version")
+    seen = subject.facts.at("runtime.docker.version")
     line = ".".join(subject.desired.release.versions.docker.split(".")[:2])
     if not seen or str(seen).startswith(line + "."):
         return
@@ -189,8 +189,8 @@ def docker_version(subject: Subject) -> Iterator[Finding]:
 
 def docker_settings(subject: Subject) -> Iterator[Finding]:
     """An existing daemon.json is valid, because the install merges settings into it."""
-    broken = subject.photo.at("runtime.docker.daemon_json_error")
-    driver = subject.photo.at("runtime.docker.cgroup_driver")
+    broken = subject.facts.at("runtime.docker.daemon_json_error")
+    driver = subject.facts.at("runtime.docker.cgroup_driver")
     if broken:
         yield subject.error(
             "docker_settings",
@@ -209,7 +209,7 @@ def docker_settings(subject: Subject) -> Iterator[Finding]:
 
 def foreign_containerd(subject: Subject) -> Iterator[Finding]:
     """Only Docker uses containerd: other containers are foreign."""
-    spaces = subject.photo.at("runtime.containerd.namespaces") or []
+    spaces = subject.facts.at("runtime.containerd.namespaces") or []
     foreign = [name for name in spaces if name != "moby"]
     if foreign:
         yield subject.error(
@@ -222,8 +222,8 @@ def foreign_containerd(subject: Subject) -> Iterator[Finding]:
 
 def cgroups(subject: Subject) -> Iterator[Finding]:
     """With cgroup v2, Docker supports it."""
-    version = subject.photo.at("runtime.docker.version") or subject.desired.release.versions.docker
-    if subject.photo.at("os.cgroup") == "v2" and _numbers(str(version)) < (20, 10):
+    version = subject.facts.at("runtime.docker.version") or subject.desired.release.versions.docker
+    if subject.facts.at("os.cgroup") == "v2" and _numbers(str(version)) < (20, 10):
         yield subject.error(
             "cgroups",
             f"cgroup v2 with Docker {version}",
@@ -239,21 +239,21 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def kernel(subject: Subject) -> Iterator[Finding]:
     """The kernel modules for pods are loaded, built in or on disk."""
-    modules = subject.photo.at("modules") or {}
+    modules = subject.facts.at("modules") or {}
     missing = [name for name in ASKED_MODULES if name not in (modules.get("loaded") or ())]
     if missing and not modules.get("available"):
         yield subject.error(
             "kernel",
             f"neither loaded nor on disk: {', '.join(missing)} "
-            f"(kernel {subject.photo.at('os.kernel')})",
-            f"the modules of kernel {subject.photo.at('os.kernel')}",
+            f"(kernel {subject.facts.at('os.kernel')})",
+            f"the modules of kernel {subject.facts.at('os.kernel')}",
             "reboot into an installed kernel: " + subject.ssh("ls /lib/modules"),
         )
 
 
 def python(subject: Subject) -> Iterator[Finding]:
     """Python is recent enough for Ansible's modules."""
-    seen = str(subject.photo.at("os.python") or "0")
+    seen = str(subject.facts.at("os.python") or "0")
     if _numbers(seen) < (3, 8):
         yield subject.error(
             "python",
@@ -265,9 +265,9 @@ def python(subject: Subject) -> Iterator[Finding]:
 
 def leftovers(subject: Subject) -> Iterator[Finding]:
     """No links of an earlier pod network: their addresses break the new one."""
-    if subject.is_ours or subject.photo.at("kubernetes.manifests"):
+    if subject.is_ours or subject.facts.at("kubernetes.manifests"):
         return
-    links = sorted(set(subject.photo.at("cni.interfaces") or ()) - {"docker0"})
+    links = sorted(set(subject.facts.at("cni.interfaces") or ()) - {"docker0"})
     if links:
         yield subject.error(
             "leftovers",
@@ -279,7 +279,7 @@ def leftovers(subject: Subject) -> Iterator[Finding]:
 
 def foreign_cni(subject: Subject) -> Iterator[Finding]:
     """No other CNI configuration: the kubelet uses the first file by name."""
-    files = [name for name in subject.photo.at("cni.conf") or () if name != OUR_NETWORK]
+    files = [name for name in subject.facts.at("cni.conf") or () if name != OUR_NETWORK]
     files = [name for name in files if name.endswith((".conf", ".conflist", ".json"))]
     if not files or not subject.node.in_cluster:
         return
@@ -296,7 +296,7 @@ def kubelet_version(subject: Subject) -> Iterator[Finding]:
     """Installed programs have the release's version, or the node is no member yet."""
     wanted = subject.desired.kubernetes_version
     for program in ("kubelet", "kubeadm"):
-        seen = subject.photo.at(f"kubernetes.{program}_version")
+        seen = subject.facts.at(f"kubernetes.{program}_version")
         if seen in (None, wanted):
             continue
         if subject.is_ours:
@@ -318,7 +318,7 @@ def kubelet_version(subject: Subject) -> Iterator[Finding]:
 
 def swap(subject: Subject) -> Iterator[Finding]:
     """Swap is off: the kubelet does not start with it."""
-    active = subject.photo.at("swap.active") or []
+    active = subject.facts.at("swap.active") or []
     if active:
         yield subject.info(
             "swap",
@@ -330,7 +330,7 @@ def swap(subject: Subject) -> Iterator[Finding]:
 
 def updates(subject: Subject) -> Iterator[Finding]:
     """Automatic updates do not touch kernel, driver, Docker and Kubernetes packages."""
-    if subject.photo.at("packages.unattended_upgrades.enabled"):
+    if subject.facts.at("packages.unattended_upgrades.enabled"):
         yield subject.info(
             "updates",
             "unattended-upgrades enabled",
@@ -341,7 +341,7 @@ def updates(subject: Subject) -> Iterator[Finding]:
 
 def nouveau(subject: Subject) -> Iterator[Finding]:
     """The nouveau driver, which blocks NVIDIA's, is not loaded; the step gpu removes it."""
-    if "nouveau" in (subject.photo.at("modules.loaded") or ()):
+    if "nouveau" in (subject.facts.at("modules.loaded") or ()):
         yield subject.info(
             "nouveau",
             "the nouveau driver loaded",
@@ -352,7 +352,7 @@ def nouveau(subject: Subject) -> Iterator[Finding]:
 
 def failed_units(subject: Subject) -> Iterator[Finding]:
     """No unit failed before the install."""
-    failed = subject.photo.at("systemd.failed") or []
+    failed = subject.facts.at("systemd.failed") or []
     if failed:
         yield subject.warning(
             "failed_units",

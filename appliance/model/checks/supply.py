@@ -28,14 +28,14 @@ def bundle_signature(desired: Desired) -> Iterator[Finding]:
     )
 
 
-def bundle_in_custody(desired: Desired) -> Iterator[Finding]:
+def mirrored_bundle(desired: Desired) -> Iterator[Finding]:
     """Without a given bundle, the one on the services host can be used."""
     doubt, services = desired.doubt, desired.site.services_node
     if doubt is None:
         return
     yield Finding(
         services.name,
-        "bundle_in_custody",
+        "mirrored_bundle",
         "error",
         doubt.seen,
         doubt.expected,

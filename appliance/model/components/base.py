@@ -41,7 +41,7 @@ class Step:
         patience_seconds: how long the post-condition may take to be observed after the play.
         disturbs: what users of a running appliance notice when it runs on a member.
         command: the command whose plan it belongs to.
-        proof: what a plan asks besides; the workflow brings it about after the post-condition.
+        untested: what a plan asks besides; the workflow has pods test it after the post-condition.
         forbids: what forbids the step although it is needed; asked when it is planned and again
             just before it begins.
         needs: steps whose outcome ``forbids`` looks at: a plan that has yet to run one of them asks
@@ -64,7 +64,7 @@ class Step:
     together: bool = False
     disturbs: str = ""
     command: str = "install"
-    proof: Unmet | None = None
+    untested: Unmet | None = None
     forbids: Forbids | None = None
     needs: tuple[str, ...] = ()
     writes: Literal["", "node metadata", "roles"] = ""

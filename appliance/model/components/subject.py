@@ -15,7 +15,7 @@ from appliance.model.state.node_state import is_ours
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
     from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.observed import Observed
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 class Index:
     """Which nodes report a value: read once a round, not once for each pair of nodes."""
 
-    def __init__(self, photographs: Mapping[str, Photograph]) -> None:
-        self._photographs = photographs
+    def __init__(self, node_facts: Mapping[str, NodeFacts]) -> None:
+        self._node_facts = node_facts
         self._found: dict[str, dict[str, list[str]]] = {}
 
     def names(
-        self, what: str, value: str, read: Callable[[Photograph], Iterable[str | None]]
+        self, what: str, value: str, read: Callable[[NodeFacts], Iterable[str | None]]
     ) -> Sequence[str]:
         """Return the nodes for which ``read``, cached under ``what``, gives the value."""
         if what not in self._found:
             by_value: dict[str, list[str]] = {}
-            for name, photo in self._photographs.items():
-                for text in read(photo):
+            for name, facts in self._node_facts.items():
+                for text in read(facts):
                     if text:
                         by_value.setdefault(text, []).append(name)
             self._found[what] = by_value
@@ -55,10 +55,10 @@ class Subject:
     """
 
     node: Node
-    photo: Photograph
+    facts: NodeFacts
     desired: Desired
     observed: Observed
-    others: Mapping[str, Photograph] = field(default_factory=dict)
+    others: Mapping[str, NodeFacts] = field(default_factory=dict)
     accepted: Mapping[str, MachineIdentity] = field(default_factory=dict)
     models: Mapping[str, HardwareModel] = field(default_factory=dict)
     minima: Mapping[str, RoleMinimum] = field(default_factory=dict)
@@ -88,17 +88,17 @@ class Subject:
     @property
     def servers(self) -> tuple[str, ...]:
         """The API servers that the node's kubeconfigs of a member name."""
-        return servers_of(self.photo)
+        return servers_of(self.facts)
 
     @property
     def is_ours(self) -> bool:
         """Whether the node already carries a part of this appliance's cluster."""
-        return is_ours(self.node.name, self.photo, self.site, self.observed)
+        return is_ours(self.node.name, self.facts, self.site, self.observed)
 
     @property
     def macs(self) -> frozenset[str]:
         """Every hardware address of the node."""
-        nics = self.photo.items("nics")
+        nics = self.facts.items("nics")
         return frozenset(str(nic["mac"]).lower() for nic in nics if nic.get("mac"))
 
     def ssh(self, command: str) -> str:

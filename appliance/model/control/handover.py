@@ -63,7 +63,7 @@ def handover(records: Sequence[Record], lock: Verdict) -> Handover:
         key=lambda record: record.sequence,
         default=None,
     )
-    if last is None or last.outcome == "proven":
+    if last is None or last.outcome == "verified":
         return Handover(None, None)
     where = f" on {last.host}" if last.host else ""
     said = (

@@ -13,7 +13,7 @@ from appliance.model.state.facts.identity import identity_of
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Look
 
 
@@ -32,9 +32,9 @@ class Answering:
 
 def answering(node: Node, look: Look) -> Answering:
     """What a look saw of a node; what was not seen is told as unknown, with the reason."""
-    photo = look.photographs.get(node.name)
-    if photo is not None:
-        return answering_as(node, photo)
+    facts = look.node_facts.get(node.name)
+    if facts is not None:
+        return answering_as(node, facts)
     fault = next((one for one in look.faults if one.node == node.name), None)
     if fault is None:
         return Answering(node.name, node.ip, "unknown: it was not looked at")
@@ -45,7 +45,7 @@ def answering(node: Node, look: Look) -> Answering:
     return Answering(node.name, node.ip, f"{what}: {reason}")
 
 
-def answering_as(node: Node, photo: Photograph) -> Answering:
-    """The machine that was photographed at a node's address."""
-    name = photo.hostname or "unknown"
-    return Answering(node.name, node.ip, f"host name {name}, {identity_of(photo).words()}")
+def answering_as(node: Node, facts: NodeFacts) -> Answering:
+    """The machine that was read at a node's address."""
+    name = facts.hostname or "unknown"
+    return Answering(node.name, node.ip, f"host name {name}, {identity_of(facts).words()}")

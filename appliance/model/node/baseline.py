@@ -22,12 +22,12 @@ from appliance.model.state.facts.hardware import (
 )
 from appliance.model.state.facts.identity import MachineIdentity, identity, identity_of
 from appliance.model.state.facts.placeholders import told_serial
-from appliance.model.state.node_metadata import Belongings, belongings_of
+from appliance.model.state.node_metadata import NodeMetadata, metadata_of
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.state.cluster import ClusterNode
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 FOLDER: Final = "passports"
 # Besides what a machine is made of: what its cables carry.
@@ -43,6 +43,7 @@ class Passport:
         facts: of its hardware, as ``model/state/facts/hardware.py`` names them; ``machine`` is
             the DMI serial.
         belongings: labels, taints and annotations that are the operator's or Run:ai's.
+            The passports on control-plane nodes hold this key, so it stays.
         identity: what else tells it from another machine; nothing in documents of older versions.
         bmc_address: of its BMC by the inventory; BMCs are not asked for more.
         accepted_by: operator@host.
@@ -52,7 +53,7 @@ class Passport:
 
     node: NodeName
     facts: Mapping[Line, Line] = field(default_factory=dict)
-    belongings: Belongings = field(default_factory=Belongings)
+    belongings: NodeMetadata = field(default_factory=NodeMetadata)
     bmc_address: Line | None = None
     accepted_by: Line = ""
     accepted_at: Line = ""
@@ -103,34 +104,34 @@ class Acceptance:
 
 
 def passport_of(
-    node: Node, photo: Photograph, member: ClusterNode, accepted: Acceptance
+    node: Node, facts: NodeFacts, member: ClusterNode, accepted: Acceptance
 ) -> Passport:
     """The passport of a node as it is now."""
     return Passport(
         node=node.name,
-        facts=dict(hardware_facts(photo, KINDS)),
-        belongings=belongings_of(member),
+        facts=dict(hardware_facts(facts, KINDS)),
+        belongings=metadata_of(member),
         bmc_address=str(node.bmc_address) if node.bmc_address else None,
         accepted_by=accepted.by,
         accepted_at=accepted.at,
         why=accepted.why,
-        identity=identity_of(photo),
+        identity=identity_of(facts),
     )
 
 
 def differences(
-    passport: Passport, photo: Photograph | None, member: ClusterNode | None
+    passport: Passport, facts: NodeFacts | None, member: ClusterNode | None
 ) -> tuple[Difference, ...]:
     """What of a node is not as accepted; of what cannot be seen today nothing is said."""
     found: list[Difference] = []
-    if photo is not None:
+    if facts is not None:
         then = {**passport.facts, **firmware_facts(passport.machine)}
         if passport.serial is None:
             # Of a version that took what nobody filled in for a serial.
             then.pop("machine", None)
-        found.extend(compare(then, hardware_facts(photo, KINDS | FIRMWARE)))
+        found.extend(compare(then, hardware_facts(facts, KINDS | FIRMWARE)))
     if member is not None:
-        before, now = _by_name(passport.belongings), _by_name(belongings_of(member))
+        before, now = _by_name(passport.belongings), _by_name(metadata_of(member))
         found.extend(
             Difference(name, before.get(name), now.get(name))
             for name in sorted(before.keys() | now.keys())
@@ -139,11 +140,11 @@ def differences(
     return tuple(found)
 
 
-def _by_name(found: Belongings) -> dict[str, str]:
+def _by_name(found: NodeMetadata) -> dict[str, str]:
     return dict(_named(found))
 
 
-def _named(found: Belongings) -> Iterator[tuple[str, str]]:
+def _named(found: NodeMetadata) -> Iterator[tuple[str, str]]:
     for key, value in found.labels.items():
         yield f"label:{key}", value or "set"
     for key, value in found.annotations.items():

@@ -37,6 +37,6 @@ class BmcReport:
         """Whether it is the BMC of this machine."""
         return likeness(accepted, self.machine) == "same"
 
-    def proves_off(self, accepted: MachineIdentity) -> bool:
+    def confirms_off(self, accepted: MachineIdentity) -> bool:
         """Whether it speaks of this machine, and says that it is off."""
         return self.powered_off and self.speaks_of(accepted)

@@ -122,10 +122,10 @@ def _of_the_node(
     takers: Sequence[ClusterNode],
     evicted: Sequence[PodOnNode],
 ) -> Iterator[Concern]:
-    masters = [view for view in (here, *others) if view.control_plane]
-    well = [view for view in masters if view.ready and not _is_away(view) and view != here]
-    if here.control_plane and len(well) * 2 <= len(masters):
-        left = f"{len(well)} of {len(masters)} control-plane nodes would be left"
+    control_plane = [view for view in (here, *others) if view.control_plane]
+    well = [view for view in control_plane if view.ready and not _is_away(view) and view != here]
+    if here.control_plane and len(well) * 2 <= len(control_plane):
+        left = f"{len(well)} of {len(control_plane)} control-plane nodes would be left"
         yield Concern("refuses", here.name, f"{left}: the API would be away, and etcd read-only")
     system = [view for view in takers if view.is_system]
     if here.is_system and not system:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from appliance.model.node.bmc import BmcReport
 from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity_of, is_same, likeness
 from appliance.model.state.kubeadm_state import containers_untold, is_member, pod_containers
 from appliance.model.state.plan import Refusal
@@ -28,7 +28,7 @@ class Witness:
         accepted: the machine that the cluster accepted (:mod:`appliance.model.node.accepted`).
         sworn: the operator says that it is dead.
         bmc: what the BMC at the inventory's address says; None when the inventory knows none.
-        alive: why there is no photograph although something answers at its address; empty where
+        alive: why its facts were not read although something answers at its address; empty where
             nothing does.
         deceives: what answers at a worker's address is not to be believed.
         address: of the node in the inventory: where nothing answers.
@@ -37,7 +37,7 @@ class Witness:
 
     name: str
     member: ClusterNode | None
-    photo: Photograph | None
+    facts: NodeFacts | None
     accepted: MachineIdentity = field(default_factory=MachineIdentity)
     sworn: bool = False
     bmc: BmcReport | None = None
@@ -49,33 +49,33 @@ class Witness:
     @property
     def seen(self) -> MachineIdentity:
         """What the machine that answers tells of itself; nothing where none does."""
-        return identity_of(self.photo) if self.photo else MachineIdentity()
+        return identity_of(self.facts) if self.facts else MachineIdentity()
 
     @property
     def is_joined(self) -> bool:
         """Whether the machine that answers has a kubelet's identity, of whichever cluster."""
-        return self.photo is not None and is_member(self.photo)
+        return self.facts is not None and is_member(self.facts)
 
 
 @dataclass(frozen=True)
-class Proof:
+class Fenced:
     """That the old machine is dead, in words for the operator and the journal."""
 
     text: str
 
 
-def prove_dead(witness: Witness) -> Proof | Refusal:
+def check_fenced(witness: Witness) -> Fenced | Refusal:
     """The proof that nothing acts under the name any more, or what is in its way.
 
     Proofs, strongest first: no Node object; the same machine, empty; its BMC, known by the
     machine's serial or UUID, says that it is off; NotReady because its kubelet fell silent, and no
     SSH at the address by which the cluster knows it; the operator's word.
     """
-    name, member, photo = witness.name, witness.member, witness.photo
-    same = photo is not None and is_same(witness.accepted, witness.seen) and not witness.foreign
+    name, member, facts = witness.name, witness.member, witness.facts
+    same = facts is not None and is_same(witness.accepted, witness.seen) and not witness.foreign
     found = _seen_dead(witness, same=same)
     if found is not None:
-        return Proof(found)
+        return Fenced(found)
     if member is not None and _lies(witness, member):
         return Refusal(
             name,
@@ -105,11 +105,11 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
             "one that is dead or empty",
             f"mend it: appliance install; or take it out: appliance node remove {name}",
         )
-    if photo is not None and same:
+    if facts is not None and same:
         return Refusal(
             name,
             "identity",
-            f"the same machine, and {_pods_left(photo)}",
+            f"the same machine, and {_pods_left(facts)}",
             "one on which nothing of the node runs any more",
             f"take it out first: appliance node remove {name}; or reboot it",
         )
@@ -119,7 +119,7 @@ def prove_dead(witness: Witness) -> Proof | Refusal:
 def _missing(witness: Witness) -> Refusal:
     """That nothing proves that a machine is dead which is silent, or has another in its place."""
     name = witness.name
-    if witness.photo is None:
+    if witness.facts is None:
         return Refusal(
             name,
             "identity",
@@ -140,13 +140,13 @@ def _missing(witness: Witness) -> Refusal:
     )
 
 
-def _pods_left(photo: Photograph) -> str:
+def _pods_left(facts: NodeFacts) -> str:
     """That containers of pods run on a machine that is no member any more, or may; or empty."""
-    if is_member(photo):
+    if is_member(facts):
         return ""
-    if containers_untold(photo):
+    if containers_untold(facts):
         return "its Docker does not tell whether containers of pods run on it"
-    count = pod_containers(photo)
+    count = pod_containers(facts)
     return f"{count} containers of pods that still run on it" if count else ""
 
 
@@ -202,15 +202,15 @@ def _unasked(witness: Witness) -> str:
 
 def _seen_dead(witness: Witness, *, same: bool) -> str | None:
     """What proves it, in words; None when nothing does."""
-    member, photo = witness.member, witness.photo
+    member, facts = witness.member, witness.facts
     if member is None:
         return "the cluster has no such Node"
-    if photo and same and not witness.is_joined and not _pods_left(photo):
+    if facts and same and not witness.is_joined and not _pods_left(facts):
         return f"the same machine ({witness.seen.words()}) answers, and it is empty"
-    if witness.bmc and witness.bmc.proves_off(witness.accepted) and not same:
+    if witness.bmc and witness.bmc.confirms_off(witness.accepted) and not same:
         words = witness.bmc.machine.words()
         return f"the BMC of its machine ({words}) says that it is powered off"
-    silent = photo is None and not witness.alive and not _is_on(witness)
+    silent = facts is None and not witness.alive and not _is_on(witness)
     # Silence at an address that the cluster does not know it by is somebody else's.
     there = bool(witness.address) and member.internal_ip == witness.address
     if silent and there and not member.ready and not member.kubelet_speaks:

@@ -1,4 +1,4 @@
-"""What a machine still has of a member after it was emptied, as its photograph shows it.
+"""What a machine still has of a member after it was emptied, as its facts show it.
 
 What must not be here: whether it may be emptied (:mod:`appliance.model.node.ownership`).
 """
@@ -10,40 +10,40 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model.state.certificates import FOLDER, SERVICES
 from appliance.model.state.facts.facts import watching
-from appliance.model.state.kubeadm_state import cluster_traces, is_member, pod_containers
+from appliance.model.state.kubeadm_state import is_member, kubeadm_signs, pod_containers
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 # Links of the pod network.
 LINKS: Final = ("cni0", "flannel.1")
 
 
-def left_behind(photo: Photograph) -> tuple[str, ...]:
-    """What a photograph still shows of a member, one sentence each."""
-    if photo.kubernetes_untold:
+def left_behind(facts: NodeFacts) -> tuple[str, ...]:
+    """What its facts still show of a member, one sentence each."""
+    if facts.kubernetes_untold:
         return ("its probe came to its deadline before it had told what is left on it",)
-    if photo.at("kubernetes.reset_begun"):
+    if facts.at("kubernetes.reset_begun"):
         return ("its reset was begun and did not come to its end",)
     with watching() as missed:
-        left = tuple(_left(photo))
+        left = tuple(_left(facts))
     return left or tuple(f"{one.path} was not seen: {one.why}" for one in missed)
 
 
-def _left(photo: Photograph) -> Iterator[str]:
-    traces = cluster_traces(photo)
-    interfaces = photo.at("cni.interfaces") or ()
+def _left(facts: NodeFacts) -> Iterator[str]:
+    kubeadm_state = kubeadm_signs(facts)
+    interfaces = facts.at("cni.interfaces") or ()
     links = ", ".join(name for name in interfaces if name in LINKS)
-    left = ", ".join(photo.at("cni.leftovers") or ())
+    left = ", ".join(facts.at("cni.leftovers") or ())
     ours = {f"{FOLDER}/{name}.crt" for name in SERVICES}
     keys = ", ".join(
-        path for item in photo.items("certificates") if (path := str(item.get("path"))) in ours
+        path for item in facts.items("certificates") if (path := str(item.get("path"))) in ours
     )
-    containers = pod_containers(photo)
+    containers = pod_containers(facts)
     found = [
-        (is_member(photo), "it still has its identity as a member"),
-        (traces is not None, f"it still has {traces}"),
-        (bool(photo.at("kubernetes.kubelet_active")), "its kubelet still runs"),
+        (is_member(facts), "it still has its identity as a member"),
+        (kubeadm_state is not None, f"it still has {kubeadm_state}"),
+        (bool(facts.at("kubernetes.kubelet_active")), "its kubelet still runs"),
         (containers > 0, f"{containers} containers of pods still run on it"),
         (bool(links), f"it still has the links {links}"),
         (bool(left), f"it still has {left}"),

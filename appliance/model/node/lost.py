@@ -52,7 +52,7 @@ class Workloads:
 
 
 @dataclass(frozen=True)
-class Loss:
+class LostNode:
     """One lost node.
 
     Attributes:
@@ -92,7 +92,7 @@ class Loss:
 
 def losses(
     workloads: Workloads, unreachable: Collection[str] = (), expected: Collection[str] = ()
-) -> tuple[Loss, ...]:
+) -> tuple[LostNode, ...]:
     """Every lost node, by name.
 
     A node is lost when it is not Ready, or as soon as both SSH and its kubelet are silent: the API
@@ -123,7 +123,7 @@ def _is_silent(node: str, workloads: Workloads) -> bool:
 
 def _loss(
     node: str, workloads: Workloads, away: frozenset[str], unreachable: Collection[str]
-) -> Loss:
+) -> LostNode:
     heartbeat = workloads.heartbeats.get(node)
     here = [
         pod
@@ -133,7 +133,7 @@ def _loss(
     used = {workloads.volumes.get((pod.namespace, claim)) for pod in here for claim in pod.claims}
     used |= {volume for name, volume in workloads.attached if name == node}
     sets = (pod.owner[1] for pod in here if pod.owner and pod.owner[0] == "StatefulSet")
-    return Loss(
+    return LostNode(
         node=node,
         since=(
             heartbeat.isoformat(timespec="seconds")

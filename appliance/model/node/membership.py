@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
 from appliance.model.state.facts.identity import MachineIdentity, identity
-from appliance.model.state.node_metadata import Belongings, belongings_of, merged, missing
+from appliance.model.state.node_metadata import NodeMetadata, merged, metadata_of, missing
 from appliance.model.state.node_state import node_states
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class MemberRecord:
 
     node: NodeName
     removed: Removal | None = None
-    kept: Belongings | None = None
+    kept: NodeMetadata | None = None
 
     @property
     def document(self) -> str:
@@ -92,7 +92,7 @@ def to_keep(desired: Desired, observed: Observed, choice: Choice) -> tuple[Membe
     for name in sorted({*choice.stale, *desired.returning}):
         state, kept = states.get(name), desired.kept.get(name)
         if state is not None and state.member is not None and state.is_blank:
-            kept = merged(kept, belongings_of(state.member))
+            kept = merged(kept, metadata_of(state.member))
         found.append(MemberRecord(name, removed=None, kept=kept))
     return tuple(found)
 
@@ -123,6 +123,6 @@ def removed(site: Site, records: Mapping[str, MemberRecord]) -> frozenset[str]:
     return frozenset(gone & {node.name for node in site.nodes})
 
 
-def belongings(records: Mapping[str, MemberRecord]) -> dict[str, Belongings]:
+def kept_metadata(records: Mapping[str, MemberRecord]) -> dict[str, NodeMetadata]:
     """Node -> what is to be put back on it."""
     return {name: record.kept for name, record in records.items() if record.kept is not None}

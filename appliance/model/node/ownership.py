@@ -23,9 +23,9 @@ from appliance.model.state.kubeadm_state import (
     CA,
     api_hosts,
     ca_of,
-    cluster_traces,
     containers_untold,
     is_member,
+    kubeadm_signs,
     pod_containers,
     strange_servers,
 )
@@ -33,7 +33,7 @@ from appliance.model.state.kubeadm_state import (
 if TYPE_CHECKING:
     from appliance.model.node.membership import Removal
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 LOSE: Final = "--lose-machine"
@@ -99,9 +99,9 @@ def known_of(
     accepted: MachineIdentity,
 ) -> Known:
     """Gather what speaks for a machine at a node's address."""
-    others = {n: p for n, p in observed.photographs.items() if n != node.name}
-    masters = [others[n.name] for n in site.control_plane if n.name in others]
-    cas = {ca for photo in masters if (ca := ca_of(photo))}
+    others = {n: p for n, p in observed.node_facts.items() if n != node.name}
+    control_plane_nodes = [others[n.name] for n in site.control_plane if n.name in others]
+    cas = {ca for facts in control_plane_nodes if (ca := ca_of(facts))}
     endpoint = site.settings.control_plane_endpoint
     begun = removed.machine if removed and not removed.reset else MachineIdentity()
     return Known(
@@ -111,76 +111,76 @@ def known_of(
         cas.pop() if len(cas) == 1 else None,
         accepted,
         begun,
-        tuple(identity_of(photo) for photo in others.values()),
+        tuple(identity_of(facts) for facts in others.values()),
         removed is not None and removed.reset,
     )
 
 
-def has_traces(photo: Photograph) -> bool:
+def has_kubeadm_state(facts: NodeFacts) -> bool:
     """Whether there is anything of a member on a machine that a reset takes away."""
-    begun = photo.at("kubernetes.reset_begun")
-    return is_member(photo) or bool(cluster_traces(photo) or begun or pod_containers(photo))
+    begun = facts.at("kubernetes.reset_begun")
+    return is_member(facts) or bool(kubeadm_signs(facts) or begun or pod_containers(facts))
 
 
-def judge(photo: Photograph, known: Known) -> Ownership:
+def judge(facts: NodeFacts, known: Known) -> Ownership:
     """Whether a machine may be emptied as this node."""
-    untold = containers_untold(photo) and not known.emptied
-    if not has_traces(photo) and not untold:
+    untold = containers_untold(facts) and not known.emptied
+    if not has_kubeadm_state(facts) and not untold:
         return Ownership(bare=True)
-    own_ca = ca_of(photo)
-    no_ca = not any(entry.get("path") == CA for entry in photo.items("kubernetes.pki"))
-    by_ca = known.ca is not None and known.ca == (_begun(photo, known) if no_ca else own_ca)
-    goes_on = no_ca and _is_proved(known.unfinished, photo, known)
-    vouched: Vouched = "ca" if by_ca else "removal" if goes_on else _by_machine(photo, known)
-    against = tuple(_against(photo, known))
-    etcd = bool(photo.at("kubernetes.etcd_data.present"))
+    own_ca = ca_of(facts)
+    no_ca = not any(entry.get("path") == CA for entry in facts.items("kubernetes.pki"))
+    by_ca = known.ca is not None and known.ca == (_begun(facts, known) if no_ca else own_ca)
+    goes_on = no_ca and _is_proved(known.unfinished, facts, known)
+    vouched: Vouched = "ca" if by_ca else "removal" if goes_on else _by_machine(facts, known)
+    against = tuple(_against(facts, known))
+    etcd = bool(facts.at("kubernetes.etcd_data.present"))
     theirs = bool(own_ca and known.ca and own_ca != known.ca)
     if etcd and vouched not in ("ca", "removal"):
         whose = "another CA's" if theirs else "nobody can tell whose"
         against += (f"has etcd data that are {whose}",)
-    never = etcd and (theirs or bool(_strange(photo, known)))
+    never = etcd and (theirs or bool(_strange(facts, known)))
     return Ownership(False, vouched, against, never=never)
 
 
-def _by_machine(photo: Photograph, known: Known) -> Vouched:
+def _by_machine(facts: NodeFacts, known: Known) -> Vouched:
     """By its serial; by its UUID or board where one side tells no serial."""
-    if not _is_proved(known.machine, photo, known):
+    if not _is_proved(known.machine, facts, known):
         return ""
-    return "serial" if photo.serial and known.machine.serial else "machine"
+    return "serial" if facts.serial and known.machine.serial else "machine"
 
 
-def _is_proved(accepted: MachineIdentity, photo: Photograph, known: Known) -> bool:
+def _is_proved(accepted: MachineIdentity, facts: NodeFacts, known: Known) -> bool:
     """Whether it is that machine, also by what no other machine shows."""
     own = (accepted, without_shared(accepted, known.others))
-    return all(likeness(one, identity_of(photo)) == "same" for one in own)
+    return all(likeness(one, identity_of(facts)) == "same" for one in own)
 
 
-def _begun(photo: Photograph, known: Known) -> object:
+def _begun(facts: NodeFacts, known: Known) -> object:
     """The CA of the cluster as whose member a reset of ours found this machine, and began."""
-    mine = photo.at("kubernetes.reset_begun.node") == known.node
-    return photo.at("kubernetes.reset_begun.ca_sha256") if mine else None
+    mine = facts.at("kubernetes.reset_begun.node") == known.node
+    return facts.at("kubernetes.reset_begun.ca_sha256") if mine else None
 
 
-def _strange(photo: Photograph, known: Known) -> tuple[str, ...]:
-    return strange_servers(photo, known.hosts)
+def _strange(facts: NodeFacts, known: Known) -> tuple[str, ...]:
+    return strange_servers(facts, known.hosts)
 
 
-def _against(photo: Photograph, known: Known) -> Iterator[str]:
-    strange = _strange(photo, known)
+def _against(facts: NodeFacts, known: Known) -> Iterator[str]:
+    strange = _strange(facts, known)
     if strange:
         yield f"is a member of another cluster ({', '.join(strange)})"
-    name = member_name_of(photo)
+    name = member_name_of(facts)
     if name and name != known.node:
         yield f"is the member {name}"
 
 
-def member_name_of(photo: Photograph) -> str | None:
+def member_name_of(facts: NodeFacts) -> str | None:
     """The name in the certificate with which a machine's kubelet calls the API."""
     subjects = [
-        *(c.get("subject") for c in photo.items("kubernetes.pki") if "kubelet-client" in str(c)),
+        *(c.get("subject") for c in facts.items("kubernetes.pki") if "kubelet-client" in str(c)),
         *(
             c.get("subject")
-            for c in photo.items("kubernetes.kubeconfigs")
+            for c in facts.items("kubernetes.kubeconfigs")
             if str(c.get("path", "")).endswith("/kubelet.conf")
         ),
     ]
@@ -194,6 +194,6 @@ def in_words(ownership: Ownership, known: Known) -> str:
         return " and ".join(ownership.against)
     unknown = "" if known.ca else " (the cluster's own CA is not known)"
     return (
-        "has traces of a member, and neither its CA nor its serial, UUID or board proves that it "
+        "has signs of a member, and neither its CA nor its serial, UUID or board proves that it "
         f"is {known.node}{unknown}"
     )

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
-from appliance.model.node.fencing import DEAD, Witness, prove_dead
+from appliance.model.node.fencing import DEAD, Witness, check_fenced
 from appliance.model.node.ownership import (
     LOSE,
     Known,
     Ownership,
     Vouched,
-    has_traces,
+    has_kubeadm_state,
     in_words,
     judge,
     known_of,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from appliance.model.node.bmc import BmcReport
     from appliance.model.node.membership import Removal
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 # What a machine that missed its own removal still has, should it ever come back.
@@ -52,7 +52,7 @@ TO_CLEAN_CONTROL_PLANE: Final = (
 
 
 @dataclass(frozen=True)
-class RemovalWish:
+class RemovalRequest:
     """What an operator asks for.
 
     Attributes:
@@ -76,7 +76,7 @@ class Answers:
     Attributes:
         members: etcd's, each asked for its health; none for a worker.
         bmc: what its BMC says; None where it was not asked, or the inventory knows none.
-        alive: why it was not photographed although something answers there; else empty.
+        alive: why it was not read although something answers there; else empty.
         passport: the machine that was accepted under the node's name by its passport, if any.
         deceives: what answers there said something that is no document of our probe.
     """
@@ -158,7 +158,7 @@ class RemovalPlan:
 def plan_removal(
     site: Site,
     observed: Observed,
-    wish: RemovalWish,
+    removal: RemovalRequest,
     answers: Answers,
     *,
     removed: Removal | None,
@@ -167,46 +167,46 @@ def plan_removal(
 
     Args:
         site: with the node in it.
-        observed: with the node's photograph, if it answers; the API answered.
-        wish: as typed.
+        observed: with the node's facts, if it answers; the API answered.
+        removal: as typed.
         answers: of those who were asked beside the nodes and the API.
         removed: what is written down of its removal, if it was removed before.
     """
     assert isinstance(observed.cluster, Cluster)  # noqa: S101  (for the type checker)
-    node = site.node(wish.node)
+    node = site.node(removal.node)
     member = observed.cluster.nodes.get(node.name)
-    photo = observed.photographs.get(node.name)
+    facts = observed.node_facts.get(node.name)
     accepted = accepted_of(node.name, member, answers.passport, removed)
     known = known_of(site, node, observed, removed, accepted.machine)
-    ownership = judge(photo, known) if photo else Ownership(bare=True)
-    same = photo is not None and is_same_machine(accepted.machine, photo)
+    ownership = judge(facts, known) if facts else Ownership(bare=True)
+    same = facts is not None and is_same_machine(accepted.machine, facts)
     joined = member is not None or accepted.machine.is_told
-    nameless = joined and photo is not None and is_nameless(accepted.machine, photo)
-    wished = bool(photo and wish.lose_machine and wish.lose_machine == photo.hostname)
-    may_be_emptied = ownership.may_be_emptied or (wished and not ownership.never)
-    ours = photo if same and not nameless and may_be_emptied else None
+    nameless = joined and facts is not None and is_nameless(accepted.machine, facts)
+    is_named = bool(facts and removal.lose_machine and removal.lose_machine == facts.hostname)
+    may_be_emptied = ownership.may_be_emptied or (is_named and not ownership.never)
+    ours = facts if same and not nameless and may_be_emptied else None
     stranger = same and not nameless and ours is None
     verdict = may_go(answers.members, node.ip, node.name)
     refusals = [
-        *_of_the_site(site, node, observed.photographs),
+        *_of_the_site(site, node, observed.node_facts),
         *_of_etcd(node, verdict),
-        *_of_services(observed.cluster, wish),
+        *_of_services(observed.cluster, removal),
     ]
-    proven: list[Notice] = []
+    confirmed: list[Notice] = []
     # Emptied by us before, and maybe somebody else's since: nothing of this cluster is left on it.
     reset_before = removed is not None and removed.reset
     settled = (stranger or nameless) and reset_before and not (member and member.ready)
-    if photo and stranger and not (wish.sworn or settled):
-        refusals.append(accepted.tell(_of_a_stranger(photo, ownership, known)))
+    if facts and stranger and not (removal.sworn or settled):
+        refusals.append(accepted.tell(_of_a_stranger(facts, ownership, known)))
     elif member is not None and ours is None and not settled:
         bmc, alive = answers.bmc, answers.alive
-        proof = prove_dead(
+        fenced = check_fenced(
             Witness(
                 node.name,
                 member,
-                photo,
+                facts,
                 accepted.machine,
-                wish.sworn,
+                removal.sworn,
                 bmc,
                 alive,
                 stranger,
@@ -214,15 +214,15 @@ def plan_removal(
                 node.ip,
             )
         )
-        if isinstance(proof, Refusal):
-            refusals.append(accepted.tell(proof))
+        if isinstance(fenced, Refusal):
+            refusals.append(accepted.tell(fenced))
         else:
-            proven.append(Notice(node.name, f"the machine is dead: {proof.text}"))
+            confirmed.append(Notice(node.name, f"the machine is dead: {fenced.text}"))
     stays = ""
-    if photo is not None and nameless:
-        stays = "" if settled else _left_alone(photo, node)
-    elif photo is not None and ours is None:
-        stays = f"another machine ({identity_of(photo).words()}) answers at its address, and is "
+    if facts is not None and nameless:
+        stays = "" if settled else _left_alone(facts, node)
+    elif facts is not None and ours is None:
+        stays = f"another machine ({identity_of(facts).words()}) answers at its address, and is "
         stays += "left alone" + (f": it {in_words(ownership, known)}" if stranger else "")
     # A member that this removal took out before is missed by nobody.
     taken_out = removed is not None and removed.etcd_member
@@ -244,7 +244,7 @@ def plan_removal(
         refusals=tuple(refusals),
         notices=(
             *([Notice(node.name, accepted.doubt)] if accepted.doubt else []),
-            *proven,
+            *confirmed,
             *_notices(node, member, of_etcd, stays, reset),
         ),
         to_clean=_to_clean(node) if ours is None and not settled else (),
@@ -252,41 +252,41 @@ def plan_removal(
     )
 
 
-def _of_a_stranger(photo: Photograph, ownership: Ownership, known: Known) -> Refusal:
+def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: Known) -> Refusal:
     """What answers is not proved to be this node: it is not ours to empty."""
     told = known.machine
     accepted = told.serial or (told.words() if told.is_told else "of which no serial is known")
     leave = f"the address in host_vars/{known.node}.yml may be another machine's: correct it; if "
     leave += f"{known.node} is gone and this one is to be left alone: {DEAD}"
-    lose = f"; {LOSE} {photo.hostname} empties it: its membership and its cluster's data are lost"
+    lose = f"; {LOSE} {facts.hostname} empties it: its membership and its cluster's data are lost"
     by_hand = (
-        f"; it is never emptied from here: whose etcd data are they? See to it on {photo.hostname}"
+        f"; it is never emptied from here: whose etcd data are they? See to it on {facts.hostname}"
     )
     return Refusal(
         known.node,
         "identity",
-        f"{named(photo)}, which {in_words(ownership, known)}",
+        f"{named(facts)}, which {in_words(ownership, known)}",
         f"{known.node} ({accepted}), a member of {known.url}",
         leave + (by_hand if ownership.never else lose),
     )
 
 
-def is_same_machine(accepted: MachineIdentity, photo: Photograph) -> bool:
+def is_same_machine(accepted: MachineIdentity, facts: NodeFacts) -> bool:
     """Whether what answers is the machine that was accepted, as far as anything tells."""
-    return likeness(accepted, identity_of(photo)) != "another"
+    return likeness(accepted, identity_of(facts)) != "another"
 
 
-def is_nameless(accepted: MachineIdentity, photo: Photograph) -> bool:
+def is_nameless(accepted: MachineIdentity, facts: NodeFacts) -> bool:
     """Whether an empty machine answers of which nothing tells that it is the one accepted.
 
     A member proves by its CA whose it is; an empty machine has nothing else than its identity.
     """
-    return not has_traces(photo) and likeness(accepted, identity_of(photo)) == "unknown"
+    return not has_kubeadm_state(facts) and likeness(accepted, identity_of(facts)) == "unknown"
 
 
-def _left_alone(photo: Photograph, node: Node) -> str:
+def _left_alone(facts: NodeFacts, node: Node) -> str:
     return (
-        f"an empty machine ({identity_of(photo).words()}) answers at its address, and is left "
+        f"an empty machine ({identity_of(facts).words()}) answers at its address, and is left "
         f"alone: nothing tells whether it is {node.name}'s"
     )
 
@@ -296,11 +296,9 @@ def _to_clean(node: Node) -> tuple[str, ...]:
     return (*TO_CLEAN, *more)
 
 
-def _of_the_site(
-    site: Site, node: Node, photographs: Mapping[str, Photograph]
-) -> Iterator[Refusal]:
+def _of_the_site(site: Site, node: Node, node_facts: Mapping[str, NodeFacts]) -> Iterator[Refusal]:
     serving = [
-        name for name, photo in photographs.items() if photo.at("registry.configured") is True
+        name for name, facts in node_facts.items() if facts.at("registry.configured") is True
     ]
     if node.name in serving and site.services_node.name not in {*serving, node.name}:
         yield Refusal(
@@ -339,12 +337,12 @@ def _of_etcd(node: Node, verdict: Verdict) -> Iterator[Refusal]:
         )
 
 
-def _of_services(cluster: Cluster, wish: RemovalWish) -> Iterator[Refusal]:
+def _of_services(cluster: Cluster, removal: RemovalRequest) -> Iterator[Refusal]:
     anchored = cluster.roles.anchored if cluster.roles else ()
-    here = [str(thing) for thing in anchored if thing.node == wish.node]
-    if here and not wish.allow_move:
+    here = [str(thing) for thing in anchored if thing.node == removal.node]
+    if here and not removal.allow_move:
         yield Refusal(
-            wish.node,
+            removal.node,
             "stateful service",
             f"{', '.join(here)} bound to this node",
             "its data to stay where they are",

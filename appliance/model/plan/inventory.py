@@ -34,10 +34,10 @@ def run_inventory(
     """The run's inventory: connection, leader, and each role's variables.
 
     Args:
-        desired: with a manifest, from the bundle at hand or from the one in custody.
+        desired: with a manifest, from the bundle at hand or from the one on the services node.
         observed: for facts a role must be told (serials, interface names).
         choice: leader and actions, as planned.
-        bundle_directory: the bundle on the control host, or None when custody is enough.
+        bundle_directory: the bundle on the control host, or None when the mirror is enough.
 
     Raises:
         BundleRefused: there is no manifest to take versions and digests from.
@@ -45,7 +45,7 @@ def run_inventory(
     manifest = desired.manifest
     if manifest is None:
         raise BundleRefused(
-            "no bundle is at hand, and the site has none in custody that it takes",
+            "no bundle is at hand, and the services node holds none that the site accepts",
             hint="appliance install --bundle DIR",
         )
     site = desired.site
@@ -95,7 +95,7 @@ def _preflight(desired: Desired, observed: Observed) -> Vars:
     return {
         # Who was not seen is left out or in maintenance: nobody has to reach it now.
         "preflight_peers": {
-            node.name: node.ip for node in site.nodes if node.name in observed.photographs
+            node.name: node.ip for node in site.nodes if node.name in observed.node_facts
         },
         "preflight_mtu": site.settings.network.mtu,
         "preflight_names": names,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.model.state.facts import facts
-from appliance.model.state.node_state import resting
+from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.plan import Reason, Unknown, Unseen
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ class Settled:
 
     def take(self, step: Step, desired: Desired, observed: Observed, only: frozenset[str]) -> None:
         """File a step; a node in maintenance is left alone, so no step waits for a look at it."""
-        spared = resting(desired.site, observed) - only
+        spared = in_maintenance(desired.site, observed) - only
         names = [node.name for node in step.nodes(desired.site)]
         asked = [name for name in names if not only or name in only]
-        seen = [name for name in asked if name in observed.photographs and name not in spared]
+        seen = [name for name in asked if name in observed.node_facts and name not in spared]
         missed = [name for name in asked if name not in seen and name not in spared]
         if not asked:
             self.not_applicable.append(step.name)
@@ -64,13 +64,13 @@ def judge(
     observed: Observed,
     only: frozenset[str] = frozenset(),
     *,
-    with_proof: bool = False,
+    with_tests: bool = False,
 ) -> Judged:
-    """Return what is unmet of a step's post-condition (and of its proof), node by node.
+    """Return what is unmet of a step's post-condition (and of its pod tests), node by node.
 
     Where a predicate needed a fact that is unknown, its result is a guess and no reason.
     """
-    asked = (step.unmet, step.proof if with_proof else None)
+    asked = (step.unmet, step.untested if with_tests else None)
     reasons: list[Reason] = []
     unknown: list[Unknown] = []
     for node in in_scope(step, desired, observed, only):
@@ -90,7 +90,7 @@ def judge(
 
 def _unknown(step: str, observed: Observed, missed: Sequence[facts.Unseen]) -> Iterator[Unknown]:
     for one in missed:
-        names = (name for name, photo in observed.photographs.items() if photo is one.photograph)
+        names = (name for name, facts in observed.node_facts.items() if facts is one.facts)
         yield Unknown(next(names, "a node"), step, one.path, one.why)
 
 
@@ -98,10 +98,10 @@ def in_scope(
     step: Step, desired: Desired, observed: Observed, only: frozenset[str]
 ) -> tuple[Node, ...]:
     """The step's nodes that were seen: those named, else all that are not in maintenance."""
-    spared = resting(desired.site, observed)
+    spared = in_maintenance(desired.site, observed)
     return tuple(
         node
         for node in step.nodes(desired.site)
-        if node.name in observed.photographs
+        if node.name in observed.node_facts
         and (node.name in only if only else node.name not in spared)
     )

@@ -17,7 +17,7 @@ from appliance.model.site.ssh import ssh_command
 from appliance.model.state.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.identity import MachineIdentity, is_same
-from appliance.model.state.node_state import node_states, resting
+from appliance.model.state.node_state import in_maintenance, node_states
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import (
     Choice,
@@ -80,7 +80,7 @@ def plan(
             there is something to do, warnings stay warnings.
         scope: the requested part of the install.
     """
-    spared = resting(desired.site, observed) - scope.nodes
+    spared = in_maintenance(desired.site, observed) - scope.nodes
     findings = [f for f in findings if f.of_site or f.node not in spared]
     not_judged = [finding for finding in findings if finding.severity == "unseen"]
     choice, refusals = choose(desired, observed)
@@ -88,7 +88,7 @@ def plan(
     steps: list[PlannedStep] = []
     unknown: list[Unknown] = []
     for step in scope.steps():
-        judged = judge(step, desired, observed, scope.nodes, with_proof=True)
+        judged = judge(step, desired, observed, scope.nodes, with_tests=True)
         reasons = judged.reasons
         unknown += judged.unknown
         if scope.again and scope.only and step.has_playbook:
@@ -178,14 +178,14 @@ def _planned(
     only: frozenset[str],
 ) -> PlannedStep:
     in_need = {reason.node for reason in reasons}
-    spared = resting(desired.site, observed)
+    spared = in_maintenance(desired.site, observed)
     nodes = tuple(
         node.name
         for node in step.nodes(desired.site)
         if node.name in in_need
         or (
             step.together
-            and node.name in observed.photographs
+            and node.name in observed.node_facts
             and (node.name in only if only else node.name not in spared)
         )
     )
@@ -201,7 +201,7 @@ def _with_preflight(
     first = next((step for step in scope.steps() if step.unmet is None), None)
     if first is None or not (steps or scope.only == first.name):
         return steps
-    seen = observed.photographs
+    seen = observed.node_facts
     nodes = tuple(node.name for node in first.nodes(desired.site) if node.name in seen)
     if not nodes:
         return steps
@@ -211,13 +211,13 @@ def _with_preflight(
 
 def choose(desired: Desired, observed: Observed) -> tuple[Choice, tuple[Refusal, ...]]:
     """Choose the leader from the observed members, and kubeadm's action on each node."""
-    cluster, masters = observed.cluster, desired.site.control_plane
+    cluster, control_plane_nodes = observed.cluster, desired.site.control_plane
     if isinstance(cluster, NoCluster):
-        leader = masters[0].name
-        actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in masters}
+        leader = control_plane_nodes[0].name
+        actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in control_plane_nodes}
         actions[leader] = "init"
         workers = (node.name for node in desired.site.workers)
-        joining = tuple(name for name in workers if name in observed.photographs)
+        joining = tuple(name for name in workers if name in observed.node_facts)
         return Choice(leader, actions, joining), orphans(desired, observed)
     if isinstance(cluster, Unreachable):
         return _choose_blind(desired, observed, cluster)
@@ -227,19 +227,19 @@ def choose(desired: Desired, observed: Observed) -> tuple[Choice, tuple[Refusal,
 def _choose_in_cluster(
     desired: Desired, observed: Observed, cluster: Cluster
 ) -> tuple[Choice, tuple[Refusal, ...]]:
-    masters = desired.site.control_plane
+    control_plane_nodes = desired.site.control_plane
     members = [
         node
-        for node in masters
+        for node in control_plane_nodes
         if (found := cluster.nodes.get(node.name)) is not None
         and found.control_plane
         and not _gone(desired, observed, node)
     ]
     healthy = [node for node in members if _answers(observed, node)]
-    carriers = [n for n in masters if _answers(observed, n)]
-    leader = next(iter(healthy or members or carriers or list(masters))).name
+    carriers = [n for n in control_plane_nodes if _answers(observed, n)]
+    leader = next(iter(healthy or members or carriers or list(control_plane_nodes))).name
     actions: dict[str, ControlPlaneAction] = {}
-    for node in masters:
+    for node in control_plane_nodes:
         if node.name == leader:
             actions[node.name] = "none" if cluster.initialised and members else "resume"
         else:
@@ -255,8 +255,8 @@ def _gone(desired: Desired, observed: Observed, node: Node) -> bool:
 
 
 def _answers(observed: Observed, node: Node) -> bool:
-    photo = observed.photographs.get(node.name)
-    return bool(photo and photo.at("kubernetes.api_healthz.ok"))
+    facts = observed.node_facts.get(node.name)
+    return bool(facts and facts.at("kubernetes.api_healthz.ok"))
 
 
 def _arrivals(
@@ -269,11 +269,11 @@ def _arrivals(
     joining, stale, refusals = [], [], []
     states = node_states(desired.site, observed)
     for node in desired.site.cluster_members:
-        photo, known = observed.photographs.get(node.name), cluster.nodes.get(node.name)
-        if photo is None:
+        facts, known = observed.node_facts.get(node.name), cluster.nodes.get(node.name)
+        if facts is None:
             continue
         blank, returns = states[node.name].is_blank, node.name in desired.returning
-        witness = Witness(node.name, known, photo, known.identity if known else MachineIdentity())
+        witness = Witness(node.name, known, facts, known.identity if known else MachineIdentity())
         other = same_machine(witness, replaces=returns and blank)
         if other:
             refusals.append(other)
@@ -315,21 +315,17 @@ def _choose_blind(
     desired: Desired, observed: Observed, cluster: Unreachable
 ) -> tuple[Choice, tuple[Refusal, ...]]:
     """The API does not answer: only a machine with the cluster's data may start it again."""
-    masters = desired.site.control_plane
-    carriers = [node.name for node in masters if node.name in cluster.traces]
+    control_plane_nodes = desired.site.control_plane
+    carriers = [node.name for node in control_plane_nodes if node.name in cluster.kubeadm_state]
     leader = next(
-        (
-            name
-            for name in carriers
-            if observed.photographs[name].at("kubernetes.etcd_data.present")
-        ),
-        carriers[0] if carriers else masters[0].name,
+        (name for name in carriers if observed.node_facts[name].at("kubernetes.etcd_data.present")),
+        carriers[0] if carriers else control_plane_nodes[0].name,
     )
-    actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in masters}
+    actions: dict[str, ControlPlaneAction] = {node.name: "join" for node in control_plane_nodes}
     actions[leader] = "resume"
     refusals: tuple[Refusal, ...] = ()
     with_data = [
-        name for name in carriers if observed.photographs[name].at("kubernetes.etcd_data.present")
+        name for name in carriers if observed.node_facts[name].at("kubernetes.etcd_data.present")
     ]
     if len(with_data) > 1 or not carriers:
         refusals = (

@@ -26,9 +26,9 @@ def second_cluster(
 
     Lab containers are exempt: they are recreated often, and are recognisable.
     """
-    photo = observed.photographs.get(choice.leader)
+    facts = observed.node_facts.get(choice.leader)
     begins = choice.actions.get(choice.leader) == "init"
-    if not desired.founded or not begins or (photo is not None and photo.standins):
+    if not desired.founded or not begins or (facts is not None and facts.standins):
         return ()
     if not any(BY_NAME[step.name].adds_control_plane for step in steps):
         return ()

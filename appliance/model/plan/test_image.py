@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 BUSYBOX: Final = "busybox"
 CUDA: Final = "cuda"
 
 
-def proof_image(site: Site, services: Photograph, name: str) -> str | None:
+def pod_test_image(site: Site, services: NodeFacts, name: str) -> str | None:
     """Return ``NAME:PORT/IMAGE@sha256:…`` of an image in the registry; None when it is missing.
 
     Args:

@@ -1,6 +1,6 @@
 """What ``role_overrides`` of a site may hold: an allow-list, role by role.
 
-A variable is here when a site has a reason to set it, it stays on the nodes, and no proof of the
+A variable is here when a site has a reason to set it, it stays on the nodes, and no test of the
 plan depends on it unseen. What is not here: paths on the control host, credentials, addresses,
 digests and whatever else the plan computes (decision 97).
 """
@@ -27,7 +27,7 @@ OVERRIDABLE: Final[Mapping[str, frozenset[str]]] = {
         "kubeadm_control_plane": "deadline_seconds",
         "kubeadm_worker": "deadline_seconds ready_seconds",
         "nfs_server": "implementation",
-        "nfs_volumes": "proof_seconds",
+        "nfs_volumes": "test_seconds",
         "preflight": "timeout_seconds",
         "runai_backend": "fault_seconds ready_seconds values",
         "runai_bundle": "deadline_seconds",

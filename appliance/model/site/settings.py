@@ -335,7 +335,7 @@ class Site:
 
     @property
     def state_directory(self) -> Path:
-        """Runs, journal, photographs: git-ignored, 0700."""
+        """Runs, journal, facts: git-ignored, 0700."""
         return self.directory / ".appliance"
 
     @property

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from appliance.model.site.settings import Nfs, Node, Site
 
 STORAGE_CLASS = "appliance-nfs"
-PROVEN_ANNOTATION = "appliance.dev/storage-proven"
+TESTED_ANNOTATION = "appliance.dev/storage-proven"
 # The user of Run:ai's databases, who must be able to write.
 WRITER = 1001
 # Where the role nfs_server writes down which folder it exports.
 FOLDER_MARK = "/var/lib/appliance/nfs-export.json"
-PROOF_FOLDER = "appliance-proof"
+TEST_FOLDER = "appliance-proof"
 VOLUME_FOLDER = "appliance-volume-{:02}"
 GB = 1000**3
 
@@ -45,7 +45,7 @@ class Export:
     @property
     def folders(self) -> tuple[str, ...]:
         """Every folder that must be in the export."""
-        return (PROOF_FOLDER, *self.volumes.values())
+        return (TEST_FOLDER, *self.volumes.values())
 
 
 def export_of(site: Site) -> Export | None:

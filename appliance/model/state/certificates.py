@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 
 FOLDER = "/etc/appliance/tls"
 # Only on the services node; role node_reset removes them from a former one.
@@ -45,33 +45,33 @@ def values_digest(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def days_left(photo: Photograph, not_after: object) -> float | None:
+def days_left(facts: NodeFacts, not_after: object) -> float | None:
     """Return the days until a date, by the node's clock; None if one of the two is unknown."""
-    if not not_after or photo.epoch is None:
+    if not not_after or facts.epoch is None:
         return None
-    return (datetime.fromisoformat(str(not_after)).timestamp() - photo.epoch) / DAY
+    return (datetime.fromisoformat(str(not_after)).timestamp() - facts.epoch) / DAY
 
 
 def ends_soon(
-    what: str, desired: Desired, photo: Photograph, seen: Mapping[str, Any]
+    what: str, desired: Desired, facts: NodeFacts, seen: Mapping[str, Any]
 ) -> Iterator[str]:
     """Yield a certificate that must be renewed; nothing where the expiry is unknown.
 
     It is not renewed when its CA expires at the same time: a new one would expire with it.
     """
     end = seen.get("not_after")
-    left = days_left(photo, end)
+    left = days_left(facts, end)
     instead = desired.override("site_certificate", "renew_days")
     wanted = instead if isinstance(instead, int) else RENEW_DAYS
-    if left is None or left >= wanted or end == photo.at("trust.site_ca_not_after"):
+    if left is None or left >= wanted or end == facts.at("trust.site_ca_not_after"):
         return
     end = f"expires in {left:.0f} days" if left >= 0 else f"expired {-left:.0f} days ago"
     yield f"{what} {end}"
 
 
-def service_ends_soon(what: str, name: str, desired: Desired, photo: Photograph) -> Iterator[str]:
+def service_ends_soon(what: str, name: str, desired: Desired, facts: NodeFacts) -> Iterator[str]:
     """The same for a service's certificate in its folder."""
     path = f"{FOLDER}/{name}.crt"
-    for seen in photo.items("certificates"):
+    for seen in facts.items("certificates"):
         if seen.get("path") == path:
-            yield from ends_soon(what, desired, photo, seen)
+            yield from ends_soon(what, desired, facts, seen)

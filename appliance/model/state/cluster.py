@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from appliance.model.state.api_flags import ApiFlags
 from appliance.model.state.facts.identity import MachineIdentity, identity_on
 from appliance.model.state.pods import Pod
-from appliance.model.state.prerequisites import Surroundings
+from appliance.model.state.prerequisites import Prerequisites
 from appliance.model.state.roles import SYSTEM_LABEL, RolesView
 
 CONTROL_PLANE_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
@@ -42,14 +42,14 @@ class ClusterNode:
         internal_ip: the node's InternalIP, or None.
         taints: ``key=value:effect`` strings.
         serial: the DMI serial accepted when the node joined (annotation), or None.
-        network_proven: when pods last proved its network (annotation, ISO 8601), or None.
+        network_tested: when pods last tested its network (annotation, ISO 8601), or None.
         ready_since: when the Ready condition last changed (ISO 8601), or None.
         labels: the Node object's.
         annotations: the Node object's.
         allocatable_gpus: whole GPUs that pods can ask for here; never capacity, which stays when
             the device plugin is gone.
         writers: annotation of ours -> who wrote it last, as they called themselves.
-        gpus_proven: when a pod last listed its GPUs (annotation, ISO 8601), or None.
+        gpus_tested: when a pod last listed its GPUs (annotation, ISO 8601), or None.
         etcd_ready: whether its etcd pod is ready; None where the API lists none on it.
     """
 
@@ -66,11 +66,11 @@ class ClusterNode:
     serial: str | None = None
     system_uuid: str | None = None
     pod_cidr: str | None = None
-    network_proven: str | None = None
+    network_tested: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     allocatable_gpus: int = 0
-    gpus_proven: str | None = None
+    gpus_tested: str | None = None
     writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     etcd_ready: bool | None = None
 
@@ -107,13 +107,13 @@ class ClusterStorage:
     Attributes:
         is_class: the appliance's StorageClass exists.
         is_default: claims without a class get it.
-        proven: the export that a pod wrote to (annotation of the class), or None.
+        tested: the export that a pod wrote to (annotation of the class), or None.
         volumes: the PersistentVolumes of the class, by name.
     """
 
     is_class: bool = False
     is_default: bool = False
-    proven: str | None = None
+    tested: str | None = None
     volumes: Mapping[str, Volume] = field(default_factory=dict)
 
 
@@ -186,7 +186,7 @@ class Unreachable:
     """
 
     reason: str
-    traces: Mapping[str, str] = field(default_factory=dict)
+    kubeadm_state: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class Cluster:
         releases: the newest revision of every Helm release.
         gpu_stack: None when the site does not ask for it.
         gpu_operators: of all namespaces; read for a site with ``gpu:`` or ``runai:`` only.
-        surroundings: what Run:ai meets there; read for a site with ``runai:`` only.
+        prerequisites: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
         api_flags: of the control plane: OIDC, configured and running, and the ranges.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
@@ -223,7 +223,7 @@ class Cluster:
         found = (item for item in self.releases if (item.namespace, item.name) == (namespace, name))
         return next(found, None)
 
-    surroundings: Surroundings | None = None
+    prerequisites: Prerequisites | None = None
     vendor_pods: tuple[Pod, ...] = ()
 
     @property

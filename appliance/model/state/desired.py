@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.signature import Signature
     from appliance.model.bundle.vendor_bundle import VendorBundle
     from appliance.model.site.settings import Site
-    from appliance.model.state.node_metadata import Belongings
+    from appliance.model.state.node_metadata import NodeMetadata
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Desired:
     backend_certificate: str | None = None
     cluster_values_sha256: str | None = None
     issuer_ca: str | None = None
-    kept: Mapping[str, Belongings] = field(default_factory=dict)
+    kept: Mapping[str, NodeMetadata] = field(default_factory=dict)
     returning: frozenset[str] = frozenset()
     founded: str = ""
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, RunId, read_typed
@@ -20,7 +20,24 @@ _NAME: Final = re.compile(r"([0-9a-f-]{36})-([0-9]{3,6})\.json")
 # For a rack of hundreds of nodes, a record is some hundred kilobytes.
 _MOST_BYTES: Final = 4 << 20
 
-Outcome = Literal["proven", "not proven", "failed", "interrupted"]
+# Records are kept for years, so what they say is read by its older name, too: outcomes, then steps.
+_OLDER_NAMES: Final = {
+    "proven": "verified",
+    "not proven": "not verified",
+    "belongings": "node_metadata",
+    "return: prove": "return: test",
+}
+
+
+def _by_its_name_today(value: object) -> object:
+    return _OLDER_NAMES.get(value, value) if isinstance(value, str) else value
+
+
+Outcome = Annotated[
+    Literal["verified", "not verified", "failed", "interrupted"],
+    BeforeValidator(_by_its_name_today),
+]
+StepName = Annotated[Line, BeforeValidator(_by_its_name_today)]
 
 
 @dataclass(frozen=True)
@@ -59,7 +76,7 @@ class Record:
         took_seconds: wall clock of the step with its verification.
         before: node -> digest of its stable facts before the step.
         after: the same, taken after the step.
-        error: the sentence shown when the outcome is not ``proven``.
+        error: the sentence shown when the outcome is not ``verified``.
         host: the machine on which the command ran.
         arguments: the arguments that repeat the command, without the site.
     """
@@ -67,7 +84,7 @@ class Record:
     run: RunId
     sequence: Annotated[int, Field(ge=1, le=999_999)]
     command: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*( [a-z0-9-]+)*$", max_length=100)]
-    step: Line
+    step: StepName
     nodes: tuple[Line, ...]
     why: tuple[str, ...]
     started: Line

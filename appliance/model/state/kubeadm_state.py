@@ -7,53 +7,53 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from appliance.model.site.settings import Site
-from appliance.model.state.facts.facts import Photograph, watching
+from appliance.model.state.facts.facts import NodeFacts, watching
 from appliance.model.state.facts.identity import identity_of
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 CA: Final = "/etc/kubernetes/pki/ca.crt"
 # The others point to a control-plane node's own API server, in any cluster.
 _OF_MEMBERS: Final = ("kubelet.conf", "bootstrap-kubelet.conf", "admin.conf")
 
 
-def cluster_traces(photograph: Photograph) -> str | None:
+def kubeadm_signs(facts: NodeFacts) -> str | None:
     """Return a control-plane node's cluster data in words; None when there is none."""
     found = []
-    if photograph.at("kubernetes.etcd_data.present"):
+    if facts.at("kubernetes.etcd_data.present"):
         found.append("etcd data")
-    if photograph.at("kubernetes.manifests"):
+    if facts.at("kubernetes.manifests"):
         found.append("static pod manifests")
-    if photograph.at("kubernetes.pki"):
+    if facts.at("kubernetes.pki"):
         found.append("PKI")
     return ", ".join(found) or None
 
 
-def pod_containers(photograph: Photograph) -> int:
+def pod_containers(facts: NodeFacts) -> int:
     """Return how many containers of pods run on a machine; 0 in an old document without it."""
-    return int(photograph.at("runtime.docker.containers_of_pods") or 0)
+    return int(facts.at("runtime.docker.containers_of_pods") or 0)
 
 
-def containers_untold(photograph: Photograph) -> bool:
+def containers_untold(facts: NodeFacts) -> bool:
     """Whether its Docker did not answer the query for them."""
     with watching() as missed:
-        pod_containers(photograph)
+        pod_containers(facts)
     return bool(missed)
 
 
-def is_member(photograph: Photograph) -> bool:
+def is_member(facts: NodeFacts) -> bool:
     """Whether the kubelet has an identity of its own: ``/etc/kubernetes/kubelet.conf`` exists."""
     return any(
         str(config.get("path", "")).endswith("kubelet.conf")
         and "bootstrap" not in str(config.get("path", ""))
-        for config in photograph.at("kubernetes.kubeconfigs") or ()
+        for config in facts.at("kubernetes.kubeconfigs") or ()
     )
 
 
-def servers_of(photo: Photograph) -> tuple[str, ...]:
+def servers_of(facts: NodeFacts) -> tuple[str, ...]:
     """Return the API servers in a machine's member kubeconfigs."""
-    configs = photo.items("kubernetes.kubeconfigs")
+    configs = facts.items("kubernetes.kubeconfigs")
     named = (c for c in configs if str(c.get("path", "")).rpartition("/")[2] in _OF_MEMBERS)
     return tuple(sorted({str(c["server"]) for c in named if c.get("server")}))
 
@@ -65,9 +65,9 @@ def api_hosts(site: Site) -> frozenset[str]:
     return frozenset(found | ({str(endpoint.virtual_address)} - {"None"}))
 
 
-def strange_servers(photo: Photograph, hosts: Collection[str]) -> tuple[str, ...]:
+def strange_servers(facts: NodeFacts, hosts: Collection[str]) -> tuple[str, ...]:
     """Return a machine's API servers of another cluster, by host: a port may change."""
-    return tuple(server for server in servers_of(photo) if _host(server) not in hosts)
+    return tuple(server for server in servers_of(facts) if _host(server) not in hosts)
 
 
 def _host(server: str) -> str | None:
@@ -77,12 +77,12 @@ def _host(server: str) -> str | None:
         return None
 
 
-def ca_of(photo: Photograph) -> str | None:
+def ca_of(facts: NodeFacts) -> str | None:
     """Return the sha256 of a member's cluster CA; None when it is missing or unread."""
-    found = (c.get("sha256") for c in photo.items("kubernetes.pki") if c.get("path") == CA)
+    found = (c.get("sha256") for c in facts.items("kubernetes.pki") if c.get("path") == CA)
     return next((str(sha256) for sha256 in found if sha256), None)
 
 
-def named(photo: Photograph) -> str:
+def named(facts: NodeFacts) -> str:
     """Return the machine in words: its hostname, and its serial or other identifiers."""
-    return f"the machine {photo.hostname or 'without a name'} ({identity_of(photo).words()})"
+    return f"the machine {facts.hostname or 'without a name'} ({identity_of(facts).words()})"

@@ -67,6 +67,7 @@ class Maintenance:
         cordoned: the node was schedulable before, so the cordon is ours.
         tainted: the node had no drain taint before, so the taint is ours.
         photograph: name in the archive of the facts from before; None when the node was lost.
+            The annotations of nodes in service hold this key, so it stays.
         lost: it began while the node was unreachable.
         ordered: when the machine accepted the order to power off; None when it did not.
     """

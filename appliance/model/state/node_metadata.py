@@ -44,7 +44,7 @@ ROLE_TAINTS: Final = "node-role.kubernetes.io/"
 
 
 @dataclass(frozen=True)
-class Belongings:
+class NodeMetadata:
     """The part of a Node object's metadata that no component writes again.
 
     Attributes:
@@ -63,9 +63,9 @@ class Belongings:
         return not (self.labels or self.annotations or self.taints)
 
 
-def belongings_of(node: ClusterNode) -> Belongings:
+def metadata_of(node: ClusterNode) -> NodeMetadata:
     """Return what must be restored if the Node object is deleted."""
-    return Belongings(
+    return NodeMetadata(
         labels={k: v for k, v in node.labels.items() if is_own_label(k)},
         annotations={
             k: v for k, v in node.annotations.items() if not k.startswith(ANNOTATIONS_OF_OTHERS)
@@ -79,7 +79,7 @@ def is_own_label(key: str) -> bool:
     return key in LABELS_OF_OPERATORS or not key.startswith(LABELS_OF_OTHERS)
 
 
-def missing(kept: Belongings, node: ClusterNode) -> Iterator[str]:
+def missing(kept: NodeMetadata, node: ClusterNode) -> Iterator[str]:
     """Yield a sentence for each item that a Node lacks of its saved metadata."""
     for key, value in sorted(kept.labels.items()):
         if node.labels.get(key) != value:
@@ -94,12 +94,12 @@ def missing(kept: Belongings, node: ClusterNode) -> Iterator[str]:
         yield f"has the taint {taint}, which was removed before"
 
 
-def new_role_taints(kept: Belongings, node: ClusterNode) -> tuple[str, ...]:
+def new_role_taints(kept: NodeMetadata, node: ClusterNode) -> tuple[str, ...]:
     """Return taints that kubeadm added again after the operator had removed them."""
     return tuple(t for t in node.taints if t.startswith(ROLE_TAINTS) and t not in kept.taints)
 
 
-def merged(older: Belongings | None, newer: Belongings) -> Belongings:
+def merged(older: NodeMetadata | None, newer: NodeMetadata) -> NodeMetadata:
     """Merge the saved metadata that is not restored yet with the Node's current metadata."""
     if older is None:
         return newer

@@ -25,7 +25,7 @@ from appliance.model.state.maintenance import Maintenance, maintenance_of
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
     from appliance.model.state.cluster import ClusterState
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 Condition = Literal[
@@ -87,7 +87,7 @@ def node_states(site: Site, observed: Observed) -> Mapping[str, NodeState]:
     return made
 
 
-def resting(site: Site, observed: Observed) -> frozenset[str]:
+def in_maintenance(site: Site, observed: Observed) -> frozenset[str]:
     """The nodes in maintenance: no plan and no check touches them unless they are named."""
     states = node_states(site, observed)
     return frozenset(name for name, state in states.items() if state.maintenance is not None)
@@ -110,12 +110,12 @@ class _Signs(NamedTuple):
 
 def node_state(name: str, site: Site, observed: Observed) -> NodeState:
     """Decide what one node is, from facts, the cluster and the faults of the look."""
-    photo, cluster = observed.photographs.get(name), observed.cluster
+    facts, cluster = observed.node_facts.get(name), observed.cluster
     member = cluster.nodes.get(name) if isinstance(cluster, Cluster) else None
     # What is asked here and was not seen makes this state a guess, and not what the caller judges.
     with watching() as missed:
-        has_identity = photo is not None and is_member(photo)
-        foreign = _foreign_servers(name, photo, site, observed) if photo else ()
+        has_identity = facts is not None and is_member(facts)
+        foreign = _foreign_servers(name, facts, site, observed) if facts else ()
     signs = _Signs(
         member,
         maintenance_of(member.annotations) if member else None,
@@ -130,7 +130,7 @@ def node_state(name: str, site: Site, observed: Observed) -> NodeState:
         evidence,
         member,
         signs.maintenance,
-        answers=photo is not None,
+        answers=facts is not None,
         has_identity=has_identity,
     )
 
@@ -173,40 +173,40 @@ def _evidence(signs: _Signs, cluster: ClusterState) -> Iterator[str]:
 
 def _why_unseen(name: str, observed: Observed, missed: Sequence[Unseen]) -> str:
     """Why nobody saw what the machine has of Kubernetes; empty where somebody did."""
-    photo = observed.photographs.get(name)
-    if photo is None:
+    facts = observed.node_facts.get(name)
+    if facts is None:
         reasons = (fault.reason for fault in observed.faults if fault.node == name)
         return next(reasons, "its machine was not looked at")
-    if photo.kubernetes_untold:
+    if facts.kubernetes_untold:
         return "the probe timed out before it read the Kubernetes state"
-    own = (f"{one.path} was not seen: {one.why}" for one in missed if one.photograph is photo)
+    own = (f"{one.path} was not seen: {one.why}" for one in missed if one.facts is facts)
     return next(own, "")
 
 
 def _foreign_servers(
-    name: str, photo: Photograph, site: Site, observed: Observed
+    name: str, facts: NodeFacts, site: Site, observed: Observed
 ) -> tuple[str, ...]:
     """The API servers that a member of another cluster names; none where the machine is ours."""
-    servers = servers_of(photo)
-    return servers if servers and not is_ours(name, photo, site, observed) else ()
+    servers = servers_of(facts)
+    return servers if servers and not is_ours(name, facts, site, observed) else ()
 
 
-def is_ours(name: str, photo: Photograph, site: Site, observed: Observed) -> bool:
+def is_ours(name: str, facts: NodeFacts, site: Site, observed: Observed) -> bool:
     """Whether a machine carries a part of this site's cluster already."""
-    if _has_another_ca(name, photo, site, observed.photographs):
+    if _has_another_ca(name, facts, site, observed.node_facts):
         return False
     cluster = observed.cluster
     if isinstance(cluster, Cluster) and name in cluster.nodes:
         return True
-    return len(strange_servers(photo, api_hosts(site))) < len(servers_of(photo))
+    return len(strange_servers(facts, api_hosts(site))) < len(servers_of(facts))
 
 
 def _has_another_ca(
-    name: str, photo: Photograph, site: Site, photographs: Mapping[str, Photograph]
+    name: str, facts: NodeFacts, site: Site, node_facts: Mapping[str, NodeFacts]
 ) -> bool:
     """Whether it names another API, and its CA is not that of our control plane either."""
     others = (node.name for node in site.control_plane if node.name != name)
-    cas = {ca_of(photographs[other]) for other in others if other in photographs} - {None}
-    strange = strange_servers(photo, api_hosts(site))
-    own = ca_of(photo)
+    cas = {ca_of(node_facts[other]) for other in others if other in node_facts} - {None}
+    strange = strange_servers(facts, api_hosts(site))
+    own = ca_of(facts)
     return bool(strange and cas and own and own not in cas)

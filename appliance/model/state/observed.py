@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from appliance.model.state.cluster import ClusterState
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,12 @@ class Observed:
     """What was seen in one round.
 
     Attributes:
-        photographs: node name -> photograph; every node of the site that could be reached.
+        facts: node name -> facts; every node of the site that could be reached.
         cluster: what the API said, with the same freshness.
-        faults: why the other nodes could not be photographed.
+        faults: why the other nodes could not be read.
     """
 
-    photographs: Mapping[str, Photograph]
+    node_facts: Mapping[str, NodeFacts]
     cluster: ClusterState
     faults: tuple[Fault, ...] = ()
 
@@ -47,11 +47,11 @@ class Look:
     """The result of one round over the nodes.
 
     Attributes:
-        photographs: node name -> its facts.
+        facts: node name -> its facts.
         faults: the nodes without facts.
     """
 
-    photographs: Mapping[str, Photograph]
+    node_facts: Mapping[str, NodeFacts]
     faults: tuple[Fault, ...] = field(default=())
 
     def alive(self, node: str) -> str:
@@ -64,7 +64,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class GpuProof:
+class GpuTestResult:
     """The GPUs that test pods saw.
 
     Attributes:

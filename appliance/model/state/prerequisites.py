@@ -29,7 +29,7 @@ class Owned:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class Prerequisites:
     """Everything that the checks before Run:ai need from the API.
 
     Attributes:

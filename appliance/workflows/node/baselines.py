@@ -113,6 +113,6 @@ class Acceptances:
                 continue
             if document_of(node.name) in there and node.name not in replaced:
                 continue
-            photo, said = observed.photographs[node.name], acceptance(self._run, self._clock)
-            passport = passport_of(node, photo, member, said)
+            facts, said = observed.node_facts[node.name], acceptance(self._run, self._clock)
+            passport = passport_of(node, facts, member, said)
             self._archive.put(passport.document, passport.text())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import ApplianceError, LeaseLost, StepNotProven
+from appliance.errors import ApplianceError, LeaseLost, StepNotVerified
 from appliance.model.node.drain import forecast, moving
 from appliance.model.state.maintenance import REMOVED, removal_of
 from appliance.workflows.node.marks import Marks, left_to_others
@@ -158,7 +158,7 @@ class Eviction:
             if len(seen) > RETURNS:
                 look = ["kubectl", "-n", pod.namespace, "get", "pod", pod.name, "-o", "yaml"]
                 owner = " ".join(pod.owner) if pod.owner else "somebody"
-                raise StepNotProven(
+                raise StepNotVerified(
                     f"{name}: {owner} in {pod.namespace} starts pods on it again and again, though "
                     f"it is cordoned: {pod.where}",
                     hint="its pods name the node or tolerate a cordon: scale it down, see "
@@ -171,20 +171,20 @@ class Eviction:
         ]
         if late:
             first, *others = late
-            raise StepNotProven(
+            raise StepNotVerified(
                 f"{name}: pod {first.where} does not end, {took[first.where]:.0f} s after it was "
                 f"asked (its grace is {first.grace_seconds} s)",
                 hint=shlex.join(["kubectl", "-n", first.namespace, "describe", "pod", first.name]),
                 details=[f"pod {pod.where} neither" for pod in others],
             )
 
-    def _held_up(self, name: str, pod: PodOnNode, why: str) -> StepNotProven:
+    def _held_up(self, name: str, pod: PodOnNode, why: str) -> StepNotVerified:
         view = self.drain.view(name)
         budgets = [b for b in view.budgets if pod.where in b.pods and b.allowed == 0]
         named = budgets[0].where if budgets else "its PodDisruptionBudget"
         says = f" ({budgets[0].says})" if budgets and budgets[0].says else ""
         owner = " ".join(pod.owner) if pod.owner else "no controller"
-        return StepNotProven(
+        return StepNotVerified(
             f"{name}: pod {pod.where} of {owner} may not go: {named}{says} allows no "
             f"disruption for {self.budget_seconds:.0f} s",
             hint="ask its owner for one more replica or another budget; then the same command",

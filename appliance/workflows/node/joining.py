@@ -14,12 +14,12 @@ from appliance.errors import NodeUnreachable, Refused
 from appliance.model.node.accepted import Accepted, accepted_of
 from appliance.model.node.answering import answering_as
 from appliance.model.node.etcd_quorum import may_go
-from appliance.model.node.fencing import Proof, Witness, prove_dead, same_machine
+from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord
 from appliance.model.plan.planner import Scope
 from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.kubeadm_state import is_member
-from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.node_metadata import NodeMetadata
 from appliance.model.state.plan import Refusal
 from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.session.survey import observe, refuse, require_evidence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.state.cluster import ClusterNode
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.journal import Run
     from appliance.model.state.observed import Observed
     from appliance.model.state.plan import Plan
@@ -80,14 +80,14 @@ class Seen:
     node: Node
     observed: Observed
     cluster: Cluster
-    photo: Photograph
+    facts: NodeFacts
     member: ClusterNode | None
     accepted: Accepted
 
     @property
     def is_working_member(self) -> bool:
         """The machine that answers is the member that the cluster knows."""
-        return self.member is not None and is_member(self.photo)
+        return self.member is not None and is_member(self.facts)
 
 
 def look(request: JoinRequest, session: Session) -> Seen:
@@ -108,7 +108,7 @@ def look(request: JoinRequest, session: Session) -> Seen:
     for fault in found.faults:
         if fault.node == name:
             raise NodeUnreachable(fault.reason, hint=fault.hint)
-    require_evidence({name: observed.photographs[name]})
+    require_evidence({name: observed.node_facts[name]})
     if not isinstance(observed.cluster, Cluster):
         reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else "none"
         raise NodeUnreachable(
@@ -121,7 +121,7 @@ def look(request: JoinRequest, session: Session) -> Seen:
         site.node(name),
         observed,
         observed.cluster,
-        observed.photographs[name],
+        observed.node_facts[name],
         member,
         accepted_of(name, member, passport, record.removed if record else None),
     )
@@ -137,9 +137,9 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -
     """
     refuse(_of_old_data(request, seen))
     if seen.is_working_member:
-        proof, returning = f"{request.node}: is a member already", frozenset[str]()
+        fenced, returning = f"{request.node}: is a member already", frozenset[str]()
     else:
-        proof, returning = _judge(request, session, seen), frozenset({request.node})
+        fenced, returning = _judge(request, session, seen), frozenset({request.node})
     kept = _kept(request, seen)
     desired = replace(
         request.desired,
@@ -154,8 +154,8 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -
         accept=frozenset({request.node}) if request.replace else frozenset(),
     )
     doubt = seen.accepted.doubt
-    said = (proof, *([f"{request.node}: {doubt}"] if doubt else []))
-    machine = answering_as(seen.node, seen.photo)
+    said = (fenced, *([f"{request.node}: {doubt}"] if doubt else []))
+    machine = answering_as(seen.node, seen.facts)
     installed = install(installing, session, lambda plan: confirm(plan, said, machine))
     if not request.dry_run and not installed.steps:
         _forget_removal(request, session)
@@ -171,7 +171,7 @@ def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
     witness = Witness(
         request.node,
         seen.member,
-        seen.photo,
+        seen.facts,
         seen.accepted.machine,
         request.sworn,
         session.bmcs.report(seen.node) if seen.member else None,
@@ -180,18 +180,18 @@ def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
     accepted = seen.accepted
     if other:
         refuse([accepted.tell(other)])
-    proof = prove_dead(witness)
-    refused = [accepted.tell(proof)] if isinstance(proof, Refusal) else []
+    fenced = check_fenced(witness)
+    refused = [accepted.tell(fenced)] if isinstance(fenced, Refusal) else []
     refuse([*refused, *_of_etcd(request, session, seen)])
-    assert isinstance(proof, Proof)  # noqa: S101  (for the type checker: it was refused)
-    return f"{request.node}: {proof.text}"
+    assert isinstance(fenced, Fenced)  # noqa: S101  (for the type checker: it was refused)
+    return f"{request.node}: {fenced.text}"
 
 
 def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
     """A machine that was away when its etcd member was taken out must not start with its data."""
     record = request.records.get(request.node)
     gone = record.removed if record else None
-    if gone is None or gone.reset or not seen.photo.at("kubernetes.etcd_data.present"):
+    if gone is None or gone.reset or not seen.facts.at("kubernetes.etcd_data.present"):
         return []
     return [
         Refusal(
@@ -206,12 +206,12 @@ def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
 
 def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal]:
     """Whether etcd can let go of the member that the old machine left."""
-    masters = request.desired.site.control_plane
-    if seen.node not in masters:
+    control_plane_nodes = request.desired.site.control_plane
+    if seen.node not in control_plane_nodes:
         return []
     reasons = []
-    for node in masters:
-        if node == seen.node or node.name not in seen.observed.photographs:
+    for node in control_plane_nodes:
+        if node == seen.node or node.name not in seen.observed.node_facts:
             continue
         try:
             verdict = may_go(session.etcd.members(node), seen.node.ip, seen.node.name)
@@ -228,7 +228,7 @@ def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal
     )
 
 
-def _kept(request: JoinRequest, seen: Seen) -> Belongings | None:
+def _kept(request: JoinRequest, seen: Seen) -> NodeMetadata | None:
     """What the node is to have: its own of before, or that of the node whose place it takes.
 
     The passport knows it where the Node object was deleted by other means than ours.

@@ -1,4 +1,4 @@
-"""Take a node out of service: forecast, photograph, cordon, evict, taint, shut down.
+"""Take a node out of service: forecast, read facts, cordon, evict, taint, shut down.
 
 What we are about to do is written on the Node object before it is done, so a run that was killed
 anywhere is finished by the same command, or undone by ``node return``, from any laptop. A run that
@@ -18,7 +18,7 @@ from appliance.errors import (
     Interrupted,
     LeaseLost,
     NodeUnreachable,
-    StepNotProven,
+    StepNotVerified,
 )
 from appliance.model.node.answering import Answering, answering
 from appliance.model.node.drain import Forecast, forecast
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from appliance.workflows.session.ports import JournalPort
     from appliance.workflows.session.session import Session
 
-# How old the look before the question may be to serve as the photograph.
+# How old the look before the question may be to serve as the facts.
 FRESH_SECONDS = 10.0
 
 
@@ -121,7 +121,7 @@ def node_maintain(
 
 
 def _require_answer(node: Node, look: Look) -> None:
-    """Refuse to empty a node that could not be photographed.
+    """Refuse to empty a node whose facts could not be read.
 
     Raises:
         NodeUnreachable: says why.
@@ -141,7 +141,7 @@ def _last_time(journal: JournalPort) -> str:
 
 @dataclass(frozen=True)
 class _Before:
-    """What was seen before the question; ``fresh`` serves as the photograph where it is."""
+    """What was seen before the question; ``fresh`` serves as the facts where it is."""
 
     view: DrainView
     foreseen: Forecast
@@ -201,7 +201,7 @@ class _Run:
         self._recorder.begin()
         before = self._before.photograph if self._before else None
         if self._mark.photograph != before:
-            self._photograph()
+            self._read_facts()
         try:
             if not self._is_empty:
                 self._empty()
@@ -250,16 +250,16 @@ class _Run:
             act()
         return evidence.took_seconds
 
-    def _photograph(self) -> None:
+    def _read_facts(self) -> None:
         """Keep what the node is like now, where the laptop that returns it will find it."""
         look = self._fresh or self._session.nodes.look([self._request.node])
         _require_answer(self._request.node, look)
-        photograph = look.photographs[self._name]
-        document = {"document": photograph.document, "received_at": photograph.received_at}
+        facts = look.node_facts[self._name]
+        document = {"document": facts.document, "received_at": facts.received_at}
         for missed in self._session.archive.put(
             archived(self._name, self._request.run.id), json.dumps(document)
         ):
-            self._session.observer.note(f"the photograph was not kept everywhere: {missed}")
+            self._session.observer.note(f"the facts were not kept everywhere: {missed}")
 
     def _about_to(self, phase: Phase) -> Maintenance:
         """The annotation before the next thing; a node that was out says so all the while."""
@@ -284,7 +284,7 @@ class _Run:
     def _taint(self) -> None:
         left = () if self._mark.lost else to_be_moved(self._session.drain.view(self._name))
         if left:
-            raise StepNotProven(
+            raise StepNotVerified(
                 f"{self._name}: pod {left[0].where} came after the eviction",
                 hint="it tolerates a cordoned node; stop it, then run the same command again",
                 details=[f"pod {pod.where} too" for pod in left[1:]],
@@ -329,7 +329,7 @@ class _Run:
     def _restore(self, error: ApplianceError) -> None:
         """Undo exactly what we did; what cannot be undone now is named.
 
-        A node that was out before this run stays out: nothing has proved since that it is whole.
+        A node that was out before this run stays out: nothing has verified since that it is whole.
         """
         try:
             left: tuple[str, ...] = (self._undo(),)

@@ -1,4 +1,4 @@
-"""What the control-plane nodes keep of a maintenance: its photograph, or a step in the journal."""
+"""What the control-plane nodes keep of a maintenance: its facts, or a step in the journal."""
 
 from __future__ import annotations
 

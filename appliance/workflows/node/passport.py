@@ -73,7 +73,7 @@ def _view(node: Node, observed: Observed, archive: Archive, unseen: str) -> Pass
     passport = read_passport(archive, node.name)
     members = observed.cluster.nodes if isinstance(observed.cluster, Cluster) else {}
     found = (
-        differences(passport, observed.photographs.get(node.name), members.get(node.name))
+        differences(passport, observed.node_facts.get(node.name), members.get(node.name))
         if passport
         else ()
     )
@@ -99,21 +99,21 @@ def acknowledge(
     if view.is_as_accepted:
         return view
     observed, _ = observe(site, session.nodes, session.cluster)
-    photo, state = observed.photographs.get(name), node_states(site, observed)[name]
+    facts, state = observed.node_facts.get(name), node_states(site, observed)[name]
     member = state.member
-    if photo is None or member is None or not state.is_joined:
+    if facts is None or member is None or not state.is_joined:
         raise Refused(
             f"{name}: is no member of the cluster now, so nothing can be accepted",
             hint=f"appliance status; a machine that came back: appliance node rejoin {name}",
         )
-    require_confirmed(confirm(view, answering_as(site.node(name), photo)))
+    require_confirmed(confirm(view, answering_as(site.node(name), facts)))
     recorder = Recorder(run, session)
     why = tuple(f"{name}: {one.sentence()}" for one in view.differences) or (
         f"{name}: had no passport",
     )
     with session.lock, recorder.step("passport", (name,), why):
         accepted = passport_of(
-            site.node(name), photo, member, acceptance(run, session.clock, ACKNOWLEDGED)
+            site.node(name), facts, member, acceptance(run, session.clock, ACKNOWLEDGED)
         )
         session.archive.put(accepted.document, accepted.text())
     return PassportView(name, accepted)

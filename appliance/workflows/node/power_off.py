@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import ApplianceError, StepNotProven
+from appliance.errors import ApplianceError, StepNotVerified
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 from appliance.workflows.session.patience import Patience
 
@@ -91,7 +91,7 @@ class PowerWatch:
         while not (seen := self.look(ordered)).off:
             if patience.is_over():
                 after = f"{SHUTDOWN_SECONDS:.0f} s after the order to power off"
-                raise StepNotProven(
+                raise StepNotVerified(
                     f"{self.node.name}: still answers {after}"
                     if seen.answers
                     else f"{self.node.name}: not known to be off {after}: {seen.words}",

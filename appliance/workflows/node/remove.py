@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable, Refused, StepNotProven
+from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.answering import answering
 from appliance.model.node.left_behind import left_behind
@@ -21,7 +21,7 @@ from appliance.model.node.membership import MemberRecord, Removal
 from appliance.model.node.removal import (
     Answers,
     RemovalPlan,
-    RemovalWish,
+    RemovalRequest,
     Reset,
     is_nameless,
     is_same_machine,
@@ -30,7 +30,7 @@ from appliance.model.node.removal import (
 from appliance.model.plan.play import Play
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.cluster import Cluster, Unreachable
-from appliance.model.state.node_metadata import belongings_of, merged
+from appliance.model.state.node_metadata import merged, metadata_of
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
@@ -59,7 +59,7 @@ class NodeRemoveRequest:
     """
 
     site: Site
-    wish: RemovalWish
+    removal: RemovalRequest
     run: Run
     record: MemberRecord | None = None
     accepted: MachineIdentity | None = None
@@ -92,9 +92,9 @@ def node_remove(
         ClusterError: the API or etcd refused.
         StepNotProven: what was to be gone is still there.
     """
-    if request.wish.node not in {node.name for node in request.site.cluster_members}:
+    if request.removal.node not in {node.name for node in request.site.cluster_members}:
         raise Refused(
-            f"{request.wish.node}: the inventory has no such member of the cluster",
+            f"{request.removal.node}: the inventory has no such member of the cluster",
             hint=f"appliance site show --site {request.site.directory}",
         )
     run = _Removal(request, session)
@@ -115,7 +115,7 @@ class _Removal:
     def __init__(self, request: NodeRemoveRequest, session: Session) -> None:
         self._request = request
         self._session = session
-        self._node: Node = request.site.node(request.wish.node)
+        self._node: Node = request.site.node(request.removal.node)
         self._recorder = Recorder(request.run, session)
         self._record = request.record or MemberRecord(self._node.name)
 
@@ -124,8 +124,8 @@ class _Removal:
         observed, look = observe(self._request.site, session.nodes, session.cluster)
         self.machine = answering(self._node, look)
         # A member that looks bare would be forgotten under its running pods.
-        photographs = observed.photographs
-        require_evidence({name: photographs[name]} if name in photographs else {})
+        node_facts = observed.node_facts
+        require_evidence({name: node_facts[name]} if name in node_facts else {})
         if not isinstance(observed.cluster, Cluster):
             reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else ""
             raise NodeUnreachable(
@@ -138,7 +138,7 @@ class _Removal:
         return plan_removal(
             self._request.site,
             observed,
-            self._request.wish,
+            self._request.removal,
             Answers(
                 members,
                 self._ask_bmc(observed, observed.cluster),
@@ -152,24 +152,24 @@ class _Removal:
     def _ask_bmc(self, observed: Observed, cluster: Cluster) -> BmcReport | None:
         """What the BMC says of a member whose machine does not answer itself."""
         member = cluster.nodes.get(self._node.name)
-        photo = observed.photographs.get(self._node.name)
+        facts = observed.node_facts.get(self._node.name)
         removed = self._record.removed
         accepted = accepted_of(self._node.name, member, self._request.accepted, removed)
         machine = accepted.machine
-        ours = photo and is_same_machine(machine, photo) and not is_nameless(machine, photo)
+        ours = facts and is_same_machine(machine, facts) and not is_nameless(machine, facts)
         if member is None or ours:
             return None
         return self._session.bmcs.report(self._node)
 
     def _ask_etcd(self, observed: Observed) -> tuple[Node | None, tuple[EtcdMember, ...]]:
         """Etcd's members as another control-plane node lists them."""
-        masters = self._request.site.control_plane
-        if self._node not in masters:
+        control_plane = self._request.site.control_plane
+        if self._node not in control_plane:
             return None, ()
-        others = [node for node in masters if node != self._node] or list(masters)
+        others = [node for node in control_plane if node != self._node] or list(control_plane)
         reasons = []
         for node in others:
-            if node.name not in observed.photographs:
+            if node.name not in observed.node_facts:
                 reasons.append(f"{node.name}: not reached")
                 continue
             try:
@@ -192,7 +192,7 @@ class _Removal:
         if plan.etcd and self._asked:
             with self._step("etcd", f"its member {plan.etcd.id} is taken out"):
                 session.etcd.remove(self._asked, plan.etcd)
-                self._prove_etcd(self._asked, plan.etcd)
+                self._verify_etcd(self._asked, plan.etcd)
         if plan.reset:
             with self._step(RESET, "nothing of a member stays on it"):
                 self._reset(plan.reset)
@@ -200,14 +200,14 @@ class _Removal:
         if plan.delete:
             with self._step("node_object", "the cluster forgets it"):
                 session.members.delete(name)
-                self._prove_gone()
+                self._verify_gone()
 
     def _write_down(self, plan: RemovalPlan) -> None:
         """Before the first thing that cannot be undone: that it is on purpose, and what it had."""
         member = self._cluster.nodes.get(self._node.name)
         kept = self._record.kept
         if member is not None:
-            kept = merged(kept, belongings_of(member))
+            kept = merged(kept, metadata_of(member))
         self._record = replace(self._record, kept=kept)
         if plan.record:
             with self._step("record", "it is removed on purpose, with what it had"):
@@ -216,7 +216,7 @@ class _Removal:
                     Removal(
                         by=f"{self._request.run.operator}@{self._request.run.host}",
                         at=at.isoformat(timespec="seconds"),
-                        reason=self._request.wish.reason,
+                        reason=self._request.removal.reason,
                         serial=plan.machine.serial,
                         address=self._node.ip,
                         etcd_member=plan.etcd is not None,
@@ -244,26 +244,26 @@ class _Removal:
 
         session.playbooks.play(play, on_task)
         look = look_patiently(session.nodes, [self._node])
-        photo = look.photographs.get(name)
-        left = left_behind(photo) if photo else (look.faults[0].reason,)
+        facts = look.node_facts.get(name)
+        left = left_behind(facts) if facts else (look.faults[0].reason,)
         if left:
-            raise StepNotProven(
+            raise StepNotVerified(
                 f"{name}: was emptied, but {left[0]}",
                 hint="the same command goes on from here",
                 details=left[1:],
             )
 
-    def _prove_etcd(self, asked: Node, member: EtcdMember) -> None:
+    def _verify_etcd(self, asked: Node, member: EtcdMember) -> None:
         if any(one.id == member.id for one in self._session.etcd.members(asked)):
-            raise StepNotProven(
+            raise StepNotVerified(
                 f"{self._node.name}: etcd still lists its member {member.id}",
                 hint="the same command goes on from here",
             )
 
-    def _prove_gone(self) -> None:
-        state = self._session.cluster.read(self._observed.photographs)
+    def _verify_gone(self) -> None:
+        state = self._session.cluster.read(self._observed.node_facts)
         if not isinstance(state, Cluster) or self._node.name in state.nodes:
-            raise StepNotProven(
+            raise StepNotVerified(
                 f"{self._node.name}: its Node object was deleted, and the cluster still has one",
                 hint="a kubelet still runs under that name: find it, then run the command again",
             )

@@ -1,6 +1,6 @@
-"""Bring a node back into service: look, compare with the photograph, untaint, prove, uncordon.
+"""Bring a node back into service: look, compare with the facts, untaint, test, uncordon.
 
-Pods of users come last: the node is schedulable again only after a pod has proved its network, and
+Pods of users come last: the node is schedulable again only after a pod has tested its network, and
 its GPUs where it has some. Only what we did is undone; somebody else's cordon or taint stays.
 """
 
@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from appliance.errors import NodeUnreachable, PreflightFailed, StepNotProven
+from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
 from appliance.model.documents.strict_json import read_json
 from appliance.model.node.answering import answering_as
 from appliance.model.plan.judging import judge
 from appliance.model.plan.steps import BY_NAME, INSTALL
-from appliance.model.plan.test_image import BUSYBOX, proof_image
-from appliance.model.state.facts.facts import Photograph, photograph_digest
+from appliance.model.plan.test_image import BUSYBOX, pod_test_image
+from appliance.model.state.facts.facts import NodeFacts, facts_digest
 from appliance.model.state.facts.hardware import Difference, compare, hardware_facts
 from appliance.model.state.facts.reader import check_facts
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import PlannedStep
 from appliance.workflows.node.marks import Marks
 from appliance.workflows.session.confirmation import require_confirmed
-from appliance.workflows.session.gpu_test import prove_gpus
+from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 
@@ -108,16 +108,16 @@ def node_return(
     if mark is None:
         _refuse_foreign(view)
         return ReturnResult(None)
-    photograph = _wait_for_node(request, session, look)
-    differences = _differences(request, session, mark, photograph)
-    _refuse_losses(request, refused, differences)
+    facts = _wait_for_node(request, session, look)
+    differences = _differences(request, session, mark, facts)
+    _refuse_lost_parts(request, refused, differences)
     if request.dry_run:
         return ReturnResult(mark, differences)
-    require_confirmed(confirm(mark, differences, answering_as(request.node, photograph)))
-    seen = request.node.name in look.photographs
+    require_confirmed(confirm(mark, differences, answering_as(request.node, facts)))
+    seen = request.node.name in look.node_facts
     fresh = look if seen and session.clock.monotonic() < began + FRESH_SECONDS else None
     with session.lock:
-        _Run(request, session, mark, photograph, fresh).carry_out()
+        _Run(request, session, mark, facts, fresh).carry_out()
         took = session.clock.monotonic() - began
         overrun = mark.overrun_seconds(session.clock.now())
     return ReturnResult(mark, differences, overrun, took)
@@ -144,68 +144,66 @@ def _refuse_foreign(view: DrainView) -> None:
         )
 
 
-def _wait_for_node(request: ReturnRequest, session: Session, look: Look) -> Photograph:
-    """The node's photograph in ``look``, or one as soon as it answers.
+def _wait_for_node(request: ReturnRequest, session: Session, look: Look) -> NodeFacts:
+    """The node's facts in ``look``, or as soon as it answers.
 
     Raises:
         NodeUnreachable: it does not, for as long as was asked for.
     """
     patience = Patience(session.clock, request.wait_seconds)
-    while request.node.name not in look.photographs:
+    while request.node.name not in look.node_facts:
         fault = next(fault for fault in look.faults if fault.node == request.node.name)
         if patience.is_over():
             raise NodeUnreachable(fault.reason, hint=fault.hint)
         session.observer.note(f"waiting for {request.node.name}: {fault.reason}")
         session.clock.sleep(5 * POLL_SECONDS)
         look = session.nodes.look([request.node])
-    return look.photographs[request.node.name]
+    return look.node_facts[request.node.name]
 
 
 def _differences(
-    request: ReturnRequest, session: Session, mark: Maintenance, photograph: Photograph
+    request: ReturnRequest, session: Session, mark: Maintenance, facts: NodeFacts
 ) -> tuple[Difference, ...]:
-    """Compare with the photograph before; the driver is given time to load first.
+    """Compare with the facts before; the driver is given time to load first.
 
     Raises:
-        PreflightFailed: the photograph is nowhere to be had, and that was not acknowledged.
+        PreflightFailed: the earlier facts are nowhere to be had, and that was not acknowledged.
     """
     before = _before(request, session, mark)
     if before is None:
         return ()
     was, patience = hardware_facts(before), Patience(session.clock, DRIVER_SECONDS)
     while True:
-        found = compare(was, hardware_facts(photograph))
+        found = compare(was, hardware_facts(facts))
         late = any(d.name == "driver" and d.seen is None for d in found)
         if not late or request.dry_run or patience.is_over():
             return found
         session.observer.note(f"waiting for NVIDIA's driver on {request.node.name}")
         session.clock.sleep(10 * POLL_SECONDS)
-        photograph = _wait_for_node(request, session, session.nodes.look([request.node]))
+        facts = _wait_for_node(request, session, session.nodes.look([request.node]))
 
 
-def _before(request: ReturnRequest, session: Session, mark: Maintenance) -> Photograph | None:
+def _before(request: ReturnRequest, session: Session, mark: Maintenance) -> NodeFacts | None:
     name = request.node.name
     if mark.photograph is None:
-        session.observer.note(
-            f"{name} was lost: there is no photograph of the day before to compare"
-        )
+        session.observer.note(f"{name} was lost: there are no earlier facts to compare with")
         return None
     before = _kept(session.archive.get(mark.photograph))
     if before is not None:
         return before
     # Killed before it was kept: then nothing was done to the machine either.
-    if mark.phase == "cordon" or "photograph" in request.acknowledged:
+    if mark.phase == "cordon" or {"facts", "photograph"} & set(request.acknowledged):
         return None
     raise PreflightFailed(
-        f"{name}: found no photograph {mark.photograph} on the control-plane nodes, expected the "
+        f"{name}: found no facts {mark.photograph} on the control-plane nodes, expected the "
         "one taken before the maintenance",
         hint=f"look at the machine yourself, then: appliance node return {name} "
-        "--acknowledge photograph",
+        "--acknowledge facts",
     )
 
 
-def _kept(text: str | None) -> Photograph | None:
-    """A photograph as the archive has it; None when it has none, or not the whole of it."""
+def _kept(text: str | None) -> NodeFacts | None:
+    """Facts as the archive has them; None when it has none, or not the whole of it."""
     try:
         kept = read_json(text or "")
         received_at = kept["received_at"]
@@ -215,7 +213,7 @@ def _kept(text: str | None) -> Photograph | None:
         return None
 
 
-def _refuse_losses(
+def _refuse_lost_parts(
     request: ReturnRequest,
     refused: Callable[[Sequence[Difference]], None],
     differences: Sequence[Difference],
@@ -241,13 +239,13 @@ class _Run:
         request: ReturnRequest,
         session: Session,
         mark: Maintenance,
-        photograph: Photograph,
+        facts: NodeFacts,
         fresh: Look | None,
     ) -> None:
         self._request = request
         self._session = session
         self._mark = mark
-        self._photograph = photograph
+        self._read_facts = facts
         # The first look is as good as another one, if it was made just now.
         self._fresh = fresh
         self._name = request.node.name
@@ -256,12 +254,12 @@ class _Run:
 
     def carry_out(self) -> None:
         self._step("untaint", "the network and the GPU stack are to come back", self._untaint)
-        self._step("prove", "nobody's pod is to meet a broken node", self._prove)
-        self._step("uncordon", "it is proved", self._uncordon)
+        self._step("test", "nobody's pod is to meet a broken node", self._test)
+        self._step("uncordon", "its tests passed", self._uncordon)
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
         with self._recorder.on_node(f"return: {name}", self._name, why) as evidence:
-            evidence.before = {self._name: photograph_digest(self._photograph)}
+            evidence.before = {self._name: facts_digest(self._read_facts)}
             act()
 
     def _untaint(self) -> None:
@@ -272,28 +270,28 @@ class _Run:
         if self._mark.tainted:
             self._marks.taint(on=False)
 
-    def _prove(self) -> None:
+    def _test(self) -> None:
         observed = self._wait_until_whole()
-        planned = PlannedStep("return: prove", (self._name,), ())
-        prove_gpus(
+        planned = PlannedStep("return: test", (self._name,), ())
+        require_gpus(
             planned,
             self._request.desired,
             observed,
             self._session,
-            meanwhile=lambda: self._prove_network(observed),
+            meanwhile=lambda: self._run_network_test(observed),
         )
 
-    def _prove_network(self, observed: Observed) -> None:
+    def _run_network_test(self, observed: Observed) -> None:
         site = self._request.desired.site
-        image = proof_image(site, observed.photographs[site.services_node.name], BUSYBOX)
+        image = pod_test_image(site, observed.node_facts[site.services_node.name], BUSYBOX)
         if image is None:
-            note = "no pod proved its network: the registry has no image for one"
+            note = "no pod tested its network: the registry has no image for one"
             self._session.observer.note(f"{self._name}: {note}")
         else:
-            self._session.observer.verifying("return: prove", "a pod on it to reach others")
+            self._session.observer.verifying("return: test", "a pod on it to reach others")
             peers = [self._name, *self._a_peer(observed)]
-            if faults := self._session.cluster.prove(peers, image):
-                raise StepNotProven(
+            if faults := self._session.cluster.run_network_test(peers, image):
+                raise StepNotVerified(
                     f"{self._name}: {faults[0]}",
                     hint="it stays cordoned; see appliance status, then run the same command again",
                     details=faults[1:],
@@ -318,12 +316,12 @@ class _Run:
             if not open_points:
                 return observed
             if patience.is_over():
-                raise StepNotProven(
-                    f"the return is not proved: {open_points[0]}",
+                raise StepNotVerified(
+                    f"the return is not verified: {open_points[0]}",
                     hint="it stays cordoned; see appliance status, then run the same command again",
                     details=open_points[1:],
                 )
-            session.observer.verifying("return: prove", open_points[0])
+            session.observer.verifying("return: test", open_points[0])
             session.clock.sleep(POLL_SECONDS)
 
     def _steps(self) -> tuple[str, ...]:
@@ -337,9 +335,9 @@ class _Run:
         look = self._fresh or self._session.nodes.look(_concerned(self._request))
         self._fresh = None
         observed = Observed(
-            look.photographs, self._session.cluster.read(look.photographs), look.faults
+            look.node_facts, self._session.cluster.read(look.node_facts), look.faults
         )
-        # Of the others only the node with the registry is needed: its images prove this one.
+        # Of the others only the node with the registry is needed: its images test this one.
         needed = (self._name, site.services_node.name)
         return observed, [fault.reason for fault in look.faults if fault.node in needed]
 

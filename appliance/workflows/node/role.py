@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import StepNotProven
+from appliance.errors import StepNotVerified
 from appliance.model.components.node_metadata.node_roles import plan_roles
 from appliance.model.state.roles import inventory_roles
 from appliance.workflows.session.confirmation import require_confirmed
@@ -30,7 +30,7 @@ class NodeRoleRequest:
     """What was asked for, by whom, with which tool."""
 
     site: Site
-    wish: RoleRequest
+    roles: RoleRequest
     run: Run
     dry_run: bool = False
 
@@ -56,7 +56,7 @@ def node_role(
         StepNotProven: what was written is not observed.
     """
     view = session.cluster.roles()
-    plan = plan_roles(request.wish, view, inventory_roles(request.site))
+    plan = plan_roles(request.roles, view, inventory_roles(request.site))
     refuse(plan.refusals)
     if request.dry_run or plan.is_empty:
         return RoleResult(plan, view)
@@ -66,9 +66,9 @@ def node_role(
     with session.lock, recorder.step("node_roles", nodes, describe(plan)):
         session.cluster.write_roles(plan)
         view = session.cluster.roles()
-        left = plan_roles(request.wish, view, {})
+        left = plan_roles(request.roles, view, {})
         if not left.is_empty:
-            raise StepNotProven(
+            raise StepNotVerified(
                 "the roles were written, and the cluster has others",
                 hint="somebody else may be at work: appliance node role list; then run it again",
                 details=describe(left),

@@ -1,8 +1,8 @@
 """Let researchers log in to the cluster: the step ``access`` of an install, by itself.
 
-Looks, refuses, changes and proves as an install does, with its journal. What must not be here: the
-flags (:mod:`appliance.model.components.access.oidc`), or how an API server gets them (role
-``api_oidc``).
+Looks, refuses, changes and verifies as an install does, with its journal. What must not be
+here: the flags (:mod:`appliance.model.components.access.oidc`), or how an API server gets them
+(role ``api_oidc``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMMAND = "runai access enable"
 def enable(
     request: InstallRequest, session: Session, confirm: Callable[[Plan], bool]
 ) -> InstallResult:
-    """Give every API server the flags, one after the other, and prove that they hold.
+    """Give every API server the flags, one after the other, and verify that they hold.
 
     Raises:
         PreflightFailed: a control-plane node does not believe the issuer; nothing was changed.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.errors import StepNotProven
+from appliance.errors import StepNotVerified
 from appliance.model.components.access.runai_cli import plan_cli, play_inventory
 from appliance.model.plan.play import Play
 from appliance.workflows.session.confirmation import require_confirmed
@@ -19,7 +19,7 @@ from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.model.components.access.runai_cli import CliPlan, CliWish, Jumpbox
+    from appliance.model.components.access.runai_cli import CliOptions, CliPlan, Jumpbox
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
     from appliance.workflows.session.session import Session
@@ -33,7 +33,7 @@ class RunaiCliRequest:
     """What was asked for, by whom, with which tool."""
 
     desired: Desired
-    wish: CliWish
+    options: CliOptions
     run: Run
     dry_run: bool = False
 
@@ -58,8 +58,8 @@ def runai_cli(
         PlaybookFailed: the role failed on a jumpbox.
         StepNotProven: what was brought is not observed.
     """
-    seen = session.jumpboxes.look(request.wish)
-    plan = plan_cli(request.wish, request.desired.site, seen)
+    seen = session.jumpboxes.look(request.options)
+    plan = plan_cli(request.options, request.desired.site, seen)
     refuse(plan.refusals)
     if request.dry_run or not plan.changes:
         return RunaiCliResult(plan)
@@ -74,21 +74,21 @@ def _carry_out(
     recorder = Recorder(request.run, session)
     why = tuple(f"{change.node}: {change.text}" for change in plan.changes)
     with session.lock, recorder.run_step(STEP, plan.nodes, why):
-        inventory = play_inventory(request.desired, request.wish, seen)
+        inventory = play_inventory(request.desired, request.options, seen)
         play = Play(request.run.id, STEP, plan.nodes, inventory)
         session.playbooks.play(
             play,
             lambda node, task, changed: session.observer.task(STEP, node, task, changed=changed),
         )
-        _prove(request, session)
+        _verify(request, session)
 
 
-def _prove(request: RunaiCliRequest, session: Session) -> None:
-    left = plan_cli(request.wish, request.desired.site, session.jumpboxes.look(request.wish))
+def _verify(request: RunaiCliRequest, session: Session) -> None:
+    left = plan_cli(request.options, request.desired.site, session.jumpboxes.look(request.options))
     open_points = [refusal.sentence() for refusal in left.refusals]
     open_points += [f"{change.node}: still to do: {change.text}" for change in left.changes]
     if open_points:
-        raise StepNotProven(
+        raise StepNotVerified(
             f"{STEP} ran, but {open_points[0]}",
             hint="somebody else may be at work there; run the same command again",
             details=open_points[1:],

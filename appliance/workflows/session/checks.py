@@ -15,7 +15,7 @@ from appliance.model.checks.programs import bringing
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.local_ports import ControlHost
     from appliance.workflows.session.survey import Preflight
@@ -25,12 +25,12 @@ def preflight_with(host: ControlHost) -> Preflight:
     """The checks before the first change, by what this control host has and knows."""
 
     def findings(
-        desired: Desired, photographs: Mapping[str, Photograph], observed: Observed
+        desired: Desired, node_facts: Mapping[str, NodeFacts], observed: Observed
     ) -> Sequence[Finding]:
         hardware, lacks = host.hardware(), host.lacks_to_bring()
         found = (
             *preflight(
-                desired, photographs, observed, models=hardware.models, minima=hardware.minima
+                desired, node_facts, observed, models=hardware.models, minima=hardware.minima
             ),
             *bringing(desired, observed, lacks.programs, lacks.machine, lacks.hint),
         )

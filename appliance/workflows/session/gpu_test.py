@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appliance.errors import StepNotProven
+from appliance.errors import StepNotVerified
 from appliance.model.components.gpu.operator import gpu_nodes, gpus_on_pci
-from appliance.model.plan.test_image import CUDA, proof_image
+from appliance.model.plan.test_image import CUDA, pod_test_image
 from appliance.model.state.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 
-def prove_gpus(
+def require_gpus(
     planned: PlannedStep,
     desired: Desired,
     observed: Observed,
     session: Session,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Have every node of the step that offers GPUs proved by a pod.
+    """Have every node of the step that offers GPUs tested by a pod.
 
     Args:
         planned: the step and its nodes.
@@ -38,26 +38,26 @@ def prove_gpus(
         StepNotProven: a pod did not see what it was given.
     """
     site = desired.site
-    image = proof_image(site, observed.photographs[site.services_node.name], CUDA)
+    image = pod_test_image(site, observed.node_facts[site.services_node.name], CUDA)
     cluster = observed.cluster
     nodes = [
         node.name
         for node in gpu_nodes(site)
         if node.name in planned.nodes
-        and node.name in observed.photographs
-        and gpus_on_pci(observed.photographs[node.name])
+        and node.name in observed.node_facts
+        and gpus_on_pci(observed.node_facts[node.name])
     ]
     if not isinstance(cluster, Cluster) or image is None or not nodes:
         meanwhile()
         return
     session.observer.verifying(planned.name, "a pod on each worker to list the GPUs it was given")
-    proof = session.cluster.prove_gpus(nodes, image, meanwhile)
-    for node, lines in proof.listed.items():
+    result = session.cluster.run_gpu_test(nodes, image, meanwhile)
+    for node, lines in result.listed.items():
         for line in lines or ("every GPU is at work: none was free to be listed",):
             session.observer.note(f"{node}: nvidia-smi -L: {line}")
-    if proof.faults:
-        sentences = [f"{node}: {text}" for node, text in proof.faults]
-        raise StepNotProven(
+    if result.faults:
+        sentences = [f"{node}: {text}" for node, text in result.faults]
+        raise StepNotVerified(
             f"{planned.name} ran, but {sentences[0]}",
             hint="kubectl -n gpu-operator get pods -o wide; then run the same command again",
             details=sentences[1:],

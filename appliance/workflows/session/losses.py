@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError
-from appliance.model.node.lost import Loss, losses
+from appliance.model.node.lost import LostNode, losses
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.node_state import node_states
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
 
 
-def find_losses(
+def find_lost_nodes(
     site: Site, session: Session, observed: Observed, look: Look, warnings: list[str]
-) -> tuple[Loss, ...]:
+) -> tuple[LostNode, ...]:
     """The lost nodes; the API is asked for more only when a node is silent or not Ready."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from appliance.errors import ApplianceError
     from appliance.model.bundle.faults import BundleFault
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.components.access.runai_cli import CliWish, Jumpbox
+    from appliance.model.components.access.runai_cli import CliOptions, Jumpbox
     from appliance.model.components.node_metadata.node_roles import RolesPlan
     from appliance.model.control.lock import Verdict
     from appliance.model.node.bmc import BmcReport
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from appliance.model.plan.play import Play
     from appliance.model.site.settings import Node
     from appliance.model.state.cluster import ClusterNode, ClusterState
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.journal import Record
     from appliance.model.state.maintenance import Maintenance
-    from appliance.model.state.node_metadata import Belongings
-    from appliance.model.state.observed import GpuProof, Look, PodView
+    from appliance.model.state.node_metadata import NodeMetadata
+    from appliance.model.state.observed import GpuTestResult, Look, PodView
     from appliance.model.state.plan import Plan
     from appliance.model.state.pods import PodOnNode
     from appliance.model.state.roles import RolesView
@@ -38,14 +38,14 @@ class Nodes(Protocol):
 class ClusterReader(Protocol):
     """The state of the site's cluster, by its Kubernetes API."""
 
-    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:
+    def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:
         """The cluster's state; never raises for a cluster that does not answer."""
 
 
 class PodTests(Protocol):
     """Tests of the cluster by real pods."""
 
-    def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+    def run_network_test(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
         """Test the pod network for real; returns one sentence per fault.
 
         A pod on each of ``nodes`` pulls ``image`` from the site's registry and reaches every other
@@ -59,12 +59,12 @@ class PodTests(Protocol):
             ClusterError: the API refused what the test needs.
         """
 
-    def prove_gpus(
+    def run_gpu_test(
         self, nodes: Sequence[str], image: str, meanwhile: Callable[[], None]
-    ) -> GpuProof:
+    ) -> GpuTestResult:
         """Let a pod of ``image`` on each node list the GPUs that it was given, all that are free.
 
-        ``meanwhile`` is called once, while the pods start; what it raises ends the proof.
+        ``meanwhile`` is called once, while the pods start; what it raises ends the test.
         Writes on the Node objects which of them passed; removes what it made.
         """
 
@@ -92,8 +92,8 @@ class ClusterApi(ClusterReader, PodTests, RolesApi, Protocol):
 class Jumpboxes(Protocol):
     """Hosts on which researchers work."""
 
-    def look(self, wish: CliWish) -> Mapping[str, Jumpbox]:
-        """What is on each node of the wish; nothing of a kubeconfig leaves it.
+    def look(self, options: CliOptions) -> Mapping[str, Jumpbox]:
+        """What is on each node of the options; nothing of a kubeconfig leaves it.
 
         Raises:
             NodeUnreachable: a node does not answer.
@@ -133,7 +133,7 @@ class JournalPort(Protocol):
         """Write one finished step."""
 
     def durations(self) -> dict[str, float]:
-        """Step -> seconds its last proven run took."""
+        """Step -> seconds its last verified run took."""
 
 
 class SiteLock(Protocol):
@@ -288,7 +288,7 @@ class Archive(Protocol):
 class Members(Protocol):
     """Node objects, as members of a cluster come and go."""
 
-    def put_back(self, node: ClusterNode, kept: Belongings) -> None:
+    def put_back(self, node: ClusterNode, kept: NodeMetadata) -> None:
         """Write on a Node object what was kept of an earlier one.
 
         Raises:
@@ -365,7 +365,7 @@ class Observer(Protocol):
         """The step's post-condition is being looked at."""
 
     def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
-        """A step was proven, or failed with ``error``."""
+        """A step was verified, or failed with ``error``."""
 
     def note(self, text: str) -> None:
         """Something an operator should know."""

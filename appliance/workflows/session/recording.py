@@ -13,7 +13,7 @@ from appliance.errors import (
     ClusterError,
     Interrupted,
     NodeUnreachable,
-    StepNotProven,
+    StepNotVerified,
 )
 from appliance.model.state.journal import Record
 
@@ -29,7 +29,7 @@ class Evidence:
     """What a step is judged by; the step fills in ``after``.
 
     Attributes:
-        before: node -> digest of its photograph's stable fields before the step.
+        before: node -> digest of its facts' stable fields before the step.
         after: the same, after it.
         took_seconds: set when the step has ended.
         error: why it failed, or None.
@@ -84,7 +84,7 @@ class Recorder:
             raise
         except KeyboardInterrupt:
             evidence.error = Interrupted(
-                f"interrupted while {name} was being proved",
+                f"interrupted while {name} was being verified",
                 hint=AGAIN,
             )
             raise evidence.error from None
@@ -164,7 +164,7 @@ def _unforeseen(error: BaseException) -> ApplianceError:
 
 def _outcome(error: ApplianceError | None) -> Outcome:
     if error is None:
-        return "proven"
+        return "verified"
     if isinstance(error, Interrupted):
         return "interrupted"
-    return "not proven" if isinstance(error, StepNotProven) else "failed"
+    return "not verified" if isinstance(error, StepNotVerified) else "failed"

@@ -74,7 +74,7 @@ class Session:
         preflight: the checks before the first change, by what that machine has and knows.
         playbooks: Ansible.
         bundle: on the control host; None where none was given.
-        handed_over: keeps the digest of the bundle at hand, once it is the one in custody.
+        handed_over: keeps the digest of the bundle at hand, once the services node holds it.
         members: Node objects, as members come and go.
         etcd: its members.
         bmcs: the nodes' BMCs.

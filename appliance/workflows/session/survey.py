@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 from appliance.errors import LeftOut, NodeUnreachable, PreflightFailed
 from appliance.model.plan.left_out import asked_for, not_joined
 from appliance.model.plan.planner import EVERYTHING, Scope, plan
-from appliance.model.state.node_state import resting
+from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.observed import Look, Observed
 
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.plan import Plan, Refusal, Unknown
     from appliance.workflows.session.ports import ClusterReader, Nodes
 
 TOLD = (False, False, 0)
 # How often a node is looked at that was too busy to tell all.
 LOOKS = 2
-Preflight = Callable[["Desired", Mapping[str, "Photograph"], Observed], Sequence["Finding"]]
+Preflight = Callable[["Desired", Mapping[str, "NodeFacts"], Observed], Sequence["Finding"]]
 
 
 @dataclass(frozen=True)
@@ -35,42 +35,42 @@ class Survey:
 
 
 def observe(site: Site, nodes: Nodes, cluster: ClusterReader) -> tuple[Observed, Look]:
-    """Photograph every node and read the API; nodes that do not answer are in the Look."""
+    """Read every node and the API; nodes that do not answer are in the Look."""
     look = look_patiently(nodes, site.nodes)
-    return Observed(look.photographs, cluster.read(look.photographs), look.faults), look
+    return Observed(look.node_facts, cluster.read(look.node_facts), look.faults), look
 
 
 def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
     """Look, and again at nodes that were too busy to tell all; one late answer is no fault."""
     look = nodes.look(asked)
     for _ in range(LOOKS - 1):
-        late = {name for name, photo in look.photographs.items() if _untold(photo) > TOLD}
+        late = {name for name, facts in look.node_facts.items() if _untold(facts) > TOLD}
         if not late:
             break
         again = nodes.look([node for node in asked if node.name in late])
         told = {
-            name: photo
-            for name, photo in again.photographs.items()
-            if _untold(photo) <= _untold(look.photographs[name])
+            name: facts
+            for name, facts in again.node_facts.items()
+            if _untold(facts) <= _untold(look.node_facts[name])
         }
-        look = Look({**look.photographs, **told}, look.faults)
+        look = Look({**look.node_facts, **told}, look.faults)
     return look
 
 
-def _untold(photo: Photograph) -> tuple[bool, bool, int]:
+def _untold(facts: NodeFacts) -> tuple[bool, bool, int]:
     """How much a node was too busy to tell: what counts most comes first."""
-    late = len(photo.late) + len(photo.at("unseen") or ())
-    return photo.kubernetes_untold, bool(photo.docker_silence), late
+    late = len(facts.late) + len(facts.at("unseen") or ())
+    return facts.kubernetes_untold, bool(facts.docker_silence), late
 
 
-def require_all(look: Look, resting: Collection[str] = ()) -> None:
-    """Refuse to go on when a node could not be photographed, unless it is in maintenance.
+def require_all(look: Look, in_maintenance: Collection[str] = ()) -> None:
+    """Refuse to go on when a node could not be read, unless it is in maintenance.
 
     Raises:
         NodeUnreachable: names every such node with its reason; a node that was too busy to tell
             whether it is a member is one.
     """
-    faults = [fault for fault in look.faults if fault.node not in resting]
+    faults = [fault for fault in look.faults if fault.node not in in_maintenance]
     if faults:
         first = faults[0]
         raise NodeUnreachable(
@@ -78,10 +78,10 @@ def require_all(look: Look, resting: Collection[str] = ()) -> None:
             hint=first.hint,
             details=[f"{fault.reason}  hint: {fault.hint}" for fault in faults[1:]],
         )
-    require_evidence(look.photographs)
+    require_evidence(look.node_facts)
 
 
-def require_evidence(photographs: Mapping[str, Photograph]) -> None:
+def require_evidence(node_facts: Mapping[str, NodeFacts]) -> None:
     """Refuse to judge nodes that did not tell what is there of Kubernetes and of Docker.
 
     Without the first a member looks bare, and a cluster of such nodes looks gone; without the
@@ -90,7 +90,7 @@ def require_evidence(photographs: Mapping[str, Photograph]) -> None:
     Raises:
         NodeUnreachable: names every such node.
     """
-    late = {name: what for name, photo in photographs.items() if (what := _missed(photo))}
+    late = {name: what for name, facts in node_facts.items() if (what := _missed(facts))}
     if late:
         (first, what), *others = late.items()
         raise NodeUnreachable(
@@ -100,11 +100,11 @@ def require_evidence(photographs: Mapping[str, Photograph]) -> None:
         )
 
 
-def _missed(photo: Photograph) -> str:
+def _missed(facts: NodeFacts) -> str:
     """What nothing can be judged without, and the probe did not get to; empty when it did."""
-    if photo.kubernetes_untold:
+    if facts.kubernetes_untold:
         return "what is there of Kubernetes"
-    return "what Docker it runs" if photo.docker_untold else ""
+    return "what Docker it runs" if facts.docker_untold else ""
 
 
 def survey(
@@ -123,9 +123,9 @@ def survey(
     site = desired.site
     observed, look = observe(site, nodes, cluster)
     waiting = not_joined(site, observed.cluster, look.faults, scope)
-    spared = resting(site, observed) - scope.nodes
+    spared = in_maintenance(site, observed) - scope.nodes
     require_all(look, spared | {fault.node for fault in waiting})
-    findings = preflight(desired, observed.photographs, observed)
+    findings = preflight(desired, observed.node_facts, observed)
     made = plan(desired, observed, findings, scope)
     # What is refused for certain comes first: a person has to put it right anyway.
     if not made.refusals:

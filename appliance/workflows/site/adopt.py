@@ -1,4 +1,4 @@
-"""Go on where another laptop stopped: its records, passports and photographs, and what it left.
+"""Go on where another laptop stopped: its records, passports and facts, and what it left.
 
 Reads from the nodes and writes on this machine alone; both are unions, so that it can be run again
 at any time and loses nothing. What must not be here: a change of a node.

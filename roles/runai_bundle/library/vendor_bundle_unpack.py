@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: a vendor bundle that was received is proven and unpacked."""
+"""Ansible module: a vendor bundle that was received is verified and unpacked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible.module_utils.vendor_bundle import (
 
 DOCUMENTATION = r"""
 module: vendor_bundle_unpack
-short_description: Prove and unpack a vendor bundle
+short_description: Verify and unpack a vendor bundle
 description:
   - Compares the tar that was received with its digest, unpacks it in the transient unit
     C(appliance-runai-unpack.service) beside its place and moves it there in one step; the tar goes.
@@ -26,7 +26,7 @@ author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Prove and unpack it
+- name: Verify and unpack it
   vendor_bundle_unpack:
     record: "{{ runai_bundle_record }}"
     folder: /var/lib/appliance/runai
@@ -55,7 +55,7 @@ mv "$folder.new" "$folder"
 
 
 def unpack(bundle, deadline_seconds):
-    """Prove and unpack what was received."""
+    """Verify and unpack what was received."""
     if not bundle.path.is_dir():
         seen = bundle.tar.stat().st_size if bundle.tar.exists() else 0
         if seen != bundle.record["size"]:

@@ -13,8 +13,8 @@ DOCUMENTATION = r"""
 module: runai_cluster_values
 short_description: Create a cluster in the backend and fetch its values file
 description:
-  - Proves that a person can log in to the realm C(runai), creates the cluster once, and writes its
-    values to a file that only root can read.
+  - Verifies that a person can log in to the realm C(runai), creates the cluster once, and writes
+    its values to a file that only root can read.
   - Which cluster is ours is kept in the ConfigMap C(appliance-cluster) of the backend's namespace,
     so that another run, and another control-plane node, ask for the same one again. That one is
     about to be made is written there first, so that one whose answer was lost is known for ours.

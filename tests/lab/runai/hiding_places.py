@@ -90,12 +90,12 @@ def in_processes(world: World, secrets: Sequence[Secret]) -> list[str]:
     ]
 
 
-def in_photographs(world: World, secrets: Sequence[Secret]) -> list[str]:
+def in_facts(world: World, secrets: Sequence[Secret]) -> list[str]:
     """What the probe brings of every node."""
     return [
         f"{node}: {told}"
-        for node, photo in scene(world.lab).photographs.items()
-        for told in _in(json.dumps(photo.document, ensure_ascii=False), secrets)
+        for node, facts in scene(world.lab).node_facts.items()
+        for told in _in(json.dumps(facts.document, ensure_ascii=False), secrets)
     ]
 
 
@@ -123,7 +123,7 @@ PLACES: Mapping[str, Look] = {
     "history": in_history,
     "output": in_output,
     "process lists": in_processes,
-    "photographs": in_photographs,
+    "facts": in_facts,
     "cluster": in_cluster,
     "nodes": on_nodes,
 }
@@ -266,8 +266,8 @@ CANARIES: Mapping[str, tuple[str, str, Plant]] = {
         "output", "errors", in_words(2, "node", "role", "set", "CANARY", "--role", "gpu", "--yes"),
     ),
     "a process here": ("process lists", HERE, in_own_process),
-    "a photograph": (
-        "photographs", "w2",
+    "facts": (
+        "facts", "w2",
         on_node("w2", 'echo "198.51.100.9 $canary" >> /etc/hosts',
                 "grep -v 198.51.100.9 /etc/hosts > /tmp/h; cat /tmp/h > /etc/hosts; rm /tmp/h"),
     ),

@@ -28,14 +28,14 @@ def _wish(**changes: Any) -> Desired:
     return samples.desired(samples.site(workers=1, runai={"access": enabled}, **changes))
 
 
-def _cluster(wish: Desired, configured: dict[str, str]) -> Cluster:
-    running = {"cp1": oidc.wanted_flags(wish)}
-    return replace(samples.cluster(wish), api_flags=ApiFlags(configured, running))
+def _cluster(desired: Desired, configured: dict[str, str]) -> Cluster:
+    running = {"cp1": oidc.wanted_flags(desired)}
+    return replace(samples.cluster(desired), api_flags=ApiFlags(configured, running))
 
 
-def _observed(wish: Desired, *, flags: dict[str, str] | None = None, **api: Any) -> Observed:
-    wanted = oidc.wanted_flags(wish)
-    documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+def _observed(desired: Desired, *, flags: dict[str, str] | None = None, **api: Any) -> Observed:
+    wanted = oidc.wanted_flags(desired)
+    documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
     document = documents["cp1"]
     document["kubernetes"]["apiserver"] = {
         "oidc": wanted if flags is None else flags,
@@ -44,11 +44,11 @@ def _observed(wish: Desired, *, flags: dict[str, str] | None = None, **api: Any)
         **api,
     }
     document["issuer"] = {"url": ISSUER, "ok": True, "issuer": ISSUER, "keys": 1, "error": None}
-    return Observed(samples.photographs(documents), _cluster(wish, wanted))
+    return Observed(samples.node_facts(documents), _cluster(desired, wanted))
 
 
-def _unmet(wish: Desired, observed: Observed) -> list[str]:
-    return list(oidc.unmet(wish.site.node("cp1"), wish, observed))
+def _unmet(desired: Desired, observed: Observed) -> list[str]:
+    return list(oidc.unmet(desired.site.node("cp1"), desired, observed))
 
 
 def test_local_users_have_the_vendors_flags_and_the_ca() -> None:
@@ -74,8 +74,8 @@ def test_a_sites_exceptions_are_flags_like_any_other() -> None:
 
 
 def test_access_that_holds_everywhere_needs_nothing() -> None:
-    wish = _wish()
-    assert _unmet(wish, _observed(wish)) == []
+    desired = _wish()
+    assert _unmet(desired, _observed(desired)) == []
 
 
 @pytest.mark.parametrize(
@@ -89,46 +89,48 @@ def test_access_that_holds_everywhere_needs_nothing() -> None:
 def test_whatever_differs_on_the_node_is_named(
     flags: dict[str, str] | None, api: dict[str, Any], sentence: str
 ) -> None:
-    wish = _wish()
-    assert sentence in "\n".join(_unmet(wish, _observed(wish, flags=flags, **api)))
+    desired = _wish()
+    assert sentence in "\n".join(_unmet(desired, _observed(desired, flags=flags, **api)))
 
 
 def test_flags_that_run_and_are_not_configured_would_be_lost_and_are_named() -> None:
-    wish = _wish()
-    observed = replace(_observed(wish), cluster=_cluster(wish, {}))
-    assert "ClusterConfiguration has no --oidc-ca-file" in _unmet(wish, observed)
+    desired = _wish()
+    observed = replace(_observed(desired), cluster=_cluster(desired, {}))
+    assert "ClusterConfiguration has no --oidc-ca-file" in _unmet(desired, observed)
 
 
 def test_a_flag_that_nobody_asks_for_is_named() -> None:
-    wish = _wish()
-    flags = {**oidc.wanted_flags(wish), "oidc-groups-claim": "g"}
-    (said,) = _unmet(wish, _observed(wish, flags=flags))
+    desired = _wish()
+    flags = {**oidc.wanted_flags(desired), "oidc-groups-claim": "g"}
+    (said,) = _unmet(desired, _observed(desired, flags=flags))
     manifest = "the manifest of its API server"
     assert said == f"{manifest} has --oidc-groups-claim, which the site does not ask for"
 
 
 def test_what_restarts_with_the_api_server_is_waited_for() -> None:
-    wish = _wish()
-    observed = _observed(wish)
+    desired = _wish()
+    observed = _observed(desired)
     assert isinstance(observed.cluster, Cluster)
     pods = tuple(
         replace(pod, ready=pod.app != "kube-scheduler", reason="kube-scheduler: CrashLoopBackOff")
         for pod in observed.cluster.pods
     )
     observed = replace(observed, cluster=replace(observed.cluster, pods=pods))
-    (said,) = _unmet(wish, observed)
+    (said,) = _unmet(desired, observed)
     assert said == "pod kube-scheduler-cp1 is not ready: kube-scheduler: CrashLoopBackOff"
 
 
 def test_without_an_api_the_step_is_due() -> None:
-    wish = _wish()
-    assert "the API does not answer" in _unmet(wish, replace(_observed(wish), cluster=NoCluster()))
+    desired = _wish()
+    assert "the API does not answer" in _unmet(
+        desired, replace(_observed(desired), cluster=NoCluster())
+    )
 
 
 def _with_issuer(observed: Observed, **issuer: Any) -> Observed:
-    document = {**observed.photographs["cp1"].document, "issuer": issuer or None}
+    document = {**observed.node_facts["cp1"].document, "issuer": issuer or None}
     return replace(
-        observed, photographs={**observed.photographs, **samples.photographs({"cp1": document})}
+        observed, node_facts={**observed.node_facts, **samples.node_facts({"cp1": document})}
     )
 
 
@@ -143,9 +145,9 @@ def _with_issuer(observed: Observed, **issuer: Any) -> Observed:
 def test_an_issuer_that_is_not_believed_forbids_the_step(
     issuer: dict[str, Any], sentence: str
 ) -> None:
-    wish = _wish()
-    observed = _with_issuer(_observed(wish, flags={}), **issuer)
-    found = plan(wish, observed, (), Scope(only="access"))
+    desired = _wish()
+    observed = _with_issuer(_observed(desired, flags={}), **issuer)
+    found = plan(desired, observed, (), Scope(only="access"))
     assert [step.name for step in found.steps] == ["access"]
     (refusal,) = found.refusals
     assert sentence in refusal.sentence()
@@ -153,25 +155,25 @@ def test_an_issuer_that_is_not_believed_forbids_the_step(
 
 
 def test_the_issuer_is_judged_later_when_the_control_plane_is_yet_to_come() -> None:
-    wish = _wish()
-    documents = {node.name: samples.bare(node) for node in wish.site.nodes}
-    found = plan(wish, Observed(samples.photographs(documents), NoCluster()))
+    desired = _wish()
+    documents = {node.name: samples.bare(node) for node in desired.site.nodes}
+    found = plan(desired, Observed(samples.node_facts(documents), NoCluster()))
     assert "access" in [step.name for step in found.steps]
     assert found.refusals == ()
 
 
 def test_a_site_that_does_not_ask_has_no_such_step_and_asks_nobody() -> None:
-    wish = samples.desired()
-    assert "--issuer" not in probe_arguments(wish)
-    assert access_vars(samples.planned_run(wish)) == {}
-    assert plan(wish, Observed({}, NoCluster()), (), Scope(only="access")).steps == ()
-    assert oidc.is_enabled(oidc.with_access(wish.site))
+    desired = samples.desired()
+    assert "--issuer" not in probe_arguments(desired)
+    assert access_vars(samples.planned_run(desired)) == {}
+    assert plan(desired, Observed({}, NoCluster()), (), Scope(only="access")).steps == ()
+    assert oidc.is_enabled(oidc.with_access(desired.site))
 
 
 def test_the_probe_and_the_role_are_told_the_organisations_ca() -> None:
-    wish = replace(_wish(), issuer_ca="PEM")
-    assert probe_arguments(wish)[-4:] == ("--issuer", ISSUER, "--issuer-ca", "PEM")
-    found = access_vars(samples.planned_run(wish))
+    desired = replace(_wish(), issuer_ca="PEM")
+    assert probe_arguments(desired)[-4:] == ("--issuer", ISSUER, "--issuer-ca", "PEM")
+    found = access_vars(samples.planned_run(desired))
     assert found["api_oidc_ca_certificate"] == "PEM"
     assert found["kubeadm_control_plane_pki_files"] == {oidc.CA_FILE: "PEM"}
     assert access_vars(samples.planned_run(_wish()))["api_oidc_ca_certificate"] == CA_CERTIFICATE

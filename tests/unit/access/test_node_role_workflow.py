@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import ClusterError, NodeUnreachable, PreflightFailed, Refused, StepNotProven
+from appliance.errors import (
+    ClusterError,
+    NodeUnreachable,
+    PreflightFailed,
+    Refused,
+    StepNotVerified,
+)
 from appliance.model.components.node_metadata.node_roles import RoleRequest
 from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView
 from appliance.workflows.node.role import (
@@ -27,21 +33,21 @@ class Scene:
     """A cluster with a control plane and two workers, none with a role."""
 
     def __init__(self, *anchored: Anchored) -> None:
-        self.wish = samples.desired(samples.site(runai={}))
-        self.rack = FakeRack(self.wish)
+        self.desired = samples.desired(samples.site(runai={}))
+        self.rack = FakeRack(self.desired)
         labels: dict[str, dict[str, str]] = {"cp1": {}, "w1": {}, "w2": {}}
         labels["cp1"] = {"node-role.kubernetes.io/control-plane": ""}
         self.rack.cluster = replace(
-            samples.cluster(self.wish),
+            samples.cluster(self.desired),
             roles=RolesView(labels, NodeAffinity(False, False), anchored),
         )
         self.journal = FakeJournal()
         self.asked = 0
         self.answer = True
 
-    def run(self, wish: RoleRequest, *, dry_run: bool = False) -> RoleResult:
+    def run(self, desired: RoleRequest, *, dry_run: bool = False) -> RoleResult:
         request = NodeRoleRequest(
-            self.wish.site, wish, run(f"node role {wish.verb}"), dry_run=dry_run
+            self.desired.site, desired, run(f"node role {desired.verb}"), dry_run=dry_run
         )
         return node_role(request, fake_session(self.rack, self.journal), lambda _: self.confirm())
 
@@ -55,7 +61,7 @@ def test_a_role_is_written_seen_again_and_recorded() -> None:
     done = scene.run(SET)
     assert done.view.roles("w1") == frozenset({"gpu"})
     (record,) = scene.journal.records
-    assert (record.command, record.outcome, record.nodes) == ("node role set", "proven", ("w1",))
+    assert (record.command, record.outcome, record.nodes) == ("node role set", "verified", ("w1",))
     assert record.why == (
         f"w1: label {GPU} is set",
         "RunaiConfig: restrictScheduling becomes true",
@@ -106,10 +112,10 @@ def test_a_write_that_fails_is_recorded_as_that() -> None:
 def test_what_is_not_seen_afterwards_is_not_proven() -> None:
     scene = Scene()
     scene.rack.without_effect.add("node_roles")
-    with pytest.raises(StepNotProven) as caught:
+    with pytest.raises(StepNotVerified) as caught:
         scene.run(SET)
     assert f"w1: label {GPU} is set" in caught.value.details
-    assert [record.outcome for record in scene.journal.records] == ["not proven"]
+    assert [record.outcome for record in scene.journal.records] == ["not verified"]
 
 
 def test_an_api_that_is_away_is_told_as_before_or_after_the_change(

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.errors import Interrupted, PlaybookFailed, PreflightFailed, Refused, StepNotProven
+from appliance.errors import Interrupted, PlaybookFailed, PreflightFailed, Refused, StepNotVerified
 from appliance.model.components.access.kubeconfig import researcher_kubeconfig
 from appliance.model.components.access.runai_cli import (
     PROGRAM,
-    CliWish,
+    CliOptions,
     Home,
     Jumpbox,
     Program,
@@ -57,9 +57,9 @@ def rack() -> Site:
     return replace(site, nodes=(*site.nodes, *jumpboxes))
 
 
-def wanted(site: Site, **changes: Any) -> CliWish:
+def wanted(site: Site, **changes: Any) -> CliOptions:
     given = {"program": FILE, "kubectl_sha256": OTHER, "researchers": (ADA,)}
-    return CliWish(nodes=choose_nodes(site, ("j1",)), **{**given, **changes})
+    return CliOptions(nodes=choose_nodes(site, ("j1",)), **{**given, **changes})
 
 
 def texts(found: Jumpbox, **changes: Any) -> list[str]:
@@ -174,22 +174,21 @@ def test_what_a_kubeconfig_must_have_is_all_but_tokens_and_namespace() -> None:
 
 
 def test_kubectl_is_the_bundles_or_unknown() -> None:
-    wish = samples.desired()
-    assert kubectl_digest(wish) == ""
+    desired = samples.desired()
+    assert kubectl_digest(desired) == ""
     held: Any = (
         SimpleNamespace(kind="image", name="kubectl", sha256=SHA),
         SimpleNamespace(kind="binary", name="kubectl", sha256=OTHER),
     )
     manifest = replace(samples.manifest(), artifacts=held)
-    assert kubectl_digest(replace(wish, manifest=manifest)) == OTHER
+    assert kubectl_digest(replace(desired, manifest=manifest)) == OTHER
     assert kubectl_digest(samples.desired(with_bundle=False)) == ""
 
 
 def test_the_inventory_of_the_run_says_each_node_what_it_lacks() -> None:
     site = rack()
-    wish = replace(wanted(site), nodes=choose_nodes(site, ()))
-    desired = samples.desired(site)
-    inventory = play_inventory(desired, wish, {"j1": BARE, "j2": DONE})["all"]
+    options = replace(wanted(site), nodes=choose_nodes(site, ()))
+    inventory = play_inventory(samples.desired(site), options, {"j1": BARE, "j2": DONE})["all"]
     assert inventory["hosts"] == {
         "j1": {
             "ansible_host": "198.18.7.31",
@@ -219,8 +218,8 @@ class Scene:
         self.asked = 0
         self.answer = True
 
-    def look(self, wish: CliWish) -> Mapping[str, Jumpbox]:
-        return {node.name: self.seen[node.name] for node in wish.nodes}
+    def look(self, desired: CliOptions) -> Mapping[str, Jumpbox]:
+        return {node.name: self.seen[node.name] for node in desired.nodes}
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)
@@ -236,9 +235,9 @@ class Scene:
         return self.answer
 
     def run(self, *, dry_run: bool = False) -> RunaiCliResult:
-        wish = replace(wanted(self.site), nodes=choose_nodes(self.site, ()))
+        desired = replace(wanted(self.site), nodes=choose_nodes(self.site, ()))
         request = RunaiCliRequest(
-            samples.desired(self.site), wish, run("runai cli install"), dry_run=dry_run
+            samples.desired(self.site), desired, run("runai cli install"), dry_run=dry_run
         )
         return runai_cli(
             request,
@@ -261,7 +260,7 @@ def test_only_the_jumpbox_that_lacks_something_is_played_and_recorded() -> None:
     assert (play.playbook, play.limit) == ("runai_cli", ("j1",))
     (record,) = scene.journal.records
     assert (record.command, record.step) == ("runai cli install", "runai_cli")
-    assert (record.nodes, record.outcome) == (("j1",), "proven")
+    assert (record.nodes, record.outcome) == (("j1",), "verified")
     assert record.why[0] == "j1: /usr/local/bin/runai is installed"
     assert ("task", "runai_cli", "j1", "Bring Run:ai's CLI", True) in scene.observer.said
 
@@ -314,6 +313,6 @@ def test_a_run_that_fails_is_recorded_as_that(error: Exception, outcome: str) ->
 def test_what_is_not_seen_afterwards_is_not_proven() -> None:
     scene = Scene()
     scene.without_effect = True
-    with pytest.raises(StepNotProven, match="j1: still to do: /usr/local/bin/runai is installed"):
+    with pytest.raises(StepNotVerified, match="j1: still to do: /usr/local/bin/runai is installed"):
         scene.run()
-    assert [record.outcome for record in scene.journal.records] == ["not proven"]
+    assert [record.outcome for record in scene.journal.records] == ["not verified"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ClusterError, PreflightFailed, StepNotProven
+from appliance.errors import ClusterError, PreflightFailed, StepNotVerified
 from appliance.model.components.access import oidc
 from appliance.model.plan.planner import Scope
 from appliance.model.state.api_flags import ApiFlags
@@ -32,8 +32,8 @@ class Rack(FakeRack):
 
     def __init__(self, *anchored: Anchored) -> None:
         super().__init__(samples.desired(samples.site(runai={"access": {"enabled": True}})))
-        site = self.wish.site
-        self.documents = {node.name: samples.converged(node, self.wish) for node in site.nodes}
+        site = self.desired.site
+        self.documents = {node.name: samples.converged(node, self.desired) for node in site.nodes}
         document = self.documents["cp1"]
         document["kubernetes"]["apiserver"] = {"oidc": {}, "oidc_ca_sha256": None}
         self.issuer: dict[str, Any] = {"ok": True, "issuer": ISSUER}
@@ -41,7 +41,7 @@ class Rack(FakeRack):
         labels: dict[str, dict[str, str]] = {node.name: {} for node in site.nodes}
         labels["cp1"] = {"node-role.kubernetes.io/control-plane": ""}
         view = RolesView(labels, NodeAffinity(False, False), anchored)
-        self.cluster = replace(samples.cluster(self.wish), roles=view)
+        self.cluster = replace(samples.cluster(self.desired), roles=view)
 
     def believe(self) -> None:
         self.documents["cp1"]["issuer"] = self.issuer
@@ -62,7 +62,7 @@ class Bench:
 
     def run(self, workflow: Any = install, **scope: Any) -> InstallResult:
         session = fake_session(self.rack, self.journal)
-        request = InstallRequest(self.rack.wish, run(), Scope(**scope))
+        request = InstallRequest(self.rack.desired, run(), Scope(**scope))
         result: InstallResult = workflow(request, session, lambda _: True)
         return result
 
@@ -94,9 +94,9 @@ def test_the_inventory_does_not_move_a_stateful_service() -> None:
     rack = Rack(Anchored("StatefulSet", "runai", "db", "w2"))
     nodes = tuple(
         replace(node, groups=frozenset({"system_nodes"})) if node.name == "w1" else node
-        for node in rack.wish.site.nodes
+        for node in rack.desired.site.nodes
     )
-    rack.wish = replace(rack.wish, site=replace(rack.wish.site, nodes=nodes))
+    rack.desired = replace(rack.desired, site=replace(rack.desired.site, nodes=nodes))
     bench = Bench(rack)
     told = "w2: stateful service: found StatefulSet runai/db"
     with pytest.raises(PreflightFailed, match=told) as caught:
@@ -123,7 +123,7 @@ def test_access_enable_runs_its_step_alone_and_is_recorded_under_its_name() -> N
     assert (record.command, record.step, record.outcome) == (
         "runai access enable",
         "access",
-        "proven",
+        "verified",
     )
     assert any("has no --oidc-issuer-url" in why for why in record.why)
     assert bench.run(enable).steps == ()
@@ -150,14 +150,14 @@ def test_an_issuer_that_fails_on_the_way_stops_the_step_before_it_begins() -> No
         rack.issuer["ok"] = False
 
     rack.write_roles = break_issuer  # type: ignore[method-assign]
-    with pytest.raises(StepNotProven, match="access was not begun: cp1: OIDC issuer"):
+    with pytest.raises(StepNotVerified, match="access was not begun: cp1: OIDC issuer"):
         bench.run()
     assert [play.playbook for play in rack.plays] == ["preflight"]
-    assert [record.outcome for record in bench.journal.records][-1] == "not proven"
+    assert [record.outcome for record in bench.journal.records][-1] == "not verified"
 
 
 def test_every_flag_of_the_plan_reaches_the_role() -> None:
     bench = Bench(Rack())
     bench.run(enable)
     found = bench.rack.plays[-1].inventory["all"]["vars"]
-    assert found["api_oidc_flags"] == oidc.wanted_flags(bench.rack.wish)
+    assert found["api_oidc_flags"] == oidc.wanted_flags(bench.rack.desired)

@@ -139,10 +139,10 @@ def test_all_of_them_off_is_told_with_every_reason() -> None:
 
 
 def test_reading_names_those_that_are_off() -> None:
-    """Photographs that show an API server, whose node is away by the time it is asked."""
-    wish = samples.desired(samples.site(masters=3))
-    documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
-    photographs = samples.photographs(documents)
-    found = Api({"cp1", "cp2", "cp3"}).read(photographs)
+    """Facts that show an API server, whose node is away by the time it is asked."""
+    desired = samples.desired(samples.site(masters=3))
+    documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
+    node_facts = samples.node_facts(documents)
+    found = Api({"cp1", "cp2", "cp3"}).read(node_facts)
     assert isinstance(found, Unreachable)
     assert "cp2: no answer" in found.reason

@@ -17,7 +17,7 @@ from appliance.model.state.journal import Outcome, Record
 from tests.fakes import RUN_A, RUN_B, RUN_C, RUN_D, RUN_Z
 
 
-def _record(run: str, sequence: int, step: str = "host", outcome: Outcome = "proven") -> Record:
+def _record(run: str, sequence: int, step: str = "host", outcome: Outcome = "verified") -> Record:
     return Record(
         run=run,
         sequence=sequence,

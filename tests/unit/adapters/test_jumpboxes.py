@@ -20,7 +20,7 @@ from appliance.adapters.runai import jumpboxes
 from appliance.adapters.runai.jumpboxes import SshJumpboxes, find_program, look_script, researchers
 from appliance.adapters.ssh.call import Answer
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.components.access.runai_cli import CliWish, Researcher, read_look
+from appliance.model.components.access.runai_cli import CliOptions, Researcher, read_look
 from appliance.model.site.settings import Node, Site
 from tests import samples
 from tests.vendor_bundles import judged
@@ -53,14 +53,14 @@ class Ssh:
         return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def wish(site: Site) -> CliWish:
+def desired(site: Site) -> CliOptions:
     ada = Researcher("no-such-user", "text", {"server": 'it\'s "quoted" \\ {}'})
-    return CliWish(nodes=(site.node("w1"), site.node("w2")), researchers=(ada,))
+    return CliOptions(nodes=(site.node("w1"), site.node("w2")), researchers=(ada,))
 
 
 def test_the_look_runs_as_it_is_sent_and_comes_back_as_a_jumpbox() -> None:
     site, ssh = samples.site(), Ssh()
-    seen = SshJumpboxes(site, ssh).look(wish(site))  # type: ignore[arg-type]
+    seen = SshJumpboxes(site, ssh).look(desired(site))  # type: ignore[arg-type]
     assert list(seen) == ["w1", "w2"]
     assert seen["w1"].users["no-such-user"].state == "no user"
     assert seen["w1"].resolves is False
@@ -69,11 +69,11 @@ def test_the_look_runs_as_it_is_sent_and_comes_back_as_a_jumpbox() -> None:
 
 
 def test_the_look_judges_as_the_role_does() -> None:
-    script = look_script(samples.site(), wish(samples.site())).decode()
+    script = look_script(samples.site(), desired(samples.site())).decode()
     assert "def judge(" in script
     compile(script, "look", "exec")
-    linked = find_content_root() / "playbooks/module_utils/appliance_jumpbox.py"
-    assert linked.read_text() in script
+    shared = find_content_root() / "playbooks/module_utils/appliance_jumpbox.py"
+    assert shared.read_text() in script
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,10 @@ def test_of_a_torn_admin_conf_the_next_node_is_asked(
 
 @pytest.mark.parametrize("tear", TORN.values(), ids=TORN)
 def test_reading_says_which_admin_conf_is_torn(tear: Callable[[str], str], kubeconfig: str) -> None:
-    wish = samples.desired(samples.site(masters=3))
-    documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    desired = samples.desired(samples.site(masters=3))
+    documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
     api = api_of(dict.fromkeys(("cp1", "cp2", "cp3"), tear(kubeconfig)), {})
-    found = api.read(samples.photographs(documents))
+    found = api.read(samples.node_facts(documents))
     assert isinstance(found, Unreachable)
     assert found.reason == "; ".join(f"cp{one}: {NOT_WHOLE}" for one in (1, 2, 3))
 

@@ -7,11 +7,11 @@ import pytest
 from appliance.adapters.control_plane.member_records import read_records
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
 from appliance.model.node.membership import MemberRecord, Removal
-from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.node_metadata import NodeMetadata
 from tests.fakes import FakeArchive
 
-GONE = MemberRecord("w1", Removal("ada@laptop", "2026-01-01T00:00:00+00:00"), Belongings())
-STAYS = MemberRecord("w2", None, Belongings({"team": "red"}))
+GONE = MemberRecord("w1", Removal("ada@laptop", "2026-01-01T00:00:00+00:00"), NodeMetadata())
+STAYS = MemberRecord("w2", None, NodeMetadata({"team": "red"}))
 
 
 @pytest.fixture

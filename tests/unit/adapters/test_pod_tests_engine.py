@@ -12,7 +12,7 @@ from kubernetes import client
 from urllib3.exceptions import ProtocolError
 
 from appliance.adapters.kubernetes.pod_tests import engine
-from appliance.errors import ClusterError, StepNotProven
+from appliance.errors import ClusterError, StepNotVerified
 
 
 class Api:
@@ -43,7 +43,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("error", "raised", "words"),
     [
-        (StepNotProven("w1: no answer"), StepNotProven, "w1: no answer"),
+        (StepNotVerified("w1: no answer"), StepNotVerified, "w1: no answer"),
         (ProtocolError("cut"), ClusterError, "the API went away during the X test: ProtocolError"),
         (
             client.ApiException(status=403, reason="Forbidden"),

@@ -16,7 +16,7 @@ from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Node
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Fault
 from tests import samples
 
@@ -51,11 +51,11 @@ def test_what_is_done_meanwhile_is_done_while_nodes_answer(
 ) -> None:
     at_work = threading.Event()
 
-    def answers(_self: SshNodes, node: Node) -> Photograph | Fault:
+    def answers(_self: SshNodes, node: Node) -> NodeFacts | Fault:
         assert at_work.wait(10), "nobody did anything meanwhile"
         return Fault(node.name, "x", "y")
 
-    monkeypatch.setattr(SshNodes, "_photograph", answers)
+    monkeypatch.setattr(SshNodes, "_read_facts", answers)
     nodes = SshNodes(SITE, meanwhile=at_work.set)
     assert len(nodes.look(SITE.nodes).faults) == len(SITE.nodes)
 
@@ -64,7 +64,7 @@ def test_ctrl_c_closes_the_connections_and_waits_for_no_answer() -> None:
     closed = threading.Event()
 
     class Hanging(SshNodes):
-        def _photograph(self, _node: Node) -> Fault:
+        def _read_facts(self, _node: Node) -> Fault:
             assert closed.wait(20)
             return Fault("w1", "closed", "")
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.bundle.known import keeper, read_known
-from appliance.adapters.bundle.mirror import read_custody
+from appliance.adapters.bundle.mirror import read_mirror
 from appliance.adapters.bundle.signature import SshSigner, judge_signature
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
@@ -20,7 +20,7 @@ from appliance.errors import BundleRefused, Interrupted, NodeUnreachable, Prefli
 from appliance.model.bundle.mirror import KnownBundle
 from appliance.model.bundle.signature import MOST_BYTES
 from appliance.model.checks.preflight import preflight
-from appliance.model.components.artifacts.unmet import custody
+from appliance.model.components.artifacts.unmet import mirrored
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.site.settings import Node
 from appliance.model.state.desired import Desired
@@ -92,7 +92,7 @@ class Desk:
         return (folder / "manifest.json.sig").read_text()
 
     def read(self, services: Services, *, signers: bool) -> Desired:
-        return read_custody(self.site(signers=signers), services, self.said.append)
+        return read_mirror(self.site(signers=signers), services, self.said.append)
 
 
 @pytest.fixture
@@ -100,35 +100,35 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def rack(wish: Desired, *, installed: bool) -> FakeRack:
+def rack(desired: Desired, *, installed: bool) -> FakeRack:
     """Its services node says that it holds, whole, what it serves."""
-    found = FakeRack(wish)
+    found = FakeRack(desired)
     if installed:
-        good = samples.desired(wish.site)
+        good = samples.desired(desired.site)
         found.cluster = samples.cluster(good)
-        found.documents = {n.name: samples.converged(n, good) for n in wish.site.nodes}
-        digest = wish.bundle_digest or sha256(evil())
+        found.documents = {n.name: samples.converged(n, good) for n in desired.site.nodes}
+        digest = desired.bundle_digest or sha256(evil())
         found.documents["cp1"]["artifacts"]["bundle_digest"] = digest
     return found
 
 
 def installing(
-    wish: Desired, on: FakeRack, *, dry_run: bool = False, **ports: Any
+    desired: Desired, on: FakeRack, *, dry_run: bool = False, **ports: Any
 ) -> InstallResult:
     def of_the_bundle(*about: Any) -> Any:
-        return [one for one in preflight(*about) if one.check.startswith("bundle_")]
+        return [one for one in preflight(*about) if one.check.startswith(("bundle_", "mirrored_"))]
 
     return install(
-        InstallRequest(wish, run(), dry_run=dry_run),
+        InstallRequest(desired, run(), dry_run=dry_run),
         fake_session(on, **{"preflight": of_the_bundle, "bundle": None, **ports}),
         lambda _plan: True,
     )
 
 
 def test_what_one_of_the_signers_signed_is_taken_in_silence(desk: Desk) -> None:
-    wish = desk.read(Services(HONEST, desk.signed(HONEST, desk.ada)), signers=True)
-    assert (wish.bundle_digest, wish.doubt, desk.said) == (sha256(HONEST), None, [])
-    assert wish.manifest == samples.manifest()
+    desired = desk.read(Services(HONEST, desk.signed(HONEST, desk.ada)), signers=True)
+    assert (desired.bundle_digest, desired.doubt, desk.said) == (sha256(HONEST), None, [])
+    assert desired.manifest == samples.manifest()
 
 
 @pytest.mark.parametrize(
@@ -145,15 +145,15 @@ def test_what_one_of_the_signers_signed_is_taken_in_silence(desk: Desk) -> None:
 def test_nothing_is_taken_from_a_manifest_that_none_of_the_signers_signed(
     desk: Desk, signature: Callable[[Desk], str | None], words: str
 ) -> None:
-    wish = desk.read(Services(evil(), signature(desk)), signers=True)
-    assert (wish.manifest, wish.bundle_digest) == (None, None)
-    assert wish.doubt is not None
-    assert words in wish.doubt.seen
+    desired = desk.read(Services(evil(), signature(desk)), signers=True)
+    assert (desired.manifest, desired.bundle_digest) == (None, None)
+    assert desired.doubt is not None
+    assert words in desired.doubt.seen
     (said,) = desk.said
     assert said.startswith("cp1: its bundle is not used: found a bundle")
-    bare = rack(wish, installed=False)
-    with pytest.raises(PreflightFailed, match="bundle_in_custody") as refused:
-        installing(wish, bare)
+    bare = rack(desired, installed=False)
+    with pytest.raises(PreflightFailed, match="mirrored_bundle") as refused:
+        installing(desired, bare)
     assert refused.value.exit_code == 3
     assert "--bundle DIR" in (refused.value.hint or "")
     assert bare.plays == []
@@ -164,10 +164,10 @@ def test_without_ssh_keygen_a_signature_in_custody_is_no_success(
 ) -> None:
     signature = desk.signed(HONEST, desk.ada)
     monkeypatch.setenv("PATH", str(desk.folder / "empty"))
-    wish = desk.read(Services(HONEST, signature), signers=True)
-    assert wish.manifest is None
-    assert wish.doubt is not None
-    assert "a program is missing: ssh-keygen" in wish.doubt.seen
+    desired = desk.read(Services(HONEST, signature), signers=True)
+    assert desired.manifest is None
+    assert desired.doubt is not None
+    assert "a program is missing: ssh-keygen" in desired.doubt.seen
 
 
 def test_a_services_node_that_falls_silent_before_its_signature_leaves_no_manifest(
@@ -183,8 +183,8 @@ def test_the_bundle_that_was_handed_over_is_known_again(desk: Desk) -> None:
     site = desk.site(signers=False).site
     keeper(site, desk.said.append)(sha256(HONEST))
     services = Services(HONEST)
-    wish = desk.read(services, signers=False)
-    assert (wish.manifest, wish.doubt, desk.said) == (samples.manifest(), None, [])
+    desired = desk.read(services, signers=False)
+    assert (desired.manifest, desired.doubt, desk.said) == (samples.manifest(), None, [])
     assert len(services.asked) == 1, "no signature is asked for where nobody may sign"
     path = desk.folder / "known_bundle"
     assert path.read_text() == f"{sha256(HONEST)}  manifest.json\n"
@@ -194,34 +194,34 @@ def test_the_bundle_that_was_handed_over_is_known_again(desk: Desk) -> None:
 def test_another_bundle_than_was_handed_over_changes_nothing(desk: Desk) -> None:
     """Root on the services node puts a manifest of its own there."""
     keeper(desk.site(signers=False).site, desk.said.append)(sha256(HONEST))
-    wish = desk.read(Services(evil()), signers=False)
-    assert wish.manifest is None
+    desired = desk.read(Services(evil()), signers=False)
+    assert desired.manifest is None
     (said,) = desk.said
     assert sha256(evil())[:12] in said
     assert f"{sha256(HONEST)[:12]}, the last bundle given" in said
-    bare = rack(wish, installed=False)
-    with pytest.raises(PreflightFailed, match="bundle_in_custody"):
-        installing(wish, bare)
+    bare = rack(desired, installed=False)
+    with pytest.raises(PreflightFailed, match="mirrored_bundle"):
+        installing(desired, bare)
     assert bare.plays == []
-    with pytest.raises(BundleRefused, match="none in custody that it takes"):
-        run_inventory(wish, None, None, bundle_directory=None)  # type: ignore[arg-type]
+    with pytest.raises(BundleRefused, match="holds none that the site accepts"):
+        run_inventory(desired, None, None, bundle_directory=None)  # type: ignore[arg-type]
 
 
 def test_a_healthy_site_has_nothing_to_do_whatever_is_put_into_custody(desk: Desk) -> None:
     keeper(desk.site(signers=False).site, desk.said.append)(sha256(HONEST))
-    wish = desk.read(Services(evil()), signers=False)
-    healthy = rack(wish, installed=True)
-    assert installing(wish, healthy).steps == ()
+    desired = desk.read(Services(evil()), signers=False)
+    healthy = rack(desired, installed=True)
+    assert installing(desired, healthy).steps == ()
     assert healthy.plays == []
 
 
 def test_where_nothing_is_known_it_is_said_and_the_site_goes_on(desk: Desk) -> None:
-    wish = desk.read(Services(HONEST), signers=False)
-    assert (wish.manifest, wish.doubt) == (samples.manifest(), None)
+    desired = desk.read(Services(HONEST), signers=False)
+    assert (desired.manifest, desired.doubt) == (samples.manifest(), None)
     (said,) = desk.said
     assert "the bundle on cp1 is not verified" in said
     assert "appliance install --bundle DIR" in said
-    assert read_known(wish.site) == KnownBundle(), "being there is no reason to believe it later"
+    assert read_known(desired.site) == KnownBundle(), "being there is no reason to believe it later"
 
 
 @pytest.mark.parametrize(
@@ -231,11 +231,11 @@ def test_where_nothing_is_known_it_is_said_and_the_site_goes_on(desk: Desk) -> N
 )  # fmt: skip
 def test_what_is_written_down_and_cannot_be_read_is_no_licence(desk: Desk, content: str) -> None:
     (desk.folder / "known_bundle").write_bytes(content.encode("latin-1"))
-    wish = desk.read(Services(HONEST), signers=False)
-    assert wish.manifest is None
-    assert wish.doubt is not None
-    assert "known_bundle" in wish.doubt.seen
-    keeper(wish.site, desk.said.append)(sha256(HONEST))
+    desired = desk.read(Services(HONEST), signers=False)
+    assert desired.manifest is None
+    assert desired.doubt is not None
+    assert "known_bundle" in desired.doubt.seen
+    keeper(desired.site, desk.said.append)(sha256(HONEST))
     assert desk.read(Services(HONEST), signers=False).manifest is not None
 
 
@@ -249,8 +249,8 @@ class HandedOver:
     """An install with a bundle at hand: what is written down, and when."""
 
     def __init__(self, *, installed: bool) -> None:
-        wish = samples.desired()
-        self.rack = rack(wish, installed=installed)
+        desired = samples.desired()
+        self.rack = rack(desired, installed=installed)
         self.kept: list[tuple[str, int]] = []
 
     def install(self, **ports: Any) -> InstallResult:
@@ -258,7 +258,7 @@ class HandedOver:
             self.kept.append((digest, len(self.rack.plays)))
 
         return installing(
-            self.rack.wish,
+            self.rack.desired,
             self.rack,
             **{"bundle": FakeBundle(samples.manifest()), "handed_over": keep, **ports},
         )
@@ -302,17 +302,17 @@ def test_a_bundle_that_was_signed_after_it_was_handed_over_brings_its_signature(
     text = desk.signed(HONEST, desk.ada)
     signature = judge_signature(text.encode(), HONEST.encode(), desk.allowed)
     assert (signature.state, signature.text) == ("good", text)
-    wish = replace(samples.desired(), signature=signature)
-    node = wish.site.services_node
-    document = samples.converged(node, wish)
-    held = samples.photographs({node.name: document})[node.name]
-    assert list(custody(held, wish)) == ["the signature of its bundle is missing or differs"]
+    desired = replace(samples.desired(), signature=signature)
+    node = desired.site.services_node
+    document = samples.converged(node, desired)
+    held = samples.node_facts({node.name: document})[node.name]
+    assert list(mirrored(held, desired)) == ["the signature of its bundle is missing or differs"]
     document["artifacts"]["signature_sha256"] = sha256(text)
-    held = samples.photographs({node.name: document})[node.name]
-    assert list(custody(held, wish)) == []
+    held = samples.node_facts({node.name: document})[node.name]
+    assert list(mirrored(held, desired)) == []
     variables = run_inventory(
-        wish,
-        Observed({}, samples.cluster(wish)),
+        desired,
+        Observed({}, samples.cluster(desired)),
         Choice("cp1"),
         bundle_directory="/media/bundle",
     )["all"]["vars"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.bundle.directory import BundleDirectory
-from appliance.adapters.bundle.mirror import read_custody
+from appliance.adapters.bundle.mirror import read_mirror
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import BundleRefused
@@ -140,6 +140,6 @@ class Saying(SshNodes):
 def test_a_manifest_in_custody_that_is_not_sound_counts_as_absent_and_is_named(text: str) -> None:
     said: list[str] = []
     desired = samples.desired(with_bundle=False)
-    assert read_custody(desired, Saying(text), said.append) == desired
+    assert read_mirror(desired, Saying(text), said.append) == desired
     (sentence,) = said
     assert sentence.startswith("cp1: /var/lib/appliance/bundle/manifest.json is ignored")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from appliance.model.node.answering import answering
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Fault, Look
 from tests import samples
 
@@ -18,7 +18,7 @@ def seen(**changes: Any) -> str:
     document = samples.bare(NODE)
     for section, values in changes.items():
         document[section] = {**document[section], **values}
-    return answering(NODE, Look({"w2": Photograph(document)})).answer
+    return answering(NODE, Look({"w2": NodeFacts(document)})).answer
 
 
 @pytest.mark.parametrize(

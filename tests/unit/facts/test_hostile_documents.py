@@ -23,7 +23,7 @@ from appliance.model.node.baseline import KINDS, Acceptance, differences, passpo
 from appliance.model.node.left_behind import left_behind
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.planner import plan
-from appliance.model.state.facts.facts import Photograph, photograph_digest
+from appliance.model.state.facts.facts import NodeFacts, facts_digest
 from appliance.model.state.facts.facts import differences as changed
 from appliance.model.state.facts.hardware import compare, hardware_facts
 from appliance.model.state.facts.reader import NotFacts, check_facts
@@ -38,8 +38,8 @@ SITE = samples.site(
     nfs={"server": "cp1", "path": "/srv/runai"},
     runai={},
 )
-WISH = samples.desired(SITE)
-CLUSTER = samples.cluster(WISH)
+DESIRED = samples.desired(SITE)
+CLUSTER = samples.cluster(DESIRED)
 
 
 def merged(base: Any, over: Any) -> Any:
@@ -57,9 +57,10 @@ PARTS = {
     "dmi": {"vendor": "Quanta", "product": "S5SP", "board": "S5SP", "serial": "SN-1"},
 }
 DOCUMENTS = {
-    node.name: merged(merged(RECORDED, PARTS), samples.converged(node, WISH)) for node in SITE.nodes
+    node.name: merged(merged(RECORDED, PARTS), samples.converged(node, DESIRED))
+    for node in SITE.nodes
 }
-GOOD = samples.photographs(DOCUMENTS)
+GOOD = samples.node_facts(DOCUMENTS)
 VALUES: tuple[Any, ...] = (
     None, True, 5, -1, 1e300, "", "x", "{{ lookup('pipe', 'id') }}", "\x1b]0;owned\x07",
     "\ud800", "a" * 70_000, [], [[]], [None], {}, {"": None}, {"a": {"b": [1]}}, 1 << 80,
@@ -97,22 +98,22 @@ def without(document: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
     return made
 
 
-def use(name: str, photo: Photograph) -> Plan:
+def use(name: str, facts: NodeFacts) -> Plan:
     """Everything that is done with facts before a change."""
-    observed = Observed({**GOOD, name: photo}, CLUSTER)
-    findings = preflight(WISH, observed.photographs, observed)
-    found = plan(WISH, observed, findings)
-    run_inventory(WISH, observed, found.choice, bundle_directory=None)
-    stages.health(HealthInputs(WISH, observed))
+    observed = Observed({**GOOD, name: facts}, CLUSTER)
+    findings = preflight(DESIRED, observed.node_facts, observed)
+    found = plan(DESIRED, observed, findings)
+    run_inventory(DESIRED, observed, found.choice, bundle_directory=None)
+    stages.health(HealthInputs(DESIRED, observed))
     node, member = SITE.node(name), CLUSTER.nodes[name]
-    accepted = passport_of(node, photo, member, Acceptance("o@h", "2026-01-01T00:00:00Z"))
+    accepted = passport_of(node, facts, member, Acceptance("o@h", "2026-01-01T00:00:00Z"))
     differences(accepted, GOOD[name], member)
-    differences(passport_of(node, GOOD[name], member, Acceptance("", "")), photo, member)
-    compare(hardware_facts(GOOD[name], KINDS), hardware_facts(photo, KINDS))
-    changed(GOOD[name], photo)
-    photograph_digest(photo).encode()
-    left_behind(photo)
-    seen = Look(observed.photographs)
+    differences(passport_of(node, GOOD[name], member, Acceptance("", "")), facts, member)
+    compare(hardware_facts(GOOD[name], KINDS), hardware_facts(facts, KINDS))
+    changed(GOOD[name], facts)
+    facts_digest(facts).encode()
+    left_behind(facts)
+    seen = Look(observed.node_facts)
     json.dumps(view.status_as_json(SITE, observed, seen, found))
     return found
 
@@ -138,13 +139,13 @@ def _check(name: str, share: float, each: int) -> None:
     failures: dict[str, str] = {}
     for where, document in _mutants(name, share, each):
         try:
-            photo = check_facts(document)
+            facts = check_facts(document)
         except NotFacts:
             outcomes["refused"] += 1
             continue
         outcomes["used"] += 1
         try:
-            use(name, photo)
+            use(name, facts)
         except Exception as error:
             failures[_line(error)] = where
     assert failures == {}

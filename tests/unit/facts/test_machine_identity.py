@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from appliance.model.documents.typed_json import typed
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import (
     Likeness,
     MachineIdentity,
@@ -100,7 +100,7 @@ def test_an_identity_is_read_from_a_probes_document() -> None:
         {"name": "bond0", "kind": "bond", "mac": A, "permanent_mac": None},
         {"name": "old", "mac": C},
     ]
-    assert identity_of(Photograph(document)) == MachineIdentity(None, UUID, "BRD", None, (B,))
+    assert identity_of(NodeFacts(document)) == MachineIdentity(None, UUID, "BRD", None, (B,))
 
 
 def test_a_node_object_tells_it_again_and_only_where_there_is_no_serial() -> None:

@@ -11,15 +11,15 @@ import pytest
 import yaml
 
 from appliance.model.state.cluster import ClusterState, NoCluster, Unreachable
-from appliance.model.state.facts.facts import Photograph, watching
+from appliance.model.state.facts.facts import NodeFacts, watching
 from appliance.model.state.kubeadm_state import is_member
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, away
 from appliance.model.state.node_state import (
     Condition,
     NodeState,
+    in_maintenance,
     node_state,
     node_states,
-    resting,
 )
 from appliance.model.state.observed import Fault, Observed
 from tests import samples
@@ -27,8 +27,8 @@ from tests import samples
 CASES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[2] / "data" / "node_state" / "cases.yml").read_text(encoding="utf-8")
 )
-WISH = samples.desired()
-SITE = WISH.site
+DESIRED = samples.desired()
+SITE = DESIRED.site
 OTHER_API = {"path": "/etc/kubernetes/kubelet.conf", "server": "https://203.0.113.5:6443"}
 OTHER_CA = {"path": "/etc/kubernetes/pki/ca.crt", "sha256": "0" * 64}
 MACHINES = ("none", "late", "unread", "bare", "half", "member", "other", "other_ca")
@@ -46,14 +46,14 @@ def _machine(kind: str) -> dict[str, Any] | None:
     if kind == "none":
         return None
     joined = kind in ("member", "other", "other_ca")
-    document = samples.converged(node, WISH) if joined else samples.bare(node)
+    document = samples.converged(node, DESIRED) if joined else samples.bare(node)
     kubernetes = document["kubernetes"]
     if kind == "late":
         document["kubernetes"] = None
     elif kind == "unread":
         document["unseen"] = {"kubernetes.kubeconfigs": "busy"}
     elif kind == "half":
-        server = samples.converged(node, WISH)["kubernetes"]["kubeconfigs"][0]["server"]
+        server = samples.converged(node, DESIRED)["kubernetes"]["kubeconfigs"][0]["server"]
         kubernetes["kubeconfigs"] = [
             {"path": "/etc/kubernetes/bootstrap-kubelet.conf", "server": server}
         ]
@@ -68,7 +68,7 @@ def _cluster(case: dict[str, Any]) -> ClusterState:
         return NoCluster()
     if case.get("cluster") == "unreachable":
         return Unreachable("the API does not answer", {"cp1": "etcd data"})
-    found = samples.cluster(WISH)
+    found = samples.cluster(DESIRED)
     nodes = dict(found.nodes)
     w1 = nodes.pop("w1")
     if case["node"] == "none":
@@ -85,12 +85,12 @@ def _mark(*, lost: bool) -> Maintenance:
 
 
 def _observed(case: dict[str, Any]) -> Observed:
-    documents = {"cp1": samples.converged(SITE.node("cp1"), WISH)}
+    documents = {"cp1": samples.converged(SITE.node("cp1"), DESIRED)}
     document = _machine(case["machine"])
     if document is not None:
         documents["w1"] = document
     faults = (Fault("w1", case["fault"], "ping it"),) if "fault" in case else ()
-    return Observed(samples.photographs(documents), _cluster(case), faults)
+    return Observed(samples.node_facts(documents), _cluster(case), faults)
 
 
 def _state(case: dict[str, Any]) -> NodeState:
@@ -118,12 +118,12 @@ def test_every_condition_has_rows_and_no_row_says_what_nobody_reads() -> None:
 )
 def test_the_state_agrees_with_what_it_rests_on(machine: str, node: str, mark: str) -> None:
     observed = _observed({"machine": machine, "node": node, "mark": mark})
-    state, photo = node_state("w1", SITE, observed), observed.photographs.get("w1")
+    state, facts = node_state("w1", SITE, observed), observed.node_facts.get("w1")
     assert state.condition in get_args(Condition)
-    assert state.is_joined == (photo is not None and is_member(photo))
-    assert state.is_blank == (photo is not None and not is_member(photo))
+    assert state.is_joined == (facts is not None and is_member(facts))
+    assert state.is_blank == (facts is not None and not is_member(facts))
     assert (state.condition == "in maintenance") == ("w1" in away(observed.cluster))
-    assert resting(SITE, observed) == away(observed.cluster).keys()
+    assert in_maintenance(SITE, observed) == away(observed.cluster).keys()
     if state.condition == "lost":
         assert state.member is not None
         assert not state.member.ready
@@ -153,7 +153,7 @@ def test_what_the_state_asks_for_makes_no_guess_of_whoever_reads_it() -> None:
 
 
 def test_a_node_that_the_inventory_does_not_have_is_not_seen() -> None:
-    cluster = samples.cluster(WISH)
+    cluster = samples.cluster(DESIRED)
     stranger = dataclasses.replace(cluster.nodes["w1"], name="w9")
     nodes = {**cluster.nodes, "w9": stranger}
     state = node_states(SITE, Observed({}, dataclasses.replace(cluster, nodes=nodes)))["w9"]
@@ -162,5 +162,5 @@ def test_a_node_that_the_inventory_does_not_have_is_not_seen() -> None:
 
 def test_a_document_is_no_other_machine_for_being_another_object() -> None:
     observed = _observed({"machine": "member", "node": "ready"})
-    copied = {name: Photograph(photo.document) for name, photo in observed.photographs.items()}
+    copied = {name: NodeFacts(facts.document) for name, facts in observed.node_facts.items()}
     assert node_states(SITE, Observed(copied, observed.cluster)) == node_states(SITE, observed)

@@ -106,7 +106,7 @@ def test_a_node_whose_document_is_broken_is_its_own_fault_alone(
 
     monkeypatch.setattr(SshNodes, "run", run)
     found = SshNodes(SITE).look(SITE.nodes)
-    assert set(found.photographs) == {"cp1", "w2"}
+    assert set(found.node_facts) == {"cp1", "w2"}
     (fault,) = found.faults
     assert (fault.node, fault.answers, fault.deceives) == ("w1", True, True)
     assert found.deceiver("w1")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.model.control.lock import Holder, read_holder, read_vote
-from appliance.model.node.fencing import DEAD, Proof, Witness, prove_dead
+from appliance.model.node.fencing import DEAD, Fenced, Witness, check_fenced
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, maintenance_of
 from appliance.model.state.plan import Refusal
@@ -61,12 +61,12 @@ def test_an_uptime_that_is_no_number_is_no_vote(value: str) -> None:
 
 
 def _witness(**changes: Any) -> Witness:
-    wish = samples.desired(samples.site(workers=1))
-    member = samples.cluster(wish).nodes["w1"]
+    desired = samples.desired(samples.site(workers=1))
+    member = samples.cluster(desired).nodes["w1"]
     return Witness("w1", member, None, identity("SN-w1"), alive="it lies", **changes)
 
 
 def test_a_worker_that_lies_is_removed_on_the_operators_word_alone() -> None:
-    assert isinstance(prove_dead(_witness(deceives=True)), Refusal)
-    assert isinstance(prove_dead(_witness(sworn=True)), Refusal), DEAD
-    assert isinstance(prove_dead(_witness(deceives=True, sworn=True)), Proof)
+    assert isinstance(check_fenced(_witness(deceives=True)), Refusal)
+    assert isinstance(check_fenced(_witness(sworn=True)), Refusal), DEAD
+    assert isinstance(check_fenced(_witness(deceives=True, sworn=True)), Fenced)

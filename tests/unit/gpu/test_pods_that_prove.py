@@ -12,8 +12,8 @@ from kubernetes import client
 
 from appliance.adapters.kubernetes.api import KubernetesApi
 from appliance.adapters.kubernetes.pod_tests import engine, gpu
-from appliance.errors import StepNotProven
-from appliance.model.state.observed import GpuProof
+from appliance.errors import StepNotVerified
+from appliance.model.state.observed import GpuTestResult
 
 UUID = "GPU-818033ed-a1f2-53af-bae8-f91ef4a28db"
 LATE = "UnexpectedAdmissionError"
@@ -79,7 +79,7 @@ def prove(
     cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
     meanwhile: Callable[[], None] = lambda: None,
-) -> GpuProof:
+) -> GpuTestResult:
     monkeypatch.setattr(client, "CoreV1Api", lambda _: cluster)
     monkeypatch.setattr(engine, "time", Thing(monotonic=lambda: cluster.now, sleep=cluster.sleep))
     api = cast(KubernetesApi, cluster)
@@ -94,10 +94,10 @@ def test_what_is_to_be_done_meanwhile_finds_the_pods_made(monkeypatch: pytest.Mo
 
 def test_what_fails_meanwhile_leaves_no_pods_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
-        raise StepNotProven("w1: no answer from the pod on w2")
+        raise StepNotVerified("w1: no answer from the pod on w2")
 
     cluster = Cluster([2], ["Succeeded"])
-    with pytest.raises(StepNotProven, match="no answer"):
+    with pytest.raises(StepNotVerified, match="no answer"):
         prove(cluster, monkeypatch, fail)
     assert cluster.deleted
 
@@ -121,7 +121,7 @@ def test_gpus_that_are_never_offered_are_a_fault(monkeypatch: pytest.MonkeyPatch
 
 def test_gpus_that_are_all_at_work_need_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster([2], ["Succeeded"], used=2)
-    assert prove(cluster, monkeypatch) == GpuProof({"w1": ()})
+    assert prove(cluster, monkeypatch) == GpuTestResult({"w1": ()})
     assert (cluster.made, cluster.now) == ([], 0)
 
 
@@ -137,7 +137,7 @@ def test_a_pod_that_was_not_admitted_is_made_anew(
 def test_gpus_that_others_were_faster_to_take_are_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster([2], ["OutOfnvidia.com/gpu"])
     cluster.used_then = 2
-    assert prove(cluster, monkeypatch) == GpuProof({"w1": ()})
+    assert prove(cluster, monkeypatch) == GpuTestResult({"w1": ()})
     assert cluster.now < 5
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.errors import StepNotProven
-from appliance.model.state.observed import GpuProof
+from appliance.errors import StepNotVerified
+from appliance.model.state.observed import GpuTestResult
 from tests import samples
 from tests.fakes import FakeBundle, FakeRack
 from tests.unit.install.test_install import ALL, Bench
 
 
 def bench() -> Bench:
-    wish = samples.desired(samples.site(gpu={}))
-    assert wish.manifest is not None
-    rack = FakeRack(wish)
+    desired = samples.desired(samples.site(gpu={}))
+    assert desired.manifest is not None
+    rack = FakeRack(desired)
     for name in ("w1", "w2"):
-        whole = samples.converged(wish.site.node(name), wish)
+        whole = samples.converged(desired.site.node(name), desired)
         rack.documents[name]["gpus"] = whole["gpus"]
-    return Bench(rack=rack, bundle=FakeBundle(wish.manifest))
+    return Bench(rack=rack, bundle=FakeBundle(desired.manifest))
 
 
 def test_an_install_with_gpus_ends_with_pods_that_list_them() -> None:
@@ -31,14 +31,16 @@ def test_an_install_with_gpus_ends_with_pods_that_list_them() -> None:
 
 def test_a_pod_that_does_not_see_its_gpus_fails_the_step() -> None:
     found = bench()
-    found.rack.gpu_proof = GpuProof({}, (("w2", "a pod with 2 GPUs lists 0 of them: nothing"),))
-    with pytest.raises(StepNotProven, match="gpu ran, but w2: a pod with 2 GPUs lists 0"):
+    found.rack.gpu_untested = GpuTestResult(
+        {}, (("w2", "a pod with 2 GPUs lists 0 of them: nothing"),)
+    )
+    with pytest.raises(StepNotVerified, match="gpu ran, but w2: a pod with 2 GPUs lists 0"):
         found.install()
-    assert found.journal.records[-1].outcome == "not proven"
+    assert found.journal.records[-1].outcome == "not verified"
 
 
 def test_gpus_that_are_all_at_work_are_said_to_be() -> None:
     found = bench()
-    found.rack.gpu_proof = GpuProof({"w1": ()})
+    found.rack.gpu_untested = GpuTestResult({"w1": ()})
     found.install()
     assert [item for item in found.observer.said if "every GPU is at work" in str(item)]

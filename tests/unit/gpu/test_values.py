@@ -30,14 +30,14 @@ REGISTRY = "registry.rack.test:5000"
 DRAIN = {"key": "runai", "operator": "Exists", "effect": "NoExecute"}
 
 
-def wish(**gpu: Any) -> tuple[Desired, BundleManifest]:
+def desired(**gpu: Any) -> tuple[Desired, BundleManifest]:
     found = samples.desired(samples.site(gpu=gpu))
     assert found.manifest is not None
     return found, found.manifest
 
 
 def values(**gpu: Any) -> dict[str, Any]:
-    return operator_values(*wish(**gpu))
+    return operator_values(*desired(**gpu))
 
 
 def repositories(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
@@ -59,7 +59,7 @@ def test_every_operand_is_taken_from_the_sites_registry() -> None:
 
 
 def test_each_operand_is_the_bundles_by_digest() -> None:
-    _, manifest = wish()
+    _, manifest = desired()
     digest = manifest.images["k8s-device-plugin:v1"]
     found = values()
     assert found["devicePlugin"]["version"] == digest
@@ -133,7 +133,7 @@ def test_what_a_bundle_lacks_depends_on_where_the_driver_comes_from() -> None:
     assert chart_of(manifest) is None
     assert "driver" in absent_images(manifest, "container")
     assert "driver" not in absent_images(manifest, "host")
-    assert absent_images(wish()[1], "container") == ()
+    assert absent_images(desired()[1], "container") == ()
 
 
 def test_a_packages_version_is_read_as_its_maker_counts() -> None:
@@ -141,14 +141,14 @@ def test_a_packages_version_is_read_as_its_maker_counts() -> None:
     node = samples.site().nodes[0]
     document = samples.bare(node)
     document["packages"]["installed"] = seen
-    assert fabric_manager(samples.photographs({"n": document})["n"]) == "525.60.13"
+    assert fabric_manager(samples.node_facts({"n": document})["n"]) == "525.60.13"
 
 
 def inventory(**gpu: Any) -> dict[str, Any]:
-    found, _ = wish(**gpu)
+    found, _ = desired(**gpu)
     documents = {node.name: samples.converged(node, found) for node in found.site.nodes}
     documents["w1"]["packages"]["installed"] = {"nvidia-fabricmanager-525": "525.60.13-1"}
-    observed = Observed(samples.photographs(documents), samples.cluster(found))
+    observed = Observed(samples.node_facts(documents), samples.cluster(found))
     made = run_inventory(found, observed, Choice("cp1"), bundle_directory=None)
     everything: dict[str, Any] = made["all"]
     return everything
@@ -176,7 +176,7 @@ def test_a_site_without_gpus_tells_the_roles_nothing() -> None:
     found = samples.desired()
     assert found.manifest is not None
     documents = {node.name: samples.bare(node) for node in found.site.nodes}
-    observed = Observed(samples.photographs(documents), samples.cluster(found))
+    observed = Observed(samples.node_facts(documents), samples.cluster(found))
     made = run_inventory(found, observed, Choice("cp1"), bundle_directory=None)["all"]
     assert not [key for key in made["vars"] if key.startswith("gpu_")]
 

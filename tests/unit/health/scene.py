@@ -18,10 +18,10 @@ from appliance.model.state.cluster import (
     NoCluster,
 )
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, Phase
 from appliance.model.state.observed import Observed, PodView
-from appliance.model.state.prerequisites import Owned, Surroundings
+from appliance.model.state.prerequisites import Owned, Prerequisites
 from tests import samples
 from tests.vendor_bundles import judged
 
@@ -35,7 +35,7 @@ GROUPS = {
 }
 
 
-def desired(case: dict[str, Any]) -> Desired:
+def desired_of(case: dict[str, Any]) -> Desired:
     """The wish of a case."""
     settings = {
         "runai": {"vendor_bundle": "/media/runai-2.8.12.tar.gz", **case.get("runai", {})},
@@ -47,13 +47,13 @@ def desired(case: dict[str, Any]) -> Desired:
     site = samples.site(1, 2, **settings)
     groups = GROUPS | case.get("groups", {})
     nodes = tuple(dataclasses.replace(n, groups=frozenset(groups[n.name])) for n in site.nodes)
-    wish = samples.desired(dataclasses.replace(site, nodes=nodes))
+    desired = samples.desired(dataclasses.replace(site, nodes=nodes))
     inside = judged(case["inside"]) if "inside" in case else None
-    return dataclasses.replace(wish, vendor_bundle=inside)
+    return dataclasses.replace(desired, vendor_bundle=inside)
 
 
-def _document(node: Node, wish: Desired, changes: dict[str, Any]) -> dict[str, Any]:
-    document = samples.converged(node, wish)
+def _document(node: Node, desired: Desired, changes: dict[str, Any]) -> dict[str, Any]:
+    document = samples.converged(node, desired)
     document["resolver"]["resolves"] = {DOMAIN: ["198.18.7.21"]}
     document["clock"] |= {"epoch": NOW, "offset_seconds": 0.0001}
     ends = {"path": "/etc/kubernetes/pki/apiserver.crt", "not_after": "2028-01-10T00:00:00Z"}
@@ -69,19 +69,19 @@ def _document(node: Node, wish: Desired, changes: dict[str, Any]) -> dict[str, A
     return document
 
 
-def _surroundings(changes: dict[str, Any]) -> Surroundings:
+def _prerequisites(changes: dict[str, Any]) -> Prerequisites:
     values: dict[str, Any] = {"gpus": {"w1": 2}, **changes}
     for key in ("ingress_classes", "prometheuses"):
         values[key] = tuple(Owned(**one) for one in values.get(key, ()))
     for key in ("storage_classes", "default_storage_classes", "system_labelled"):
         values[key] = tuple(values.get(key, ()))
-    return Surroundings(**values)
+    return Prerequisites(**values)
 
 
-def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
+def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
     if case.get("cluster", "there") is None:
         return NoCluster()
-    found = samples.cluster(wish)
+    found = samples.cluster(desired)
     nodes = {
         name: dataclasses.replace(node, **case.get("members", {}).get(name, {}))
         for name, node in found.nodes.items()
@@ -94,7 +94,7 @@ def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
         case.get("version", found.version),
         found.pod_network,
         storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
-        surroundings=_surroundings(case.get("surroundings", {})),
+        prerequisites=_prerequisites(case.get("prerequisites", {})),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
     )
 
@@ -139,17 +139,17 @@ def _certificate(case: dict[str, Any]) -> BackendCertificate | None:
 
 def inputs(case: dict[str, Any]) -> HealthInputs:
     """What was seen in a case."""
-    wish = desired(case)
+    desired = desired_of(case)
     seen = {
-        node.name: Photograph(
-            _document(node, wish, case.get("see", {}).get(node.name, {})), received_at=NOW
+        node.name: NodeFacts(
+            _document(node, desired, case.get("see", {}).get(node.name, {})), received_at=NOW
         )
-        for node in wish.site.nodes
+        for node in desired.site.nodes
         if node.name not in case.get("away", ())
     }
     return HealthInputs(
-        wish,
-        Observed(seen, _cluster(case, wish)),
+        desired,
+        Observed(seen, _cluster(case, desired)),
         control_host={DOMAIN: tuple(case.get("control_host", ["198.18.7.21"]))},
         pods=_pods(case),
         certificate=_certificate(case),

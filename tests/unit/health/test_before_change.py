@@ -25,15 +25,15 @@ def _errors(**case: Any) -> set[str]:
 
 
 def _bare_plan(*findings: Finding) -> Plan:
-    wish = samples.desired()
-    seen = samples.photographs({node.name: samples.bare(node) for node in wish.site.nodes})
-    return plan(wish, Observed(seen, NoCluster()), findings)
+    desired = samples.desired()
+    seen = samples.node_facts({node.name: samples.bare(node) for node in desired.site.nodes})
+    return plan(desired, Observed(seen, NoCluster()), findings)
 
 
 def test_what_the_issue_names_is_refused_before_any_change() -> None:
     foreign = {"ingress_classes": [{"name": "nginx"}]}
     elsewhere = {"w1": {"resolver/resolves": {scene.DOMAIN: ["203.0.113.9"]}}}
-    assert _errors(surroundings=foreign) == {"ingress_class"}
+    assert _errors(prerequisites=foreign) == {"ingress_class"}
     assert _errors(see=elsewhere) == {"dns_nodes"}
     assert _errors(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}) == {"system_nodes"}
     assert _errors(see={"w1": {"clock/epoch": scene.NOW + 90}}) == {"clock_spread"}
@@ -72,13 +72,13 @@ def test_what_only_a_cluster_or_pods_can_show_is_not_said_before() -> None:
 
 def test_an_installed_backend_can_be_healed_all_the_same() -> None:
     there = {"releases": {"runai-backend/runai-backend": "deployed"}}
-    found = _findings(surroundings=there, certificate={"trusted": False})
+    found = _findings(prerequisites=there, certificate={"trusted": False})
     assert [f.severity for f in found if f.check == "certificate"] == ["warning"]
 
 
 def test_a_site_without_runai_hears_nothing() -> None:
-    wish = samples.desired()
-    assert before_change(HealthInputs(wish, Observed({}, NoCluster()))) == ()
+    desired = samples.desired()
+    assert before_change(HealthInputs(desired, Observed({}, NoCluster()))) == ()
 
 
 def test_an_error_forbids_its_step_alone() -> None:

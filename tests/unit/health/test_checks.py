@@ -49,7 +49,7 @@ def test_a_check_says_what_it_said(
     name: str, case: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen = inputs(case)
-    result, look = _result(case), Look(seen.observed.photographs)
+    result, look = _result(case), Look(seen.observed.node_facts)
     found = HealthResult(seen.desired.site, "runai", (result,), look)
     show_health(found)
     print_json(health_as_json(found))

@@ -15,7 +15,7 @@ from appliance.model.checks.engine import (
     run,
     run_all,
 )
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.findings import Finding, Severity
 
 UNSEEN = {"schema": 1, "unseen": {"swap": "swapon timed out"}}
@@ -52,13 +52,13 @@ def test_a_check_is_not_asked_without_what_it_needs() -> None:
 
 
 def test_an_error_by_a_fact_that_was_not_seen_is_no_error() -> None:
-    def look(photo: Photograph) -> Iterator[Finding]:
-        if photo.at("swap.active") is None:
+    def look(facts: NodeFacts) -> Iterator[Finding]:
+        if facts.at("swap.active") is None:
             yield _finding("warning")
             yield _finding()
             yield _finding(check="more")
 
-    result = run(Check("swap", look, ("preflight",)), Photograph(UNSEEN))
+    result = run(Check("swap", look, ("preflight",)), NodeFacts(UNSEEN))
     assert (result.state, result.findings) == ("skipped", ())
     (unseen,) = result.unseen
     assert (unseen.check, unseen.severity, unseen.hint) == ("swap", "unseen", BUSY)
@@ -67,11 +67,11 @@ def test_an_error_by_a_fact_that_was_not_seen_is_no_error() -> None:
 
 
 def test_a_warning_by_a_fact_that_was_not_seen_is_dropped() -> None:
-    def look(photo: Photograph) -> Iterator[Finding]:
-        if photo.at("swap.active") is None:
+    def look(facts: NodeFacts) -> Iterator[Finding]:
+        if facts.at("swap.active") is None:
             yield _finding("warning")
 
-    result = run(Check("swap", look, ("preflight",)), Photograph(UNSEEN))
+    result = run(Check("swap", look, ("preflight",)), NodeFacts(UNSEEN))
     assert (result.findings, result.unseen) == ((), ())
 
 

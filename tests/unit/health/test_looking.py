@@ -6,7 +6,7 @@ from appliance.adapters.kubernetes.pod_tests.network import read_messages
 from appliance.adapters.kubernetes.releases import newest
 from appliance.adapters.local.control_host import resolve
 from appliance.model.bundle.runai_versions import version_of_bundle
-from appliance.model.state.prerequisites import Surroundings
+from appliance.model.state.prerequisites import Prerequisites
 
 
 def test_messages_of_pods_are_faults_and_names() -> None:
@@ -43,8 +43,8 @@ def test_the_newest_revision_of_a_release_counts() -> None:
 
 
 def test_a_backend_that_is_there_is_known_by_its_release() -> None:
-    assert Surroundings(releases={"runai-backend/runai-backend": "failed"}).has_backend
-    assert not Surroundings(releases={"gpu-operator/gpu-operator": "deployed"}).has_backend
+    assert Prerequisites(releases={"runai-backend/runai-backend": "failed"}).has_backend
+    assert not Prerequisites(releases={"gpu-operator/gpu-operator": "deployed"}).has_backend
 
 
 def test_a_name_that_nobody_knows_has_no_address() -> None:

@@ -74,7 +74,7 @@ def silent() -> FakeArchive:
 
 def test_status_returns_what_it_could_not_read(silent: FakeArchive) -> None:
     rack = rack_in_maintenance()
-    found = status(StatusRequest(rack.wish.site, rack.wish, {}), session(rack, silent))
+    found = status(StatusRequest(rack.desired.site, rack.desired, {}), session(rack, silent))
     assert found.warnings == (
         f"nobody can tell who began a maintenance: {SILENT}",
         f"no passport could be read: {SILENT}",
@@ -93,7 +93,7 @@ def test_an_error_of_the_pods_takes_the_warnings_before_it_along(
 
     monkeypatch.setattr(rack, "look_from_pods", refuse)
     with pytest.raises(ClusterError) as caught:
-        health(HealthRequest(rack.wish, "cluster"), session(rack, silent))
+        health(HealthRequest(rack.desired, "cluster"), session(rack, silent))
     error: ApplianceError = caught.value
     assert error.warnings == (f"nobody can tell who began a maintenance: {SILENT}",)
     exits.show(error)
@@ -104,14 +104,14 @@ def test_an_error_of_the_pods_takes_the_warnings_before_it_along(
 
 def test_the_vault_is_opened_only_where_a_check_asks_for_what_is_in_it() -> None:
     rack, host = installed(samples.desired()), FakeControlHost()
-    preflight_with(host)(rack.wish, {}, _observed(rack))
+    preflight_with(host)(rack.desired, {}, _observed(rack))
     assert host.opened == [], "no check of Run:ai is made without Run:ai"
-    wish = samples.desired(samples.site(runai={"cluster_values_file": "/media/runai.yaml"}))
-    preflight_with(host)(wish, {}, _observed(FakeRack(wish)))
-    wish = samples.desired(samples.site(runai={}))
-    preflight_with(host)(wish, {}, _observed(FakeRack(wish)))
+    desired = samples.desired(samples.site(runai={"cluster_values_file": "/media/runai.yaml"}))
+    preflight_with(host)(desired, {}, _observed(FakeRack(desired)))
+    desired = samples.desired(samples.site(runai={}))
+    preflight_with(host)(desired, {}, _observed(FakeRack(desired)))
     assert host.opened == [False, True]
 
 
 def _observed(rack: FakeRack) -> Observed:
-    return Observed(rack.look(rack.wish.site.nodes).photographs, rack.cluster)
+    return Observed(rack.look(rack.desired.site.nodes).node_facts, rack.cluster)

@@ -35,7 +35,7 @@ class Bench:
 
     def install(self, *, dry_run: bool = False) -> InstallResult:
         session = fake_session(self.rack, self.journal, preflight=preflight)
-        request = InstallRequest(self.rack.wish, run(), dry_run=dry_run)
+        request = InstallRequest(self.rack.desired, run(), dry_run=dry_run)
         return install(request, session, lambda _plan: True)
 
 

@@ -15,7 +15,7 @@ from appliance.errors import (
     PlaybookFailed,
     PreflightFailed,
     Refused,
-    StepNotProven,
+    StepNotVerified,
 )
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
@@ -67,7 +67,7 @@ class Bench:
             bundle=self.bundle,
         )
         request = InstallRequest(
-            desired=self.rack.wish,
+            desired=self.rack.desired,
             run=run(),
             scope=scope or Scope(),
             dry_run=dry_run,
@@ -81,7 +81,7 @@ def test_a_bare_rack_is_installed_step_by_step_and_every_step_is_recorded() -> N
     assert list(done.steps) == ALL
     assert [play.playbook for play in bench.rack.plays] == ALL
     assert [record.step for record in bench.journal.records] == ALL
-    assert {record.outcome for record in bench.journal.records} == {"proven"}
+    assert {record.outcome for record in bench.journal.records} == {"verified"}
     host = bench.journal.records[1]
     assert host.why[0].startswith("cp1: ")
     assert host.before["w1"] != host.after["w1"]
@@ -135,15 +135,15 @@ def test_a_cluster_that_needs_time_is_asked_often_and_its_nodes_are_looked_at_se
 def test_a_network_that_does_not_carry_is_not_proven() -> None:
     bench = Bench()
     bench.rack.proof_faults = ("w1: no answer from the pod on w2 (10.244.2.3)",)
-    with pytest.raises(StepNotProven, match="no answer from the pod on w2"):
+    with pytest.raises(StepNotVerified, match="no answer from the pod on w2"):
         bench.install()
-    assert bench.journal.records[-1].outcome == "not proven"
+    assert bench.journal.records[-1].outcome == "not verified"
 
 
 def test_a_network_that_was_not_proven_is_proved_by_the_next_run() -> None:
     bench = Bench()
     bench.rack.proof_faults = ("w1: no answer from the pod on w2 (10.244.2.3)",)
-    with pytest.raises(StepNotProven):
+    with pytest.raises(StepNotVerified):
         bench.install()
     bench.rack.proof_faults = ()
     done = bench.install()
@@ -166,7 +166,9 @@ def test_the_next_run_goes_on_where_a_playbook_failed() -> None:
 def test_a_step_without_its_outcome_is_not_done() -> None:
     bench = Bench()
     bench.rack.without_effect.add("runtime")
-    with pytest.raises(StepNotProven, match="runtime ran, but cp1: Docker does not run") as caught:
+    with pytest.raises(
+        StepNotVerified, match="runtime ran, but cp1: Docker does not run"
+    ) as caught:
         bench.install()
     assert "w1: Docker does not run" in caught.value.details
     assert bench.rack.plays[-1].playbook == "runtime"
@@ -206,7 +208,7 @@ def test_a_refusal_changes_nothing() -> None:
     bench = Bench()
     bench.install()
     documents = {name: dict(document) for name, document in bench.rack.documents.items()}
-    node = bench.rack.wish.site.node("w2")
+    node = bench.rack.desired.site.node("w2")
     bench.rack.documents["w2"] = samples.bare(node)
     bench.rack.documents["w2"]["dmi"] = {"serial": "SN-OTHER"}
     before, records = dict(bench.rack.documents), len(bench.journal.records)
@@ -249,7 +251,7 @@ def test_a_whole_bundle_in_custody_is_not_asked_for_again() -> None:
     bench.rack.documents["cp1"] = {**bench.rack.documents["cp1"], "certificates": [certificate]}
     reasons = bench.install(dry_run=True).plan.steps[1].reasons
     assert "the bundle server's certificate expires in" in reasons[0].text
-    with pytest.raises(StepNotProven, match="artifacts ran"):  # nobody renews it here
+    with pytest.raises(StepNotVerified, match="artifacts ran"):  # nobody renews it here
         bench.install()
 
 
@@ -313,4 +315,4 @@ def test_no_step_begins_after_the_site_was_taken_over() -> None:
     with pytest.raises(LeaseLost):
         bench.install()
     assert [play.playbook for play in bench.rack.plays] == ALL[:1]
-    assert [record.outcome for record in bench.journal.records] == ["proven"]
+    assert [record.outcome for record in bench.journal.records] == ["verified"]

@@ -53,7 +53,7 @@ def test_the_first_install_goes_on_without_it_and_says_so_at_the_end() -> None:
     without_w2(found)
     done = found.install()
     assert list(done.steps) == ALL
-    assert {record.outcome for record in found.journal.records} == {"proven"}
+    assert {record.outcome for record in found.journal.records} == {"verified"}
     assert ("note", "left out, the rest goes on without it: w2: timed out") in found.observer.said
     with pytest.raises(LeftOut, match="w2: timed out") as told:
         require_none_left_out(done.plan)

@@ -141,22 +141,22 @@ def test_other_failures_stay_what_they_are(result: dict[str, object]) -> None:
 
 
 def _seen(*, in_custody: bool) -> Observed:
-    wish = samples.desired()
+    desired = samples.desired()
     documents = {
-        node.name: samples.converged(node, wish) if in_custody else samples.bare(node)
-        for node in wish.site.nodes
+        node.name: samples.converged(node, desired) if in_custody else samples.bare(node)
+        for node in desired.site.nodes
     }
-    return Observed(photographs=samples.photographs(documents), cluster=NoCluster())
+    return Observed(node_facts=samples.node_facts(documents), cluster=NoCluster())
 
 
 def test_rsync_is_asked_for_here_where_a_bundle_has_to_be_brought() -> None:
-    wish, hint = samples.desired(), "sudo apt-get install rsync"
+    desired, hint = samples.desired(), "sudo apt-get install rsync"
     missing = missing_programs(EVERYTHING - {"rsync"}, [Use.BRING])
-    (found,) = bringing(wish, _seen(in_custody=False), missing, "desk", hint)
+    (found,) = bringing(desired, _seen(in_custody=False), missing, "desk", hint)
     assert (found.node, found.step, found.hint) == ("desk (this machine)", "artifacts", hint)
-    assert list(bringing(wish, _seen(in_custody=True), missing, "desk", hint)) == []
-    assert list(bringing(wish, _seen(in_custody=False), (), "desk", hint)) == []
-    runai = dataclasses.replace(wish, vendor_bundle_file="/media/runai.tar")
+    assert list(bringing(desired, _seen(in_custody=True), missing, "desk", hint)) == []
+    assert list(bringing(desired, _seen(in_custody=False), (), "desk", hint)) == []
+    runai = dataclasses.replace(desired, vendor_bundle_file="/media/runai.tar")
     steps = [f.step for f in bringing(runai, _seen(in_custody=True), missing, "desk", hint)]
     assert steps == ["runai"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import StepNotProven
+from appliance.errors import StepNotVerified
 from appliance.model.state.cluster import Cluster, ClusterState
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.workflows.session.patience import Patience
 from tests import samples
 from tests.fakes import FakeClock, FakeRack
@@ -31,8 +31,8 @@ class Slow(FakeRack):
         super().__init__(samples.desired())
         self.clock, self.seconds = clock, seconds
 
-    def read(self, photographs: Mapping[str, Photograph]) -> ClusterState:
-        now = super().read(photographs)
+    def read(self, node_facts: Mapping[str, NodeFacts]) -> ClusterState:
+        now = super().read(node_facts)
         if not self.plays or self.plays[-1].playbook != "network" or not self.seconds:
             return now
         self.clock.sleep(self.seconds)
@@ -45,7 +45,7 @@ def test_a_clock_that_is_set_forward_ends_no_wait() -> None:
     bench = Bench(clock=SetForward())
     bench.rack.reads_until_pods_are_ready = 20
     bench.install()
-    assert {record.outcome for record in bench.journal.records} == {"proven"}
+    assert {record.outcome for record in bench.journal.records} == {"verified"}
 
 
 def test_patience_ends_with_a_look_that_began_after_it() -> None:
@@ -71,13 +71,13 @@ def test_a_look_that_hung_beyond_the_deadline_is_not_the_last(hung: float) -> No
     bench = Bench(rack=rack, clock=clock)
     bench.install()
     assert rack.seconds == 0.0
-    assert {record.outcome for record in bench.journal.records} == {"proven"}
+    assert {record.outcome for record in bench.journal.records} == {"verified"}
 
 
 def test_what_never_comes_still_ends_the_wait() -> None:
     bench = Bench()
     bench.rack.without_effect = {"runtime"}
     began = bench.clock.monotonic()
-    with pytest.raises(StepNotProven):
+    with pytest.raises(StepNotVerified):
         bench.install()
     assert 20 <= bench.clock.monotonic() - began < 25

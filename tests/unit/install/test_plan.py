@@ -52,13 +52,15 @@ def _put(document: dict[str, Any], path: str, value: Any) -> None:
     document[last] = value
 
 
-def _cluster(case: dict[str, Any], wish: Desired) -> ClusterState:
+def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
     start = case.get("cluster", "none" if case["start"] == "bare" else "healthy")
     if start == "none":
         return NoCluster()
     if start == "unreachable":
-        return Unreachable("the API does not answer", case.get("traces", {"cp1": "etcd data"}))
-    found = samples.cluster(wish)
+        return Unreachable(
+            "the API does not answer", case.get("kubeadm_state", {"cp1": "etcd data"})
+        )
+    found = samples.cluster(desired)
     gone = case.get("cluster_without", [])
     nodes = {
         name: dataclasses.replace(node, **case.get("cluster_set", {}).get(name, {}))
@@ -131,12 +133,12 @@ def _storage(case: dict[str, Any], found: ClusterStorage) -> ClusterStorage:
 
 def _seen(case: dict[str, Any]) -> tuple[Desired, Observed]:
     site = samples.site(case.get("masters", 1), case.get("workers", 2), **case.get("settings", {}))
-    wish = samples.desired(site, with_bundle=case.get("bundle", True))
+    desired = samples.desired(site, with_bundle=case.get("bundle", True))
     if "vendor" in case:
-        wish = dataclasses.replace(wish, vendor_bundle=judged(case["vendor"]))
+        desired = dataclasses.replace(desired, vendor_bundle=judged(case["vendor"]))
     bare = set(case.get("bare", [node.name for node in site.nodes if case["start"] == "bare"]))
     documents = {
-        node.name: samples.bare(node) if node.name in bare else samples.converged(node, wish)
+        node.name: samples.bare(node) if node.name in bare else samples.converged(node, desired)
         for node in site.nodes
         if node.name not in case.get("unseen", [])
     }
@@ -145,7 +147,7 @@ def _seen(case: dict[str, Any]) -> tuple[Desired, Observed]:
             _put(documents[name], path, value)
     for image in case.get("registry_holds", ()):
         documents["cp1"]["registry"]["images"][image] = "sha256:" + "00" * 32
-    return wish, Observed(samples.photographs(documents), _cluster(case, wish))
+    return desired, Observed(samples.node_facts(documents), _cluster(case, desired))
 
 
 def _plan(case: dict[str, Any]) -> Plan:
@@ -179,10 +181,10 @@ def test_the_plan_is_what_the_case_says(case: dict[str, Any]) -> None:
 def test_plan_and_status_say_what_they_said(
     case: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (wish, observed), found = _seen(case), _plan(case)
+    (desired, observed), found = _seen(case), _plan(case)
     print_json(plan_as_json(found))
     show_install_plan(found)
-    show_status(wish.site, observed, Look(observed.photographs), plan(wish, observed, ()))
+    show_status(desired.site, observed, Look(observed.node_facts), plan(desired, observed, ()))
     golden.agree(f"plan/{case['file']}", case["name"], "".join(capsys.readouterr()))
 
 

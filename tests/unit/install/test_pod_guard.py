@@ -9,7 +9,7 @@ import yaml
 
 from appliance.model.components.registry import pod_guard
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from tests import samples
 from tests.unit.modules.loading import ROOT
 
@@ -26,13 +26,13 @@ def node(of: Site, name: str) -> Node:
     return next(found for found in of.nodes if found.name == name)
 
 
-def seen(rules: object, enabled: str = "enabled") -> dict[str, Photograph]:
+def seen(rules: object, enabled: str = "enabled") -> dict[str, NodeFacts]:
     document = {
         "schema": 1,
         "firewall": {"pod_guard": rules},
         "services": {"pod-guard": {"enabled": enabled, "active": "active"}},
     }
-    return {"w1": Photograph(document)}
+    return {"w1": NodeFacts(document)}
 
 
 def whole(of: Site, name: str) -> list[str]:
@@ -136,8 +136,8 @@ def test_every_address_that_was_seen_of_the_server_is_kept_from_pods() -> None:
         {"addresses": ["198.18.7.11/24", "198.18.7.100/24", "fe80::1/64"]},
         {"addresses": ["198.18.64.11/24"]},
     ]
-    photos = {"cp1": Photograph({"schema": 1, "nics": nics})}
-    rules = pod_guard.rules(node(of, "w1"), of, photos)
+    all_facts = {"cp1": NodeFacts({"schema": 1, "nics": nics})}
+    rules = pod_guard.rules(node(of, "w1"), of, all_facts)
     assert any("-d 198.18.64.11/32 -p tcp -m tcp --dport 2049" in rule for rule in rules)
     without = [rule for rule in rules if "198.18.64.11" not in rule]
     assert without == list(pod_guard.rules(node(of, "w1"), of))
@@ -147,8 +147,8 @@ def test_every_address_that_was_seen_of_the_server_is_kept_from_pods() -> None:
 def test_a_server_that_tells_of_thousands_of_addresses_costs_the_members_a_few_rules() -> None:
     of = three_masters()
     told = [f"203.0.{n // 250}.{n % 250}/32" for n in range(5000)]
-    photos = {"cp1": Photograph({"schema": 1, "nics": [{"addresses": told}]})}
-    assert len(pod_guard.rules(node(of, "w1"), of, photos)) < 200
+    all_facts = {"cp1": NodeFacts({"schema": 1, "nics": [{"addresses": told}]})}
+    assert len(pod_guard.rules(node(of, "w1"), of, all_facts)) < 200
 
 
 def test_rules_from_before_the_virtual_address_was_named_are_not_enough() -> None:

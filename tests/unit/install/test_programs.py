@@ -24,11 +24,11 @@ def _manifest() -> BundleManifest:
 
 @pytest.mark.parametrize("gone", PLUGINS)
 def test_a_lost_cni_plugin_makes_the_step_due_that_brings_it(gone: str) -> None:
-    wish = dataclasses.replace(samples.desired(), manifest=_manifest())
-    documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
+    desired = dataclasses.replace(samples.desired(), manifest=_manifest())
+    documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
     for name, document in documents.items():
         there = [plugin for plugin in PLUGINS if name != "w1" or plugin != gone]
         document["cni"] = {"bin": there}
-    made = plan(wish, Observed(samples.photographs(documents), samples.cluster(wish)))
+    made = plan(desired, Observed(samples.node_facts(documents), samples.cluster(desired)))
     assert [(step.name, step.nodes) for step in made.steps[1:]] == [("registry", ("w1",))]
     assert made.steps[1].reasons[0].text.startswith(f"CNI plugin {gone} is missing")

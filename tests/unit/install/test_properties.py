@@ -14,7 +14,7 @@ from appliance.model.plan.planner import Scope, plan
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.state.cluster import Cluster, ClusterState, NoCluster, Unreachable
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan
 from tests import samples
@@ -43,18 +43,18 @@ class Rack:
     """A wish and what was observed of it; no dataclass, whose whole text would be shown."""
 
     def __init__(
-        self, wish: Desired, observed: Observed, wrong: Mapping[str, tuple[str, ...]]
+        self, desired: Desired, observed: Observed, wrong: Mapping[str, tuple[str, ...]]
     ) -> None:
-        self.wish = wish
+        self.desired = desired
         self.observed = observed
         self.wrong = wrong
 
     def __repr__(self) -> str:
         members = getattr(self.observed.cluster, "nodes", type(self.observed.cluster).__name__)
-        return f"Rack(wrong={self.wrong}, seen={[*self.observed.photographs]}, {[*members]})"
+        return f"Rack(wrong={self.wrong}, seen={[*self.observed.node_facts]}, {[*members]})"
 
     def plan(self, scope: Scope | None = None) -> Plan:
-        return plan(self.wish, self.observed, scope=scope or Scope())
+        return plan(self.desired, self.observed, scope=scope or Scope())
 
 
 def _with(document: dict[str, Any], path: str, value: Any) -> None:
@@ -67,10 +67,12 @@ def _with(document: dict[str, Any], path: str, value: Any) -> None:
 @some.composite
 def racks(draw: some.DrawFn, *, known: bool = False) -> Rack:
     """A rack of up to 3 + 6 nodes: bare or converged ones, some with things wrong, some unseen."""
-    wish = samples.desired(samples.site(draw(some.sampled_from([1, 3])), draw(some.integers(0, 6))))
+    desired = samples.desired(
+        samples.site(draw(some.sampled_from([1, 3])), draw(some.integers(0, 6)))
+    )
     documents, wrong = {}, {}
-    for node in wish.site.nodes:
-        document = copy.deepcopy(samples.converged(node, wish))
+    for node in desired.site.nodes:
+        document = copy.deepcopy(samples.converged(node, desired))
         chosen = draw(some.lists(some.sampled_from(WRONGS), max_size=3, unique_by=lambda w: w[0]))
         for path, value in chosen:
             _with(document, path, value)
@@ -78,9 +80,9 @@ def racks(draw: some.DrawFn, *, known: bool = False) -> Rack:
         if not known and draw(some.booleans()):
             document, wrong[node.name] = samples.bare(node), ("bare",)
         documents[node.name] = document
-    cluster: ClusterState = samples.cluster(wish)
+    cluster: ClusterState = samples.cluster(desired)
     if not known:
-        gone = draw(some.sets(some.sampled_from([node.name for node in wish.site.nodes])))
+        gone = draw(some.sets(some.sampled_from([node.name for node in desired.site.nodes])))
         assert isinstance(cluster, Cluster)
         left = {name: node for name, node in cluster.nodes.items() if name not in gone}
         alternatives: list[ClusterState] = [
@@ -90,11 +92,11 @@ def racks(draw: some.DrawFn, *, known: bool = False) -> Rack:
         ]
         cluster = draw(some.sampled_from(alternatives))
         unseen = draw(
-            some.sets(some.sampled_from([node.name for node in wish.site.workers] or [""]))
+            some.sets(some.sampled_from([node.name for node in desired.site.workers] or [""]))
         )
         documents = {name: doc for name, doc in documents.items() if name not in unseen}
-    photographs = {name: Photograph(document) for name, document in documents.items()}
-    return Rack(wish, Observed(photographs, cluster), wrong)
+    node_facts = {name: NodeFacts(document) for name, document in documents.items()}
+    return Rack(desired, Observed(node_facts, cluster), wrong)
 
 
 @SETTINGS
@@ -107,7 +109,7 @@ def test_steps_are_in_order_with_reasons_of_nodes_that_they_concern(rack: Rack) 
     assert not names or names[0] == "preflight"
     assert set(names).isdisjoint(made.satisfied)
     for step in made.steps:
-        concerned = {node.name for node in BY_NAME[step.name].nodes(rack.wish.site)}
+        concerned = {node.name for node in BY_NAME[step.name].nodes(rack.desired.site)}
         assert step.reasons
         assert {reason.node for reason in step.reasons} <= set(step.nodes) <= concerned
         assert len(set(step.nodes)) == len(step.nodes)
@@ -117,7 +119,7 @@ def test_steps_are_in_order_with_reasons_of_nodes_that_they_concern(rack: Rack) 
 @given(racks())
 def test_one_node_leads_and_at_most_one_begins_a_cluster(rack: Rack) -> None:
     choice = rack.plan().choice
-    masters = {node.name for node in rack.wish.site.control_plane}
+    masters = {node.name for node in rack.desired.site.control_plane}
     assert choice.leader in masters
     assert set(choice.actions) == masters
     beginning = [name for name, action in choice.actions.items() if action in {"init", "resume"}]
@@ -130,11 +132,11 @@ def test_one_node_leads_and_at_most_one_begins_a_cluster(rack: Rack) -> None:
 @SETTINGS
 @given(racks(), some.randoms())
 def test_the_order_in_which_nodes_answered_means_nothing(rack: Rack, random: Any) -> None:
-    names = list(rack.observed.photographs)
+    names = list(rack.observed.node_facts)
     random.shuffle(names)
-    shuffled = {name: rack.observed.photographs[name] for name in names}
+    shuffled = {name: rack.observed.node_facts[name] for name in names}
     observed = Observed(shuffled, rack.observed.cluster)
-    assert plan(rack.wish, observed) == rack.plan()
+    assert plan(rack.desired, observed) == rack.plan()
 
 
 @SETTINGS
@@ -149,7 +151,7 @@ def test_a_node_with_which_nothing_is_wrong_gets_no_reason(rack: Rack) -> None:
 @SETTINGS
 @given(racks(), some.data())
 def test_a_scope_keeps_to_its_nodes_and_steps(rack: Rack, data: some.DataObject) -> None:
-    names = [node.name for node in rack.wish.site.nodes]
+    names = [node.name for node in rack.desired.site.nodes]
     nodes = frozenset(data.draw(some.sets(some.sampled_from(names), min_size=1)))
     until = data.draw(some.sampled_from([step.name for step in INSTALL]))
     made = rack.plan(Scope(until=until, nodes=nodes))
@@ -162,7 +164,9 @@ def test_a_scope_keeps_to_its_nodes_and_steps(rack: Rack, data: some.DataObject)
 @SETTINGS
 @given(racks(known=True))
 def test_a_rack_that_was_put_right_needs_nothing(rack: Rack) -> None:
-    documents = {node.name: samples.converged(node, rack.wish) for node in rack.wish.site.nodes}
-    observed = Observed(samples.photographs(documents), rack.observed.cluster)
-    made = plan(rack.wish, observed)
+    documents = {
+        node.name: samples.converged(node, rack.desired) for node in rack.desired.site.nodes
+    }
+    observed = Observed(samples.node_facts(documents), rack.observed.cluster)
+    made = plan(rack.desired, observed)
     assert (made.steps, made.refusals) == ((), ())

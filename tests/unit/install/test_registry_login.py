@@ -10,12 +10,12 @@ from tests import samples
 
 
 def unmet(code: object) -> list[str]:
-    wish = samples.desired(samples.site())
-    node = wish.site.services_node
-    document = samples.converged(node, wish)
+    desired = samples.desired(samples.site())
+    node = desired.site.services_node
+    document = samples.converged(node, desired)
     document["registry"]["writing"] = {"code": code, "ok": False, "url": "x", "error": None}
-    seen = samples.photographs({node.name: document})
-    return list(registry(node, wish, Observed(seen, samples.cluster(wish))))
+    seen = samples.node_facts({node.name: document})
+    return list(registry(node, desired, Observed(seen, samples.cluster(desired))))
 
 
 @pytest.mark.parametrize("code", [200, 202, 404, 405, 403, 500])

@@ -24,17 +24,17 @@ WORKERS = ("w1", "w2")
 
 def rack(*, masters: int = 1, evidence: str = EVIDENCE) -> FakeRack:
     """Installed, but for bare machines that answer as the control plane."""
-    wish = replace(samples.desired(samples.site(masters)), founded=evidence)
-    found = FakeRack(wish)
-    found.documents = {node.name: samples.converged(node, wish) for node in wish.site.nodes}
-    for node in wish.site.control_plane:
+    desired = replace(samples.desired(samples.site(masters)), founded=evidence)
+    found = FakeRack(desired)
+    found.documents = {node.name: samples.converged(node, desired) for node in desired.site.nodes}
+    for node in desired.site.control_plane:
         found.documents[node.name] = samples.bare(node)
     found.cluster = NoCluster()
     return found
 
 
 def planned(found: FakeRack, scope: Scope = EVERYTHING) -> Plan:
-    return survey(found.wish, found, found, lambda *_: (), scope).plan
+    return survey(found.desired, found, found, lambda *_: (), scope).plan
 
 
 def silence(found: FakeRack) -> FakeRack:
@@ -67,9 +67,9 @@ def test_a_healthy_site_is_planned_alike_with_and_without_its_state() -> None:
     plans = []
     for evidence in (EVIDENCE, ""):
         found = rack(evidence=evidence)
-        found.cluster = samples.cluster(found.wish)
-        for node in found.wish.site.control_plane:
-            found.documents[node.name] = samples.converged(node, found.wish)
+        found.cluster = samples.cluster(found.desired)
+        for node in found.desired.site.control_plane:
+            found.documents[node.name] = samples.converged(node, found.desired)
         plans.append(planned(found))
     assert plans[0] == plans[1]
     assert plans[0].steps == ()
@@ -110,11 +110,11 @@ def record(sequence: int, step: str, outcome: Outcome) -> Record:
 def test_the_state_of_a_site_shows_that_it_had_a_cluster(tmp_path: Path) -> None:
     assert founded(tmp_path) == ""
     journal = FileJournal(tmp_path / JOURNAL)
-    journal.append(record(1, "host_base", "proven"))
+    journal.append(record(1, "host_base", "verified"))
     journal.append(record(2, "control_plane", "failed"))
     (tmp_path / JOURNAL / "0192f3a0-0000-7000-8000-000000000001-009.json").write_text("{")
     assert founded(tmp_path) == ""
-    journal.append(record(3, "control_plane", "proven"))
+    journal.append(record(3, "control_plane", "verified"))
     assert "verified step control_plane, 2026-01-01" in founded(tmp_path)
     (tmp_path / ".appliance/kubeconfig").write_text("kind: Config\n")
     assert "kubeconfig is its kubeconfig" in founded(tmp_path)

@@ -25,17 +25,17 @@ PARTS = {"storage", "gpu", "runai", "node_roles", "access"}
 
 
 def installed() -> FakeRack:
-    wish = samples.desired()
-    found = FakeRack(wish)
-    found.cluster = samples.cluster(wish)
-    found.documents = {n.name: samples.converged(n, wish) for n in wish.site.nodes}
+    desired = samples.desired()
+    found = FakeRack(desired)
+    found.cluster = samples.cluster(desired)
+    found.documents = {n.name: samples.converged(n, desired) for n in desired.site.nodes}
     return found
 
 
 def planned(rack: FakeRack, *seen: str, scope: Scope = EVERYTHING) -> Plan:
-    photographs = dict(rack.look(rack.wish.site.nodes).photographs)
-    kept = {name: photo for name, photo in photographs.items() if name in seen}
-    return plan(rack.wish, Observed(kept, rack.cluster), (), scope)
+    node_facts = dict(rack.look(rack.desired.site.nodes).node_facts)
+    kept = {name: facts for name, facts in node_facts.items() if name in seen}
+    return plan(rack.desired, Observed(kept, rack.cluster), (), scope)
 
 
 def test_nothing_is_satisfied_that_nobody_saw() -> None:
@@ -80,7 +80,7 @@ def test_every_step_is_in_exactly_one_place() -> None:
 def test_both_commands_say_it_in_json() -> None:
     rack = installed()
     found = planned(rack, "cp1", "w1")
-    status = status_as_json(rack.wish.site, Observed({}, rack.cluster), Look({}), found)
+    status = status_as_json(rack.desired.site, Observed({}, rack.cluster), Look({}), found)
     for document in (plan_as_json(found), status):
         assert set(document["not_applicable"]) == PARTS
         assert {"step": "host", "nodes": ["w2"]} in document["unseen"]
@@ -111,26 +111,26 @@ def test_a_plan_says_first_that_it_cannot_be_done(capsys: pytest.CaptureFixture[
 
 
 def unsigned(rack: FakeRack) -> Desired:
-    settings = replace_signers(rack.wish)
+    settings = replace_signers(rack.desired)
     return replace(settings, signature=Signature("missing", fault="this bundle is not signed"))
 
 
-def replace_signers(wish: Desired) -> Desired:
-    settings = wish.site.settings.model_copy(update={"bundle_signers": "/site/allowed_signers"})
-    return replace(wish, site=replace(wish.site, settings=settings))
+def replace_signers(desired: Desired) -> Desired:
+    settings = desired.site.settings.model_copy(update={"bundle_signers": "/site/allowed_signers"})
+    return replace(desired, site=replace(desired.site, settings=settings))
 
 
 @pytest.mark.parametrize("seen", [("cp1", "w1", "w2"), ("cp1", "w2")])
 def test_an_unsigned_bundle_is_refused_while_its_node_rests(seen: tuple[str, ...]) -> None:
     rack = rack_with_one_in_maintenance()
-    wish = unsigned(rack)
-    groups = {n.name: n.groups - {"services"} for n in wish.site.nodes}
+    desired = unsigned(rack)
+    groups = {n.name: n.groups - {"services"} for n in desired.site.nodes}
     groups["w1"] |= {"services"}
-    nodes = tuple(replace(n, groups=groups[n.name]) for n in wish.site.nodes)
-    wish = replace(wish, site=replace(wish.site, nodes=nodes))
-    assert wish.site.services_node.name == "w1"
+    nodes = tuple(replace(n, groups=groups[n.name]) for n in desired.site.nodes)
+    desired = replace(desired, site=replace(desired.site, nodes=nodes))
+    assert desired.site.services_node.name == "w1"
     rack.documents["w2"]["sysctl"] = {}
-    photographs = {n: p for n, p in rack.look(nodes).photographs.items() if n in seen}
-    observed = Observed(photographs, rack.cluster)
-    found = plan(wish, observed, preflight(wish, photographs, observed))
+    node_facts = {n: p for n, p in rack.look(nodes).node_facts.items() if n in seen}
+    observed = Observed(node_facts, rack.cluster)
+    found = plan(desired, observed, preflight(desired, node_facts, observed))
     assert "bundle_signature" in [refusal.check for refusal in found.refusals]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.kubernetes.storage import read_storage
-from appliance.errors import StepNotProven
+from appliance.errors import StepNotVerified
 from appliance.model.checks.preflight import probe_arguments
 from appliance.model.components.storage.variables import groups
 from appliance.model.components.storage.variables import variables as storage_vars
@@ -25,7 +25,7 @@ OWN = {"server": "cp1", "path": "/srv/runai"}
 THEIRS = {"server": "nfs.rack.test", "path": "/export/runai", "volumes": 2}
 
 
-def wish(nfs: dict[str, Any] | None) -> Desired:
+def desired(nfs: dict[str, Any] | None) -> Desired:
     site = samples.site(nfs=nfs)
     found = samples.manifest()
     roots = {
@@ -40,19 +40,19 @@ def wish(nfs: dict[str, Any] | None) -> Desired:
 
 
 def test_the_step_comes_last_and_is_proved() -> None:
-    bench = Bench(rack=FakeRack(wish(OWN)))
+    bench = Bench(rack=FakeRack(desired(OWN)))
     assert list(bench.install().steps) == [*ALL, "storage"]
     assert bench.install().steps == ()
 
 
 def test_what_only_writing_shows_is_told_by_the_run_that_wrote() -> None:
-    slow = Bench(rack=FakeRack(wish({**THEIRS, "fsync_warning_ms": 1})))
+    slow = Bench(rack=FakeRack(desired({**THEIRS, "fsync_warning_ms": 1})))
     slow.install()
     told = fsync_warnings(slow)
     assert [text.split(": ")[1] for text in told] == ["cp1", "w1", "w2"]
     assert "2 ms for an fsync" in told[0]
     assert "hint: check the disks of nfs.rack.test" in told[0]
-    quick = Bench(rack=FakeRack(wish(THEIRS)))
+    quick = Bench(rack=FakeRack(desired(THEIRS)))
     quick.install()
     assert fsync_warnings(quick) == []
 
@@ -63,7 +63,7 @@ def fsync_warnings(bench: Bench) -> list[str]:
 
 
 def test_a_worker_alone_brings_the_leader_and_the_server_stays_out() -> None:
-    bench = Bench(rack=FakeRack(wish(THEIRS)))
+    bench = Bench(rack=FakeRack(desired(THEIRS)))
     bench.install()
     bench.rack.documents["w2"]["storage"]["proof"] = None
     assert bench.install().steps == ("preflight", "storage")
@@ -71,14 +71,14 @@ def test_a_worker_alone_brings_the_leader_and_the_server_stays_out() -> None:
 
 
 def test_a_play_without_effect_is_not_taken_for_storage() -> None:
-    bench = Bench(rack=FakeRack(wish(OWN)))
+    bench = Bench(rack=FakeRack(desired(OWN)))
     bench.rack.without_effect.add("storage")
-    with pytest.raises(StepNotProven, match="storage ran, but cp1: the kernel NFS server is not"):
+    with pytest.raises(StepNotVerified, match="storage ran, but cp1: the kernel NFS server is not"):
         bench.install()
 
 
 def test_a_site_without_storage_has_no_step_no_variables_and_no_question() -> None:
-    plain = wish(None)
+    plain = desired(None)
     assert export_of(plain.site) is None
     assert users_of(plain.site) == ()
     assert plain.manifest is not None
@@ -88,7 +88,7 @@ def test_a_site_without_storage_has_no_step_no_variables_and_no_question() -> No
 
 
 def test_a_server_of_the_sites_own_gets_nothing_installed() -> None:
-    asked = wish(THEIRS)
+    asked = desired(THEIRS)
     assert asked.manifest is not None
     found = storage_vars(samples.planned_run(asked))
     assert groups(asked) == {"appliance_nfs_server": {"hosts": {}}}
@@ -101,11 +101,11 @@ def test_a_server_of_the_sites_own_gets_nothing_installed() -> None:
     ]
     assert found["nfs_client_packages"] == {"nfs-common": "1"}
     digest = samples.IMAGES["busybox:1.35.0"]
-    assert found["nfs_volumes_proof_image"] == f"registry.rack.test:5000/busybox@{digest}"
+    assert found["nfs_volumes_test_image"] == f"registry.rack.test:5000/busybox@{digest}"
 
 
 def test_a_node_of_the_site_serves_by_its_address() -> None:
-    asked = wish(OWN)
+    asked = desired(OWN)
     assert asked.manifest is not None
     found = storage_vars(samples.planned_run(asked))
     assert groups(asked) == {"appliance_nfs_server": {"hosts": {"cp1": None}}}
@@ -117,7 +117,7 @@ def test_a_node_of_the_site_serves_by_its_address() -> None:
 
 
 def test_the_probe_is_told_what_to_ask() -> None:
-    asked = probe_arguments(wish(THEIRS))
+    asked = probe_arguments(desired(THEIRS))
     at = asked.index("--nfs")
     assert asked[at : at + 4] == (
         "--nfs",
@@ -167,7 +167,7 @@ def test_the_api_tells_class_default_proof_and_volumes_of_the_class_alone() -> N
     assert found == ClusterStorage(
         is_class=True,
         is_default=True,
-        proven="198.18.7.11:/srv/runai",
+        tested="198.18.7.11:/srv/runai",
         volumes={
             "one": Volume("198.18.7.11:/srv/runai/one", "Bound"),
             "l": Volume("no NFS", "Bound"),
@@ -177,12 +177,12 @@ def test_the_api_tells_class_default_proof_and_volumes_of_the_class_alone() -> N
 
 
 def test_a_kernel_server_that_answers_over_udp_is_not_as_it_should_be() -> None:
-    bench = Bench(rack=FakeRack(wish(OWN)))
+    bench = Bench(rack=FakeRack(desired(OWN)))
     bench.install()
     sockets = [{"port": 2049, "proto": "tcp", "address": "::", "process": None}]
     sockets += [{"port": 111, "proto": "udp", "address": "::", "process": "rpcbind"}]
     bench.rack.documents["cp1"]["listening"] = sockets
     assert bench.install().steps == ()
     bench.rack.documents["cp1"]["listening"] = [{**sockets[0], "proto": "udp"}]
-    with pytest.raises(StepNotProven, match="storage ran, but cp1: nfs-server answers over UDP"):
+    with pytest.raises(StepNotVerified, match="storage ran, but cp1: nfs-server answers over UDP"):
         bench.install()

@@ -31,7 +31,7 @@ class BusyRack(FakeRack):
 
     def __init__(self, spoil: Callable[[dict[str, Any]], None], late_looks: int) -> None:
         super().__init__(samples.desired(samples.site(1, 2)))
-        self.documents = {node.name: machines.bare(node) for node in self.wish.site.nodes}
+        self.documents = {node.name: machines.bare(node) for node in self.desired.site.nodes}
         self.spoil = spoil
         self.late_looks = late_looks
         self.asked: list[list[str]] = []
@@ -49,7 +49,7 @@ class BusyRack(FakeRack):
 
     def survey(self) -> Survey:
         checks = partial(preflight, models={}, minima={})
-        return survey(self.wish, self, self, checks)
+        return survey(self.desired, self, self, checks)
 
 
 def hang(document: dict[str, Any]) -> None:
@@ -127,6 +127,6 @@ def test_a_second_look_that_tells_less_does_not_count() -> None:
         return found
 
     rack.look = busier  # type: ignore[method-assign]
-    found = look_patiently(rack, rack.wish.site.nodes)
+    found = look_patiently(rack, rack.desired.site.nodes)
     assert rack.looks == 2
-    assert found.photographs["w1"].at("kubernetes") is not None
+    assert found.node_facts["w1"].at("kubernetes") is not None

@@ -147,13 +147,13 @@ class Bench:
     """A worker of a converged site, to be maintained and returned."""
 
     def __init__(self, masters: int = 1) -> None:
-        self.wish = samples.desired(samples.site(masters))
-        self.node = self.wish.site.node("w1")
-        self.rack = FakeRack(self.wish)
+        self.desired = samples.desired(samples.site(masters))
+        self.node = self.desired.site.node("w1")
+        self.rack = FakeRack(self.desired)
         self.rack.documents = {
-            node.name: samples.converged(node, self.wish) for node in self.wish.site.nodes
+            node.name: samples.converged(node, self.desired) for node in self.desired.site.nodes
         }
-        self.rack.cluster = samples.cluster(self.wish)
+        self.rack.cluster = samples.cluster(self.desired)
         self.clock = FakeClock()
         self.drain = FakeDrain(self.clock)
         self.power = FakePower(self.clock)
@@ -169,7 +169,7 @@ class Bench:
 
     def maintain(self, **more: Any) -> MaintainResult:
         request = MaintainRequest(
-            self.wish.site, self.node, run("node maintain"), **{"reason": "new riser", **more}
+            self.desired.site, self.node, run("node maintain"), **{"reason": "new riser", **more}
         )
         return node_maintain(request, self._session(), lambda: self.accepted, self._confirm())
 
@@ -196,7 +196,7 @@ class Bench:
 
     def bring_back(self, *acknowledged: str, **more: Any) -> ReturnResult:
         request = ReturnRequest(
-            self.wish, self.node, run("node return"), frozenset(acknowledged), **more
+            self.desired, self.node, run("node return"), frozenset(acknowledged), **more
         )
 
         def confirm(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import ClusterError, StepNotProven
+from appliance.errors import ClusterError, StepNotVerified
 from appliance.model.state.maintenance import removal_of
 from appliance.model.state.pods import Budget, PodOnNode
 from appliance.workflows.node.eviction import Eviction
@@ -34,7 +34,7 @@ def test_a_budget_that_never_allows_takes_our_cordon_back_but_no_other() -> None
     drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
     for others in (False, True):
         drain.unschedulable = others
-        with pytest.raises(StepNotProven, match=r"team/web \(minAvailable 1\) allows no disrupt"):
+        with pytest.raises(StepNotVerified, match=r"team/web \(minAvailable 1\) allows no disrupt"):
             eviction.empty("w1")
         assert drain.unschedulable is others
 
@@ -55,7 +55,7 @@ def test_a_run_that_was_killed_is_taken_up_and_its_cordon_taken_back() -> None:
         eviction.empty("w1")
     assert drain.unschedulable
     drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
-    with pytest.raises(StepNotProven) as stopped:
+    with pytest.raises(StepNotVerified) as stopped:
         eviction.empty("w1")
     assert (drain.unschedulable, drain.annotations) == (False, {})
     assert stopped.value.details[-1] == "restored: w1 is as it was before"
@@ -65,7 +65,7 @@ def test_a_cordon_that_cannot_be_taken_back_hides_nothing() -> None:
     drain, eviction = _bench()
     drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
     drain.fail_at["clear"] = ClusterError("the API went away")
-    with pytest.raises(StepNotProven, match="allows no disrupt") as stopped:
+    with pytest.raises(StepNotVerified, match="allows no disrupt") as stopped:
         eviction.empty("w1")
     assert stopped.value.details[-1] == (
         "w1 stays cordoned (the API went away): appliance node return w1"
@@ -77,7 +77,7 @@ def test_somebody_elses_maintenance_is_left_as_it_is() -> None:
     mark = replace(removal_of(run(), 0.0, cordoned=True), reason="a DIMM")
     drain.mark("w1", mark, cordon=True)
     drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
-    with pytest.raises(StepNotProven):
+    with pytest.raises(StepNotVerified):
         eviction.empty("w1")
     assert drain.unschedulable
     assert drain.view("w1").maintenance == mark
@@ -94,7 +94,7 @@ def test_a_controller_that_starts_its_pods_again_and_again_is_named() -> None:
         return ""
 
     drain.evict = successor  # type: ignore[method-assign]
-    with pytest.raises(StepNotProven, match="starts pods on it again and again") as stopped:
+    with pytest.raises(StepNotVerified, match="starts pods on it again and again") as stopped:
         eviction.empty("w1")
     assert "scale it down" in (stopped.value.hint or "")
     assert not drain.unschedulable

@@ -14,7 +14,7 @@ BOB = Holder("run-b", "node maintain", "bob", "desk", "a DIMM", "T")
 
 
 def record(
-    run: str, sequence: int, outcome: Outcome = "proven", command: str = "install"
+    run: str, sequence: int, outcome: Outcome = "verified", command: str = "install"
 ) -> Record:
     return Record(
         run=run,
@@ -28,7 +28,7 @@ def record(
         outcome=outcome,
         operator="ada",
         tool_version="1",
-        error=None if outcome == "proven" else "w1: no",
+        error=None if outcome == "verified" else "w1: no",
         host="laptop",
     )
 

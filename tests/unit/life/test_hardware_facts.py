@@ -1,4 +1,4 @@
-"""What of a machine differs between two photographs, by names that a person can type."""
+"""What of a machine differs between two facts, by names that a person can type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.hardware import IDENTITY, Difference, compare, hardware_facts
 from tests import samples
 
@@ -53,7 +53,7 @@ def machine() -> dict[str, Any]:
 
 def facts(document: dict[str, Any], *, off: float = 0) -> dict[str, str]:
     epoch = document["clock"]["epoch"]
-    return dict(hardware_facts(Photograph(document, received_at=epoch - off)))
+    return dict(hardware_facts(NodeFacts(document, received_at=epoch - off)))
 
 
 def _put(document: dict[str, Any], path: str, value: Any) -> None:
@@ -164,7 +164,7 @@ def test_a_link_whose_address_is_made_up_counts_only_by_being_there() -> None:
 
 
 def test_identity_is_what_belongs_to_the_machine() -> None:
-    kinds = {name.partition(":")[0] for name in hardware_facts(Photograph(machine()), IDENTITY)}
+    kinds = {name.partition(":")[0] for name in hardware_facts(NodeFacts(machine()), IDENTITY)}
     assert kinds == {"machine", "dimm", "disk", "nic", "gpu", "uuid"}
 
 

@@ -22,15 +22,15 @@ FAULT = Fault("w1", "w1: no SSH on port 22", "is it powered on?")
 
 
 def rack(*, phase: Phase = "out of service") -> FakeRack:
-    wish = samples.desired()
-    found = FakeRack(wish)
-    found.documents = {n.name: samples.converged(n, wish) for n in wish.site.nodes}
+    desired = samples.desired()
+    found = FakeRack(desired)
+    found.documents = {n.name: samples.converged(n, desired) for n in desired.site.nodes}
     mark = Maintenance(
         *("run", "ada", "laptop", "2026-01-01T00:00:00+00:00", "taint", phase),
         cordoned=True,
         tainted=True,
     )
-    cluster = samples.cluster(wish)
+    cluster = samples.cluster(desired)
     node = replace(
         cluster.nodes["w1"],
         annotations={ANNOTATION: mark.as_text()},
@@ -42,7 +42,7 @@ def rack(*, phase: Phase = "out of service") -> FakeRack:
 
 
 def surveyed(found: FakeRack, scope: Scope = EVERYTHING) -> Any:
-    return survey(found.wish, found, found, lambda *_: (), scope).plan
+    return survey(found.desired, found, found, lambda *_: (), scope).plan
 
 
 @pytest.mark.parametrize("phase", ["cordon", "evict", "return", "out of service"])
@@ -75,18 +75,18 @@ def test_one_that_is_off_stops_no_install_but_any_other_does() -> None:
 def test_its_findings_forbid_nothing_and_those_of_others_do() -> None:
     found = rack()
     found.documents["w2"]["sysctl"] = {}
-    observed = Observed(found.look(found.wish.site.nodes).photographs, found.cluster)
+    observed = Observed(found.look(found.desired.site.nodes).node_facts, found.cluster)
     bad = Finding("w1", "memory", "error", "1 DIMM", "2", "put it back")
-    assert plan(found.wish, observed, [bad]).refusals == ()
-    assert plan(found.wish, observed, [replace(bad, node="w2")]).refusals != ()
+    assert plan(found.desired, observed, [bad]).refusals == ()
+    assert plan(found.desired, observed, [replace(bad, node="w2")]).refusals != ()
 
 
 def test_a_step_for_all_nodes_together_leaves_it_out() -> None:
     found = rack()
     assert isinstance(found.cluster, Cluster)
-    masters = [n.name for n in found.wish.site.control_plane]
+    masters = [n.name for n in found.desired.site.control_plane]
     found.cluster = replace(found.cluster, pod_network="10.0.0.0/8")
-    assert found.wish.site.node("w1").name in away(found.cluster)
+    assert found.desired.site.node("w1").name in away(found.cluster)
     (step,) = (s for s in surveyed(found).steps if s.name == "network")
     assert step.nodes == tuple(masters)
 
@@ -95,4 +95,7 @@ def test_it_is_no_fault_that_it_does_not_answer() -> None:
     found = rack()
     observed = Observed({}, found.cluster)
     look = Look({}, (FAULT, Fault("w2", "w2: no SSH", "")))
-    assert faults_of(found.wish.site, look, plan(found.wish, observed), observed)[0] == "w2: no SSH"
+    assert (
+        faults_of(found.desired.site, look, plan(found.desired, observed), observed)[0]
+        == "w2: no SSH"
+    )

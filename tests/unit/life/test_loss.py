@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.node.lost import SILENT_SECONDS, Loss, Service, Workloads, losses
+from appliance.model.node.lost import SILENT_SECONDS, LostNode, Service, Workloads, losses
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.pods import Pod
 
@@ -143,14 +143,14 @@ def test_copies_on_two_lost_nodes_are_no_copies() -> None:
 
 
 def test_the_sentences_name_everything_and_an_empty_node_says_so() -> None:
-    full = Loss("w1", "T", terminating=("a/x",), volumes=("pv-1",), services=("a/web",))
+    full = LostNode("w1", "T", terminating=("a/x",), volumes=("pv-1",), services=("a/web",))
     assert full.sentences() == (
         "lost since T",
         "pods Terminating on it: a/x",
         "volumes in use on it: pv-1",
         "services that lost their only copy: a/web",
     )
-    silent = Loss("w1", "T", answers_ssh=True)
+    silent = LostNode("w1", "T", answers_ssh=True)
     assert silent.sentences() == (
         "lost since T, though it answers by SSH: its kubelet is silent",
         "nothing is stuck on it",

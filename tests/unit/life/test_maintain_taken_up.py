@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.errors import ClusterError, Interrupted, NodeUnreachable, StepNotProven
+from appliance.errors import ClusterError, Interrupted, NodeUnreachable, StepNotVerified
 from appliance.model.state.maintenance import maintenance_of
 from appliance.model.state.pods import Budget, PodOnNode
 from tests.unit.life.rack import OUT, Bench, web
@@ -67,7 +67,7 @@ def test_a_held_pod_that_vanished_does_not_make_another_be_waited_for_for_ever()
         return view(node)
 
     bench.drain.evict, bench.drain.view = evict, guarded  # type: ignore[method-assign,assignment]
-    with pytest.raises(StepNotProven, match="pod team/stuck does not end"):
+    with pytest.raises(StepNotVerified, match="pod team/stuck does not end"):
         bench.maintain()
 
 
@@ -131,7 +131,7 @@ def test_a_run_that_fails_leaves_a_node_out_that_was_out_before_it(begun: str) -
     bench.maintain()
     if begun == "return":
         bench.rack.proof_faults = ("w1: no answer",)
-        with pytest.raises(StepNotProven):
+        with pytest.raises(StepNotVerified):
             bench.bring_back()
     assert phase(bench) == begun
     bench.drain.fail_at["taint on"] = ClusterError("the API refused")

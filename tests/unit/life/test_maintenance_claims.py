@@ -84,7 +84,7 @@ def record(node: str = "w1", command: str = "node maintain") -> str:
     step = Record(
         *(RUN, 1, command, "maintain: cordon", (node,), ("why",), "2026-01-01T00:00:00+00:00"),
         took_seconds=1.0,
-        outcome="proven",
+        outcome="verified",
         operator="ada",
         tool_version="1",
     )
@@ -104,7 +104,7 @@ def record(node: str = "w1", command: str = "node maintain") -> str:
         ({f"journal/{RUN}-001.json": "[" * 5000}, False),
     ],
 )
-def test_a_run_is_on_record_by_its_photograph_or_its_step_of_this_very_node(
+def test_a_run_is_on_record_by_its_facts_or_its_step_of_this_very_node(
     documents: dict[str, str], is_recorded: bool
 ) -> None:
     archive = FakeArchive()

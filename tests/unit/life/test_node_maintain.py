@@ -14,7 +14,7 @@ from appliance.errors import (
     NodeUnreachable,
     PreflightFailed,
     Refused,
-    StepNotProven,
+    StepNotVerified,
 )
 from appliance.model.node.answering import Answering
 from appliance.model.node.drain import DrainView
@@ -74,7 +74,7 @@ def test_it_is_shut_down_at_the_end_and_waited_for() -> None:
     assert bench.clock.now() >= bench.power.off_at
     bench = Bench()
     bench.power.stays_on = True
-    with pytest.raises(StepNotProven, match="still answers 300 s after") as failed:
+    with pytest.raises(StepNotVerified, match="still answers 300 s after") as failed:
         bench.maintain(shutdown=True)
     assert "BMC" in (failed.value.hint or "")
     assert bench.state == OUT, "an empty node stays out of service"
@@ -83,7 +83,7 @@ def test_it_is_shut_down_at_the_end_and_waited_for() -> None:
 def test_a_budget_that_never_allows_restores_the_node_and_is_named() -> None:
     bench = Bench()
     bench.drain.pods, bench.drain.budgets = [web()], [NEVER]
-    with pytest.raises(StepNotProven) as failed:
+    with pytest.raises(StepNotVerified) as failed:
         bench.maintain()
     assert failed.value.exit_code == 1
     assert "pod team/web-1 of ReplicaSet web-5d may not go: team/web (minAvailable 1)" in str(
@@ -113,7 +113,7 @@ def test_a_pod_that_does_not_end_restores_the_node() -> None:
     bench = Bench()
     bench.drain.pods, bench.drain.immortal = [web()], {"team/web-1"}
     with pytest.raises(
-        StepNotProven, match=r"web-1 does not end, 70 s after it was asked \(its grace is 10 s\)"
+        StepNotVerified, match=r"web-1 does not end, 70 s after it was asked \(its grace is 10 s\)"
     ):
         bench.maintain()
     assert bench.state == IN_SERVICE
@@ -280,7 +280,7 @@ def test_a_node_that_does_not_answer_is_not_touched() -> None:
 
 
 @pytest.mark.parametrize(("thinks", "looks"), [(0.0, 1), (60.0, 2)])
-def test_the_look_before_the_question_is_the_photograph_unless_it_is_old(
+def test_the_look_before_the_question_serves_as_facts_unless_it_is_old(
     thinks: float, looks: int
 ) -> None:
     bench = Bench()
@@ -307,7 +307,7 @@ def test_pods_that_came_after_the_eviction_keep_the_taint_away() -> None:
         return replace(seen, pods=(web("late"),)) if next(count) >= 2 else seen
 
     bench.drain.view = with_a_late_pod  # type: ignore[method-assign]
-    with pytest.raises(StepNotProven, match="pod team/late came after the eviction"):
+    with pytest.raises(StepNotVerified, match="pod team/late came after the eviction"):
         bench.maintain()
     assert bench.state == IN_SERVICE
 

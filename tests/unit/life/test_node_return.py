@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from appliance.errors import NodeUnreachable, PreflightFailed, StepNotProven
+from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
 from appliance.model.site.settings import Node
 from appliance.model.state.maintenance import maintenance_of
 from appliance.model.state.observed import Fault, Look
@@ -35,7 +35,7 @@ def test_a_return_proves_the_node_before_it_is_schedulable() -> None:
     bench.maintain(window_seconds=60)
     bench.clock.sleep(600)
     bench.rack.proof_faults = ("w1: no answer from the pod on w2",)
-    with pytest.raises(StepNotProven, match="no answer from the pod on w2"):
+    with pytest.raises(StepNotVerified, match="no answer from the pod on w2"):
         bench.bring_back()
     assert bench.state == (True, (), True)
     mark = maintenance_of(bench.drain.annotations)
@@ -94,13 +94,13 @@ def test_a_node_that_takes_its_time_is_waited_for() -> None:
     assert bench.state == OUT
 
 
-def test_a_lost_photograph_must_be_acknowledged() -> None:
+def test_lost_facts_must_be_acknowledged() -> None:
     bench = Bench()
     bench.maintain()
     bench.archive.documents.clear()
-    with pytest.raises(PreflightFailed, match="found no photograph"):
+    with pytest.raises(PreflightFailed, match="found no facts"):
         bench.bring_back()
-    bench.bring_back("photograph")
+    bench.bring_back("facts")
     assert bench.state == IN_SERVICE
 
 
@@ -108,13 +108,13 @@ def test_a_lost_photograph_must_be_acknowledged() -> None:
     "text",
     ["", '{"document": {"mem', "[]", "3", '{"document": {}}', '{"document": [], "received_at": 1}'],
 )
-def test_a_photograph_that_is_not_whole_counts_as_lost(text: str) -> None:
+def test_facts_that_are_not_whole_count_as_lost(text: str) -> None:
     bench = Bench()
     bench.maintain()
     bench.archive.documents = dict.fromkeys(bench.archive.documents, text)
-    with pytest.raises(PreflightFailed, match="found no photograph") as refused:
+    with pytest.raises(PreflightFailed, match="found no facts") as refused:
         bench.bring_back()
-    assert "--acknowledge photograph" in (refused.value.hint or "")
+    assert "--acknowledge facts" in (refused.value.hint or "")
     assert bench.state == OUT
     bench.bring_back("photograph")
     assert bench.state == IN_SERVICE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ClusterError, Interrupted, PreflightFailed, StepNotProven
+from appliance.errors import ClusterError, Interrupted, PreflightFailed, StepNotVerified
 from appliance.model.node.bmc import BmcReport
 from appliance.model.state.maintenance import Maintenance, maintenance_of
 from appliance.model.state.pods import PodOnNode
@@ -106,7 +106,7 @@ def test_a_switch_port_that_flaps_after_the_order_is_no_machine_that_is_off() ->
     bench = Bench()
     bench.power.stays_on = True
     bench.power.blinks = range(4)
-    with pytest.raises(StepNotProven, match="still answers 300 s after"):
+    with pytest.raises(StepNotVerified, match="still answers 300 s after"):
         bench.maintain(shutdown=True)
     assert bench.power.orders == 1
 
@@ -120,14 +120,14 @@ def test_a_machine_that_reaches_no_node_at_all_learns_nothing() -> None:
         bench.power.away = True
 
     bench.power.shut_down = and_the_network_goes  # type: ignore[method-assign]
-    with pytest.raises(StepNotProven, match=r"not known to be off 300 s .* no other node"):
+    with pytest.raises(StepNotVerified, match=r"not known to be off 300 s .* no other node"):
         bench.maintain(shutdown=True)
 
 
 def test_a_bmc_that_says_on_is_waited_for_and_then_believed() -> None:
     bench = Bench()
     bench.bmcs.reports["w1"] = ON
-    with pytest.raises(StepNotProven, match=r"not known to be off 300 s .* BMC says that it "):
+    with pytest.raises(StepNotVerified, match=r"not known to be off 300 s .* BMC says that it "):
         bench.maintain(shutdown=True)
     assert (bench.state, mark_of(bench).phase) == (OUT, "shutdown")
     bench.bmcs.reports["w1"] = OFF
@@ -158,7 +158,7 @@ def test_without_a_word_of_its_bmc_the_order_and_silence_count(
 def test_a_bmc_of_an_unknown_machine_that_says_on_is_doubt_enough() -> None:
     bench = Bench()
     bench.bmcs.reports["w1"] = BmcReport(powered_off=False)
-    with pytest.raises(StepNotProven, match="not known to be off"):
+    with pytest.raises(StepNotVerified, match="not known to be off"):
         bench.maintain(shutdown=True)
 
 
@@ -180,7 +180,7 @@ def test_after_a_return_an_order_counts_no_more() -> None:
     bench = out(shutdown=True)
     bench.power.off_at = None
     bench.rack.proof_faults = ("w1: no answer",)
-    with pytest.raises(StepNotProven):
+    with pytest.raises(StepNotVerified):
         bench.bring_back()
     assert mark_of(bench).ordered is None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ApplianceError, ClusterError, Interrupted, LeaseLost, StepNotProven
+from appliance.errors import ApplianceError, ClusterError, Interrupted, LeaseLost, StepNotVerified
 from appliance.model.node.drain import DrainView
 from appliance.model.state.maintenance import TAINT, maintenance_of
 from appliance.model.state.pods import PodOnNode
@@ -89,7 +89,7 @@ def test_a_maintain_that_wakes_undoes_and_evicts_nothing(
     ("ends", "knows"),
     [
         *((KeyboardInterrupt(), knows) for knows in (True, False)),
-        *((StepNotProven("w1: pod team/web-1 may not go"), knows) for knows in (True, False)),
+        *((StepNotVerified("w1: pod team/web-1 may not go"), knows) for knows in (True, False)),
         (None, True),
     ],
 )
@@ -183,14 +183,14 @@ def test_a_node_that_another_returned_meanwhile_is_not_marked_again(
 def test_a_return_that_wakes_in_its_proof_does_not_uncordon() -> None:
     bench = Bench()
     bench.maintain()
-    prove = bench.rack.prove
+    run_network_test = bench.rack.run_network_test
 
     def and_sleep(nodes: Any, image: str) -> tuple[str, ...]:
         takes_over(bench.drain, same_run=True)
         bench.journal.refuse = lost()
-        return prove(nodes, image)
+        return run_network_test(nodes, image)
 
-    bench.rack.prove = and_sleep  # type: ignore[method-assign]
+    bench.rack.run_network_test = and_sleep  # type: ignore[method-assign]
     with pytest.raises(LeaseLost):
         bench.bring_back()
     assert bench.state == OUT

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import StepNotProven
+from appliance.errors import StepNotVerified
 from appliance.model.node.left_behind import left_behind
 from appliance.model.plan.play import Play
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from tests import samples
 from tests.unit.membership.test_node_remove import Bench
 
@@ -37,7 +37,7 @@ def test_containers_of_pods_that_still_run_stop_a_removal_and_are_tried_again() 
     bench = Bench()
     after_reset(bench, running(7))
     for _ in range(2):
-        with pytest.raises(StepNotProven, match="w2: was emptied, but 7 containers of pods"):
+        with pytest.raises(StepNotVerified, match="w2: was emptied, but 7 containers of pods"):
             bench.remove("w2")
     assert [play.playbook for play in bench.rack.plays] == ["node_reset"] * 2
     assert bench.rack.deleted == []
@@ -50,9 +50,9 @@ def test_containers_of_pods_that_still_run_stop_a_removal_and_are_tried_again() 
 def test_a_docker_that_does_not_answer_after_the_reset_is_not_taken_for_empty() -> None:
     bench = Bench()
     after_reset(bench, lambda document: document.update(unseen=UNSEEN))
-    with pytest.raises(StepNotProven, match="containers_of_pods was not seen"):
+    with pytest.raises(StepNotVerified, match="containers_of_pods was not seen"):
         bench.remove("w2")
-    with pytest.raises(StepNotProven, match="containers_of_pods was not seen"):
+    with pytest.raises(StepNotVerified, match="containers_of_pods was not seen"):
         bench.remove("w2")
     assert (bench.rack.deleted, len(bench.rack.plays)) == ([], 2)
 
@@ -67,4 +67,4 @@ def test_a_docker_that_does_not_answer_after_a_proven_removal_changes_nothing() 
 def test_an_old_document_that_does_not_tell_of_them_is_as_it_was() -> None:
     document = samples.bare(samples.site().node("w1"))
     document["runtime"]["docker"] = {"version": "20.10", "containers_running": 3}
-    assert left_behind(Photograph(document)) == ()
+    assert left_behind(NodeFacts(document)) == ()

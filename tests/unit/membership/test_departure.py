@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from appliance.model.node.bmc import BmcReport
-from appliance.model.node.fencing import Proof, Witness, prove_dead, same_machine
+from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
 from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.plan import Refusal
 from tests import samples
@@ -61,7 +61,7 @@ class Case:
         return Witness(
             "w2",
             None if self.node == "none" else member,
-            Photograph(document) if document else None,
+            NodeFacts(document) if document else None,
             identity("SN-w2"),
             self.sworn,
             self.bmc,
@@ -144,9 +144,9 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_a_name_is_let_go_only_with_proof(case: Case) -> None:
-    found = prove_dead(case.witness())
+    found = check_fenced(case.witness())
     if case.proof:
-        assert isinstance(found, Proof)
+        assert isinstance(found, Fenced)
         assert case.proof in found.text
     else:
         assert isinstance(found, Refusal)
@@ -156,7 +156,7 @@ def test_a_name_is_let_go_only_with_proof(case: Case) -> None:
 
 
 def test_the_way_out_of_a_missing_proof_is_named() -> None:
-    found = prove_dead(Case("away", "blank", "other").witness())
+    found = check_fenced(Case("away", "blank", "other").witness())
     assert isinstance(found, Refusal)
     assert "--i-know-it-is-dead" in found.hint
 

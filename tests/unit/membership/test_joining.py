@@ -13,7 +13,7 @@ from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
 from appliance.model.state.cluster import Cluster, NoCluster
-from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.node_metadata import NodeMetadata
 from appliance.model.state.observed import Fault
 from appliance.model.state.plan import Plan
 from appliance.workflows.node.add import node_add
@@ -49,11 +49,11 @@ class Bench:
     records: dict[str, MemberRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        wish = samples.desired(samples.site(self.masters))
-        self.rack = FakeRack(wish)
-        self.rack.cluster = samples.cluster(wish)
-        self.rack.documents = {n.name: samples.converged(n, wish) for n in wish.site.nodes}
-        self.etcd = FakeEtcd(wish.site)
+        desired = samples.desired(samples.site(self.masters))
+        self.rack = FakeRack(desired)
+        self.rack.cluster = samples.cluster(desired)
+        self.rack.documents = {n.name: samples.converged(n, desired) for n in desired.site.nodes}
+        self.etcd = FakeEtcd(desired.site)
 
     @property
     def cluster(self) -> Cluster:
@@ -63,7 +63,7 @@ class Bench:
 
     def wipe(self, name: str, **member: Any) -> None:
         """The machine is empty; its Node is what is said."""
-        self.rack.documents[name] = samples.bare(self.rack.wish.site.node(name))
+        self.rack.documents[name] = samples.bare(self.rack.desired.site.node(name))
         nodes = dict(self.cluster.nodes)
         nodes[name] = replace(nodes[name], **{"ready": False, "labels": LABELS, **member})
         self.rack.cluster = replace(self.cluster, nodes=nodes)
@@ -85,7 +85,7 @@ class Bench:
             self.machines.append(machine)
             return True
 
-        request = JoinRequest(self.rack.wish, name, run(), self.records, **more)
+        request = JoinRequest(self.rack.desired, name, run(), self.records, **more)
         done: JoinResult = workflow(request, session, confirm)
         return done
 
@@ -109,7 +109,7 @@ def test_a_wiped_worker_gets_back_what_its_node_object_had() -> None:
     assert "workers" in done.installed.steps
     assert {play.limit for play in bench.rack.plays if play.playbook == "host"} == {("w2",)}
     assert bench.variables("workers", "w2")["kubeadm_worker_remove_stale_node"] is True
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS, {}, ("a=b:NoSchedule",)))]
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS, {}, ("a=b:NoSchedule",)))]
     assert bench.cluster.nodes["w2"].labels["run.ai/type"] == "dgx"
     assert bench.shown == [
         ("w2: the same machine (serial SN-w2) answers, and it is empty",),
@@ -120,9 +120,9 @@ def test_a_wiped_worker_gets_back_what_its_node_object_had() -> None:
 def test_a_removed_worker_comes_back_with_what_was_written_down() -> None:
     bench = Bench()
     bench.wipe("w2")
-    bench.forget("w2", MemberRecord("w2", GONE, Belongings(LABELS)))
+    bench.forget("w2", MemberRecord("w2", GONE, NodeMetadata(LABELS)))
     bench.rejoin("w2")
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
     assert parse_record(bench.archive.documents["members/w2.json"]).removed is None
 
 
@@ -133,12 +133,12 @@ def test_what_it_had_is_written_down_before_the_old_node_object_goes() -> None:
     with pytest.raises(BaseException, match="interrupted"):
         bench.rejoin("w2")
     record = parse_record(bench.archive.documents["members/w2.json"])
-    assert record.kept == Belongings(LABELS)
+    assert record.kept == NodeMetadata(LABELS)
     # The killed run had deleted the Node object: the next one has the document alone.
     bench.rack.fail.clear()
     bench.forget("w2", record)
     bench.rejoin("w2")
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
 
 def test_what_is_back_is_forgotten_although_another_run_had_put_it_back() -> None:
@@ -147,7 +147,7 @@ def test_what_is_back_is_forgotten_although_another_run_had_put_it_back() -> Non
     nodes = {**bench.cluster.nodes}
     nodes["w2"] = replace(nodes["w2"], labels=LABELS)
     bench.rack.cluster = replace(bench.cluster, nodes=nodes)
-    bench.records["w2"] = MemberRecord("w2", None, Belongings(LABELS))
+    bench.records["w2"] = MemberRecord("w2", None, NodeMetadata(LABELS))
     bench.rejoin("w2")
     assert bench.rack.put_backs == []
     assert parse_record(bench.archive.documents["members/w2.json"]) == MemberRecord("w2")
@@ -169,7 +169,7 @@ def test_any_of_three_control_planes_joins_a_living_one(name: str) -> None:
 
 def test_a_control_plane_does_not_come_back_to_an_etcd_without_quorum() -> None:
     bench = Bench(masters=3)
-    bench.etcd = FakeEtcd(bench.rack.wish.site, sick=("cp2",))
+    bench.etcd = FakeEtcd(bench.rack.desired.site, sick=("cp2",))
     bench.wipe("cp1")
     bench.etcd.found[0] = replace(bench.etcd.found[0], healthy=False)
     with pytest.raises(PreflightFailed, match="1 of etcd's 3 members healthy"):
@@ -193,7 +193,7 @@ def test_other_hardware_is_refused_until_it_is_said_to_replace() -> None:
         bench.add("w2", replace="w2")
     assert bench.rack.plays == []
     bench.add("w2", replace="w2", sworn=True)
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
 
 def test_a_node_object_that_others_deleted_is_made_up_for_by_the_passport() -> None:
@@ -201,22 +201,22 @@ def test_a_node_object_that_others_deleted_is_made_up_for_by_the_passport() -> N
     bench.wipe("w2")
     bench.forget("w2")
     facts = {"machine": "SN-w2"}
-    bench.rejoin("w2", passport=Passport("w2", facts, Belongings(LABELS)))
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    bench.rejoin("w2", passport=Passport("w2", facts, NodeMetadata(LABELS)))
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
 
 def test_what_was_kept_at_the_removal_is_newer_than_the_passport() -> None:
     bench = Bench()
     bench.wipe("w2")
-    newer = Belongings({"run.ai/type": "newer"})
+    newer = NodeMetadata({"run.ai/type": "newer"})
     bench.forget("w2", MemberRecord("w2", GONE, newer))
-    bench.rejoin("w2", passport=Passport("w2", {"machine": "SN-w2"}, Belongings(LABELS)))
+    bench.rejoin("w2", passport=Passport("w2", {"machine": "SN-w2"}, NodeMetadata(LABELS)))
     assert bench.rack.put_backs == [("w2", newer)]
 
 
 def test_a_control_plane_that_was_away_at_its_removal_never_starts_its_old_etcd() -> None:
     bench = Bench(masters=3)
-    record = MemberRecord("cp2", Removal("ada", "now", serial="SN-cp2"), Belongings(LABELS))
+    record = MemberRecord("cp2", Removal("ada", "now", serial="SN-cp2"), NodeMetadata(LABELS))
     bench.forget("cp2", record)
     assert bench.rack.documents["cp2"]["kubernetes"]["etcd_data"]["present"]
     with pytest.raises(PreflightFailed, match="the data of a member that etcd has let go") as no:
@@ -234,13 +234,13 @@ def test_the_bmc_of_the_old_machine_proves_that_it_is_off() -> None:
     bench.bmcs.reports["w2"] = BmcReport("SN-w2", powered_off=True)
     done = bench.add("w2", replace="w2")
     assert "says that it is powered off" in done.said[0]
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
 
 def test_a_removed_node_is_known_by_its_serial_too() -> None:
     bench = Bench()
     bench.wipe("w2")
-    bench.forget("w2", MemberRecord("w2", GONE, Belongings(LABELS)))
+    bench.forget("w2", MemberRecord("w2", GONE, NodeMetadata(LABELS)))
     bench.rack.documents["w2"]["dmi"]["serial"] = "SN-x"
     with pytest.raises(PreflightFailed, match="expected SN-w2"):
         bench.rejoin("w2")
@@ -254,9 +254,9 @@ def test_a_machine_takes_the_place_of_another_name_with_what_that_had() -> None:
         bench.add("w2", replace="w1")
     with pytest.raises(Refused, match="nothing is written down of w9"):
         bench.add("w2", replace="w9")
-    bench.records["w9"] = MemberRecord("w9", GONE, Belongings(LABELS))
+    bench.records["w9"] = MemberRecord("w9", GONE, NodeMetadata(LABELS))
     bench.add("w2", replace="w9")
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
 
 def test_a_new_node_is_added_and_never_rejoined() -> None:
@@ -298,8 +298,8 @@ def test_an_install_alone_brings_back_a_wiped_worker_with_what_it_had() -> None:
     bench = Bench()
     bench.wipe("w2")
     session = fake_session(bench.rack, bench.journal, archive=bench.archive)
-    install(InstallRequest(bench.rack.wish, run()), session, lambda _plan: True)
-    assert bench.rack.put_backs == [("w2", Belongings(LABELS))]
+    install(InstallRequest(bench.rack.desired, run()), session, lambda _plan: True)
+    assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
 
 @pytest.mark.parametrize("workflow", [node_rejoin, node_add])

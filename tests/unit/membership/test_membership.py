@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.node.membership import MemberRecord, Removal, belongings, parse_record, removed
+from appliance.model.node.membership import (
+    MemberRecord,
+    Removal,
+    kept_metadata,
+    parse_record,
+    removed,
+)
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.node_metadata import (
-    Belongings,
-    belongings_of,
+    NodeMetadata,
     is_own_label,
     merged,
+    metadata_of,
     missing,
 )
 from tests import samples
@@ -61,7 +67,7 @@ NODE = ClusterNode(
         "node.kubernetes.io/not-ready=:NoExecute",
     ),
 )
-KEPT = belongings_of(NODE)
+KEPT = metadata_of(NODE)
 
 
 @pytest.mark.parametrize("key", OWN)
@@ -87,7 +93,7 @@ def test_nothing_is_missing_on_the_node_it_was_taken_from() -> None:
 
 def test_each_thing_that_is_missing_is_named() -> None:
     fresh = replace(NODE, labels={"run.ai/type": "other"}, annotations={}, taints=())
-    kept = Belongings({"run.ai/type": "dgx"}, {"a/b": "c"}, ("k=v:NoSchedule",))
+    kept = NodeMetadata({"run.ai/type": "dgx"}, {"a/b": "c"}, ("k=v:NoSchedule",))
     assert list(missing(kept, fresh)) == [
         "its label run.ai/type=dgx is not restored",
         "its annotation a/b is not restored",
@@ -98,15 +104,15 @@ def test_each_thing_that_is_missing_is_named() -> None:
 def test_a_taint_that_kubeadm_gave_anew_is_taken_again() -> None:
     master = "node-role.kubernetes.io/master=:NoSchedule"
     tainted = ClusterNode("cp1", ready=True, taints=(master,))
-    assert list(missing(Belongings(labels={}), tainted)) == [
+    assert list(missing(NodeMetadata(labels={}), tainted)) == [
         f"has the taint {master}, which was removed before"
     ]
-    assert list(missing(Belongings(taints=(master,)), tainted)) == []
+    assert list(missing(NodeMetadata(taints=(master,)), tainted)) == []
 
 
 def test_what_was_kept_and_not_put_back_yet_is_not_lost_by_a_second_removal() -> None:
-    older = Belongings({"a": "1", "b": "1"}, {}, ("t=:NoSchedule",))
-    assert merged(older, Belongings({"b": "2"})) == Belongings(
+    older = NodeMetadata({"a": "1", "b": "1"}, {}, ("t=:NoSchedule",))
+    assert merged(older, NodeMetadata({"b": "2"})) == NodeMetadata(
         {"a": "1", "b": "2"}, {}, ("t=:NoSchedule",)
     )
     assert merged(None, KEPT) == KEPT
@@ -155,4 +161,4 @@ def test_the_removed_are_those_of_this_site(
 
 def test_belongings_are_of_those_that_have_some() -> None:
     records = {"w1": MemberRecord("w1", GONE), "w2": MemberRecord("w2", None, KEPT)}
-    assert belongings(records) == {"w2": KEPT}
+    assert kept_metadata(records) == {"w2": KEPT}

@@ -8,15 +8,21 @@ from typing import Any
 
 import pytest
 
-from appliance.errors import ClusterError, NodeUnreachable, PreflightFailed, Refused, StepNotProven
+from appliance.errors import (
+    ClusterError,
+    NodeUnreachable,
+    PreflightFailed,
+    Refused,
+    StepNotVerified,
+)
 from appliance.model.node.answering import Answering
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import parse_record
-from appliance.model.node.removal import RemovalPlan, RemovalWish, Reset
+from appliance.model.node.removal import RemovalPlan, RemovalRequest, Reset
 from appliance.model.plan.play import Play
 from appliance.model.state.cluster import Cluster, Unreachable
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.observed import Fault
 from appliance.model.state.roles import Anchored, RolesView
@@ -56,11 +62,11 @@ class Bench:
     machines: list[Answering] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        wish = samples.desired(samples.site(self.masters))
-        self.rack = FakeRack(wish)
-        self.rack.cluster = samples.cluster(wish)
-        self.rack.documents = {n.name: samples.converged(n, wish) for n in wish.site.nodes}
-        self.etcd = FakeEtcd(wish.site, self.sick)
+        desired = samples.desired(samples.site(self.masters))
+        self.rack = FakeRack(desired)
+        self.rack.cluster = samples.cluster(desired)
+        self.rack.documents = {n.name: samples.converged(n, desired) for n in desired.site.nodes}
+        self.etcd = FakeEtcd(desired.site, self.sick)
 
     @property
     def steps(self) -> list[str]:
@@ -79,7 +85,7 @@ class Bench:
         nodes[name] = replace(nodes[name], **changes)
         self.rack.cluster = replace(self.rack.cluster, nodes=nodes)
 
-    def remove(self, name: str, *, dry_run: bool = False, **wish: Any) -> RemoveResult:
+    def remove(self, name: str, *, dry_run: bool = False, **desired: Any) -> RemoveResult:
         session = fake_session(
             self.rack,
             self.journal,
@@ -91,8 +97,8 @@ class Bench:
         text = self.archive.documents.get(f"members/{name}.json")
         record = parse_record(text) if text else None
         request = NodeRemoveRequest(
-            self.rack.wish.site,
-            RemovalWish(name, **wish),
+            self.rack.desired.site,
+            RemovalRequest(name, **desired),
             run("node remove"),
             record,
             self.passport,
@@ -278,8 +284,8 @@ def test_a_stateful_service_keeps_its_node_unless_it_is_said() -> None:
 
 def test_pods_that_stay_stop_it_before_anything_is_written() -> None:
     bench = Bench()
-    bench.emptying.stuck = StepNotProven("w2: a budget")
-    with pytest.raises(StepNotProven):
+    bench.emptying.stuck = StepNotVerified("w2: a budget")
+    with pytest.raises(StepNotVerified):
         bench.remove("w2")
     assert (bench.archive.documents, bench.rack.deleted) == ({}, [])
 
@@ -287,7 +293,7 @@ def test_pods_that_stay_stop_it_before_anything_is_written() -> None:
 def test_a_machine_that_is_not_empty_afterwards_is_told() -> None:
     bench = Bench()
     bench.rack.without_effect.add("node_reset")
-    with pytest.raises(StepNotProven, match="it still has its identity as a member"):
+    with pytest.raises(StepNotVerified, match="it still has its identity as a member"):
         bench.remove("w2")
     assert bench.rack.deleted == []
 
@@ -315,7 +321,7 @@ def test_keys_of_the_site_on_an_emptied_machine_are_something_left(
     changes: dict[str, Any], left: tuple[str, ...]
 ) -> None:
     document = samples.bare(samples.site().node("w1")) | changes
-    assert left_behind(Photograph(document)) == left
+    assert left_behind(NodeFacts(document)) == left
 
 
 def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
@@ -371,6 +377,8 @@ def test_a_machine_that_does_not_tell_whether_it_is_empty_is_not_taken_for_empty
         bench.rack.documents["w2"]["kubernetes"] = None
 
     bench.rack.play = reset  # type: ignore[method-assign]
-    with pytest.raises(StepNotProven, match="w2: was emptied, but its probe came to its deadline"):
+    with pytest.raises(
+        StepNotVerified, match="w2: was emptied, but its probe came to its deadline"
+    ):
         bench.remove("w2")
     assert bench.rack.deleted == []

@@ -51,11 +51,11 @@ def removed_before(bench: Bench, name: str, **changes: Any) -> None:
     bench.archive.documents[record.document] = record.text()
 
 
-def refused(bench: Bench, name: str, **wish: Any) -> str:
+def refused(bench: Bench, name: str, **desired: Any) -> str:
     """The refusal's words; nothing was changed."""
     before = dict(bench.archive.documents)
     with pytest.raises(PreflightFailed) as caught:
-        bench.remove(name, **wish)
+        bench.remove(name, **desired)
     assert (bench.rack.plays, bench.rack.deleted, bench.steps) == ([], [], [])
     assert bench.etcd.removed == []
     assert bench.archive.documents == before
@@ -122,7 +122,7 @@ def test_only_the_option_with_the_machines_own_name_empties_what_nothing_proves(
 @pytest.mark.parametrize("server", [OTHER, "https://k8s.example.com:6443"])
 def test_no_option_empties_etcd_data_of_another_ca(server: str) -> None:
     bench = Bench(masters=3)
-    endpoint = bench.rack.wish.site.settings.control_plane_endpoint
+    endpoint = bench.rack.desired.site.settings.control_plane_endpoint
     named = server if server == OTHER else f"https://{endpoint.name}:{endpoint.port}"
     foreign(bench.rack.documents["cp3"], etcd=True, server=named)
     words = refused(bench, "cp3", lose_machine="prod-db-k8s-1")
@@ -205,7 +205,7 @@ def test_a_control_plane_removal_that_was_killed_in_the_reset_goes_on_with_the_f
 
 def test_a_mark_alone_is_something_left_to_do() -> None:
     bench = Bench()
-    bench.rack.documents["w2"] = samples.bare(bench.rack.wish.site.node("w2"))
+    bench.rack.documents["w2"] = samples.bare(bench.rack.desired.site.node("w2"))
     mark = {"node": "w2", "ca_sha256": samples.CLUSTER_CA_SHA256}
     bench.rack.documents["w2"]["kubernetes"]["reset_begun"] = mark
     forget(bench, "w2")
@@ -216,7 +216,7 @@ def test_a_mark_alone_is_something_left_to_do() -> None:
 
 def test_a_machine_that_never_joined_has_nothing_to_empty() -> None:
     bench = Bench()
-    bench.rack.documents["w2"] = samples.bare(bench.rack.wish.site.node("w2"))
+    bench.rack.documents["w2"] = samples.bare(bench.rack.desired.site.node("w2"))
     forget(bench, "w2")
     bench.remove("w2")
     assert (bench.steps, bench.rack.plays) == (["record"], [])

@@ -16,8 +16,8 @@ from appliance.model.node.baseline import (
     passport_of,
 )
 from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.facts.facts import Photograph
-from appliance.model.state.node_metadata import belongings_of
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.node_metadata import metadata_of
 from appliance.workflows.install import InstallRequest, install
 from tests import samples
 from tests.fakes import (
@@ -32,7 +32,7 @@ NODE = samples.site().node("w2")
 DIMM = {"locator": "A1", "size_bytes": 32 * 1024**3, "serial": "S1"}
 DOCUMENT = {**samples.bare(NODE), "memory": {"dimms": [DIMM]}}
 MEMBER = ClusterNode("w2", ready=True, labels={"run.ai/type": "dgx"}, taints=("a=b:NoSchedule",))
-PASSPORT = passport_of(NODE, Photograph(DOCUMENT), MEMBER, Acceptance("ada@laptop", "now"))
+PASSPORT = passport_of(NODE, NodeFacts(DOCUMENT), MEMBER, Acceptance("ada@laptop", "now"))
 
 
 def test_a_passport_is_read_as_it_was_written() -> None:
@@ -40,7 +40,7 @@ def test_a_passport_is_read_as_it_was_written() -> None:
     assert PASSPORT.document == document_of("w2") == "passports/w2.json"
     assert (PASSPORT.serial, PASSPORT.why) == ("SN-w2", "first verified")
     assert PASSPORT.facts["dimm:A1"] == "32 GiB serial S1"
-    assert PASSPORT.belongings == belongings_of(MEMBER)
+    assert PASSPORT.belongings == metadata_of(MEMBER)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "nonsense"])
@@ -67,7 +67,7 @@ def test_what_is_no_passport_is_said_to_be_none(text: str) -> None:
 def test_what_differs_is_named(
     document: dict[str, object], member: ClusterNode | None, expected: list[str]
 ) -> None:
-    found = differences(PASSPORT, Photograph({**DOCUMENT, **document}), member)
+    found = differences(PASSPORT, NodeFacts({**DOCUMENT, **document}), member)
     assert [one.name for one in found] == expected
 
 
@@ -84,7 +84,7 @@ class Bench:
 
     def install(self, accept: frozenset[str] = frozenset()) -> None:
         session = fake_session(self.rack, observer=self.observer, archive=self.archive)
-        install(InstallRequest(self.rack.wish, run(), accept=accept), session, lambda _: True)
+        install(InstallRequest(self.rack.desired, run(), accept=accept), session, lambda _: True)
 
     def passport(self, name: str) -> Passport:
         return parse_passport(self.archive.documents[f"passports/{name}.json"])

@@ -13,10 +13,10 @@ from kubernetes import client
 from appliance.adapters.kubernetes.api import KubernetesApi
 from appliance.adapters.kubernetes.members import KubernetesMembers
 from appliance.errors import ClusterError
-from appliance.model.state.node_metadata import Belongings
+from appliance.model.state.node_metadata import NodeMetadata
 from tests import samples
 
-KEPT = Belongings({"run.ai/type": "dgx"}, {}, ("a=b:NoSchedule",))
+KEPT = NodeMetadata({"run.ai/type": "dgx"}, {}, ("a=b:NoSchedule",))
 
 
 class Api:
@@ -59,8 +59,8 @@ class Api:
 
 def put_back(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "CoreV1Api", lambda _: api)
-    wish = samples.desired(samples.site(1))
-    node = samples.cluster(wish).nodes["w1"]
+    desired = samples.desired(samples.site(1))
+    node = samples.cluster(desired).nodes["w1"]
     KubernetesMembers(cast(KubernetesApi, api)).put_back(node, KEPT)
 
 

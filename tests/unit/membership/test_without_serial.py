@@ -11,10 +11,10 @@ from appliance.errors import ClusterError, PreflightFailed
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.baseline import Acceptance, differences, parse_passport, passport_of
 from appliance.model.node.bmc import BmcReport
-from appliance.model.node.fencing import Proof, Witness, prove_dead, same_machine
+from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
 from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity, identity_on
 from appliance.model.state.plan import Refusal
 from tests import samples
@@ -45,9 +45,9 @@ def shows(document: Document, machine: MachineIdentity) -> Document:
     return document
 
 
-def blank(machine: MachineIdentity) -> Photograph:
+def blank(machine: MachineIdentity) -> NodeFacts:
     """A machine with nothing of a member on it."""
-    return Photograph(shows(samples.bare(NODE), machine))
+    return NodeFacts(shows(samples.bare(NODE), machine))
 
 
 def node(machine: MachineIdentity, **more: Any) -> dict[str, Any]:
@@ -75,9 +75,9 @@ class Removing(test_node_remove.Bench):
 def test_the_same_board_empty_is_proof_that_nothing_acts_under_the_name() -> None:
     member = ClusterNode("w2", ready=True)
     for seen in (BOARD, replace(BOARD, macs=(NEW_MAC,)), replace(BOARD, board=None)):
-        found = prove_dead(Witness("w2", member, blank(seen), BOARD))
-        assert isinstance(found, Proof), seen
-    assert isinstance(prove_dead(Witness("w2", member, blank(identity()), BOARD)), Refusal)
+        found = check_fenced(Witness("w2", member, blank(seen), BOARD))
+        assert isinstance(found, Fenced), seen
+    assert isinstance(check_fenced(Witness("w2", member, blank(identity()), BOARD)), Refusal)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_other_hardware_under_an_old_name_must_be_said_and_a_new_nic_is_none(
 def test_a_bmc_is_known_by_the_uuid_and_never_by_a_placeholder(
     report: BmcReport, proves: bool
 ) -> None:
-    assert report.proves_off(BOARD) is proves
+    assert report.confirms_off(BOARD) is proves
     nameless = identity("Default string")
-    assert not BmcReport("Default string", powered_off=True).proves_off(nameless)
+    assert not BmcReport("Default string", powered_off=True).confirms_off(nameless)
 
 
 def test_a_worker_is_emptied_by_its_uuid_and_board_where_its_ca_tells_nothing() -> None:

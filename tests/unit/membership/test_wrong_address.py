@@ -18,7 +18,7 @@ NAMELESS_UUID = "03000200-0400-0500-0006-000700080009"
 
 def fresh_box(bench: Bench, name: str, serial: str | None = None) -> None:
     """A machine fresh from its image answers at an address, and tells no identity."""
-    box = samples.bare(bench.rack.wish.site.node(name))
+    box = samples.bare(bench.rack.desired.site.node(name))
     box["host"] = {"hostname": "fresh-box", "product_uuid": NAMELESS_UUID, "machine_id": "zz"}
     box["dmi"]["serial"] = serial
     bench.rack.documents[name] = box
@@ -85,12 +85,12 @@ def test_a_machine_without_an_identity_that_was_emptied_needs_no_second_proof() 
 
 def move(bench: Bench, name: str, address: str) -> None:
     """The inventory has another address for a node than the cluster."""
-    site = bench.rack.wish.site
+    site = bench.rack.desired.site
     nodes = tuple(
         replace(node, address=IPv4Interface(address)) if node.name == name else node
         for node in site.nodes
     )
-    bench.rack.wish = replace(bench.rack.wish, site=replace(site, nodes=nodes))
+    bench.rack.desired = replace(bench.rack.desired, site=replace(site, nodes=nodes))
 
 
 @pytest.mark.parametrize("sworn", [True, False])

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.modules.loading import load
 
 nfs_exports = load("nfs_exports", role="nfs_server")
-nfs_proof = load("nfs_proof", role="nfs_client")
+nfs_write_test = load("nfs_write_test", role="nfs_client")
 LIVE = "rw,sync,wdelay,hide,nocrossmnt,secure,no_root_squash,no_subtree_check,sec=sys"
 OPTIONS = "rw,sync,no_subtree_check,no_root_squash"
 FIRST, SECOND = "198.51.100.0/24", "198.51.101.0/24"
@@ -137,16 +137,16 @@ def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[st
                 (base / name).rmdir()
         return 0, "", ""
 
-    monkeypatch.setattr(nfs_proof.tempfile, "mkdtemp", folder)
-    monkeypatch.setattr(nfs_proof, "run", run, raising=False)
+    monkeypatch.setattr(nfs_write_test.tempfile, "mkdtemp", folder)
+    monkeypatch.setattr(nfs_write_test, "run", run, raising=False)
     # A test is not always root: the change of the user is left out, the process of its own stays.
     for name in ("setgroups", "setgid", "setuid"):
-        monkeypatch.setattr(nfs_proof.os, name, lambda _: None)
+        monkeypatch.setattr(nfs_write_test.os, name, lambda _: None)
     return ran
 
 
 def test_the_proof_writes_looks_and_leaves_nothing(mounted: list[Sequence[str]]) -> None:
-    proof, made = nfs_proof.prove(nfs_proof.run, want())
+    proof, made = nfs_write_test.test(nfs_write_test.run, want())
     assert made == ["one", "two"]
     assert proof["fsync_ms"] > 0
     assert proof["fsync_worst_ms"] >= proof["fsync_ms"]
@@ -162,21 +162,23 @@ def test_the_proof_writes_looks_and_leaves_nothing(mounted: list[Sequence[str]])
 def test_a_squashed_root_is_refused_where_it_must_not_be(
     mounted: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nfs_proof, "owner_of_roots_file", lambda _: 65534)
-    proof, _ = nfs_proof.prove(nfs_proof.run, want())
+    monkeypatch.setattr(nfs_write_test, "owner_of_roots_file", lambda _: 65534)
+    proof, _ = nfs_write_test.test(nfs_write_test.run, want())
     assert proof["root_squashed"] is True
-    with pytest.raises(nfs_proof.ProofError, match="belongs to user 65534 there: another export"):
-        nfs_proof.prove(nfs_proof.run, want(root_squash_allowed=False))
+    with pytest.raises(
+        nfs_write_test.WriteTestError, match="belongs to user 65534 there: another export"
+    ):
+        nfs_write_test.test(nfs_write_test.run, want(root_squash_allowed=False))
     assert mounted[-1][0] == "umount", "it is unmounted after a fault, too"
 
 
 def test_an_export_that_cannot_be_mounted_is_told_in_the_words_of_mount() -> None:
     said = "mount.nfs: access denied by server\n while mounting"
     words = "198.51.100.4:/srv/runai cannot be mounted: mount.nfs: access denied by server while"
-    with pytest.raises(nfs_proof.ProofError, match=words):
-        nfs_proof.prove(lambda _: (32, "", said), want())
-    with pytest.raises(nfs_proof.ProofError, match="no answer in 5 s"):
-        nfs_proof.prove(lambda _: (124, "", ""), want())
+    with pytest.raises(nfs_write_test.WriteTestError, match=words):
+        nfs_write_test.test(lambda _: (32, "", said), want())
+    with pytest.raises(nfs_write_test.WriteTestError, match="no answer in 5 s"):
+        nfs_write_test.test(lambda _: (124, "", ""), want())
 
 
 def test_a_folder_that_is_not_the_users_is_told_with_what_to_do(
@@ -185,10 +187,10 @@ def test_a_folder_that_is_not_the_users_is_told_with_what_to_do(
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "/run/x/one")
 
-    monkeypatch.setattr(nfs_proof, "timed_writes", refused)
+    monkeypatch.setattr(nfs_write_test, "timed_writes", refused)
     user = os.getuid()
-    with pytest.raises(nfs_proof.ProofError) as told:
-        nfs_proof.prove(nfs_proof.run, want())
+    with pytest.raises(nfs_write_test.WriteTestError) as told:
+        nfs_write_test.test(nfs_write_test.run, want())
     assert f"user {user} cannot write to 198.51.100.4:/srv/runai: Permission denied" in str(
         told.value
     )
@@ -201,18 +203,18 @@ def test_another_process_brings_its_answer_or_its_fault_home() -> None:
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
         for name in ("setgroups", "setgid", "setuid"):
-            patched.setattr(nfs_proof.os, name, lambda _: None)
-        assert nfs_proof.as_user(user, lambda: [1, "two"]) == [1, "two"]
-        with pytest.raises(nfs_proof.ProofError, match="ZeroDivisionError"):
-            nfs_proof.as_user(user, lambda: 1 / 0)
-        with pytest.raises(nfs_proof.ProofError, match="it was killed"):
-            nfs_proof.as_user(user, lambda: os._exit(1))
+            patched.setattr(nfs_write_test.os, name, lambda _: None)
+        assert nfs_write_test.as_user(user, lambda: [1, "two"]) == [1, "two"]
+        with pytest.raises(nfs_write_test.WriteTestError, match="ZeroDivisionError"):
+            nfs_write_test.as_user(user, lambda: 1 / 0)
+        with pytest.raises(nfs_write_test.WriteTestError, match="it was killed"):
+            nfs_write_test.as_user(user, lambda: os._exit(1))
 
 
 def test_a_proof_is_kept_and_a_broken_one_is_none(tmp_path: Path) -> None:
     record = tmp_path / "a" / "proof.json"
-    assert nfs_proof.known(record) == {}
-    nfs_proof.keep(record, {"server": "x"})
-    assert nfs_proof.known(record) == {"server": "x"}
+    assert nfs_write_test.known(record) == {}
+    nfs_write_test.keep(record, {"server": "x"})
+    assert nfs_write_test.known(record) == {"server": "x"}
     record.write_text("{")
-    assert nfs_proof.known(record) == {}
+    assert nfs_write_test.known(record) == {}

@@ -26,7 +26,7 @@ from appliance.model.state.cluster import (
     Unreachable,
 )
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.observed import Observed
 from tests import golden, samples
@@ -50,16 +50,16 @@ MINIMA = load_role_minima()
 def _desired(case: dict[str, Any]) -> Desired:
     site = samples.site(case.get("masters", 1), 2, **case.get("site", {}))
     nodes = tuple(_node(node, case.get("hosts", {}).get(node.name, {})) for node in site.nodes)
-    wish = samples.desired(
+    desired = samples.desired(
         dataclasses.replace(site, nodes=nodes), with_bundle=case.get("bundle", True)
     )
-    if wish.manifest is not None and "manifest" in case:
-        document = wish.manifest.as_json() | case["manifest"]
-        wish = dataclasses.replace(wish, manifest=type(wish.manifest).parse(document))
+    if desired.manifest is not None and "manifest" in case:
+        document = desired.manifest.as_json() | case["manifest"]
+        desired = dataclasses.replace(desired, manifest=type(desired.manifest).parse(document))
     if "signature" in case:
-        wish = dataclasses.replace(wish, signature=Signature(**case["signature"]))
+        desired = dataclasses.replace(desired, signature=Signature(**case["signature"]))
     vendor = judged(**case["vendor"]) if "vendor" in case else None
-    return dataclasses.replace(wish, vendor_bundle=vendor, vendor_bundle_file="/media/runai.tar")
+    return dataclasses.replace(desired, vendor_bundle=vendor, vendor_bundle_file="/media/runai.tar")
 
 
 def _node(node: Node, changes: dict[str, Any]) -> Node:
@@ -70,18 +70,18 @@ def _node(node: Node, changes: dict[str, Any]) -> Node:
     )
 
 
-def _photographs(case: dict[str, Any], wish: Desired) -> dict[str, Photograph]:
+def _node_facts(case: dict[str, Any], desired: Desired) -> dict[str, NodeFacts]:
     found = {}
-    for node in wish.site.nodes:
+    for node in desired.site.nodes:
         document = (
-            machines.member(node, serves=node == wish.site.services_node)
+            machines.member(node, serves=node == desired.site.services_node)
             if case.get("start") == "member"
             else machines.bare(node)
         )
         for path, value in case.get("see", {}).get(node.name, {}).items():
             machines.put(document, path, value)
         received = case.get("received_after_seconds", {}).get(node.name)
-        found[node.name] = Photograph(
+        found[node.name] = NodeFacts(
             document, None if received is None else machines.EPOCH + received
         )
     return found
@@ -89,33 +89,33 @@ def _photographs(case: dict[str, Any], wish: Desired) -> dict[str, Photograph]:
 
 def scene(case: dict[str, Any]) -> tuple[Desired, Observed]:
     """What a case asks for, and what was seen."""
-    wish = _desired(case)
-    seen = _photographs(case, wish)
+    desired = _desired(case)
+    seen = _node_facts(case, desired)
     cluster: ClusterState = NoCluster()
     if case.get("cluster") == "unreachable":
         cluster = Unreachable("the API does not answer", {"cp1": "etcd data"})
     elif case.get("start") == "member":
-        proven = ClusterStorage(is_class=True, proven=case.get("storage_proven"))
+        proven = ClusterStorage(is_class=True, tested=case.get("storage_proven"))
         operators = tuple(GpuOperator(**one) for one in case.get("gpu_operators", ()))
         cluster = dataclasses.replace(
-            samples.cluster(wish),
+            samples.cluster(desired),
             nodes={
                 name: dataclasses.replace(node, **case.get("cluster_set", {}).get(name, {}))
-                for name, node in samples.cluster(wish).nodes.items()
+                for name, node in samples.cluster(desired).nodes.items()
             },
             storage=proven,
             gpu_operators=operators,
             api_flags=ApiFlags(**case.get("api_flags", {})),
         )
-    return wish, Observed(seen, cluster)
+    return desired, Observed(seen, cluster)
 
 
 def run(case: dict[str, Any]) -> tuple[Finding, ...]:
     """All findings of a case."""
-    wish, observed = scene(case)
+    desired, observed = scene(case)
     return preflight(
-        wish,
-        observed.photographs,
+        desired,
+        observed.node_facts,
         observed,
         accepted={name: identity(**told) for name, told in case.get("accepted", {}).items()},
         models=MODELS,
@@ -180,15 +180,15 @@ def test_errors_come_first() -> None:
     assert [finding.severity for finding in findings] == ["error", "info"]
 
 
-def test_a_node_that_was_not_photographed_is_left_out() -> None:
-    wish = samples.desired()
-    assert preflight(wish, {}, Observed({}, NoCluster())) == ()
+def test_a_node_that_was_not_read_is_left_out() -> None:
+    desired = samples.desired()
+    assert preflight(desired, {}, Observed({}, NoCluster())) == ()
 
 
 def test_forty_nodes_alike_have_nothing_to_complain_of() -> None:
-    wish = samples.desired(samples.site(3, 40))
-    seen = {node.name: Photograph(machines.bare(node)) for node in wish.site.nodes}
-    findings = preflight(wish, seen, Observed(seen, NoCluster()))
+    desired = samples.desired(samples.site(3, 40))
+    seen = {node.name: NodeFacts(machines.bare(node)) for node in desired.site.nodes}
+    findings = preflight(desired, seen, Observed(seen, NoCluster()))
     assert {finding.severity for finding in findings} <= {"info"}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from appliance.model.checks.preflight import preflight
 from appliance.model.state.cluster import NoCluster
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
 from tests import samples
 
@@ -15,11 +15,11 @@ EVIL = "4711;touch${IFS}/tmp/owned"
 
 @pytest.mark.parametrize("unit", [None, EVIL])
 def test_the_holder_of_a_lock_is_one_word(unit: str | None) -> None:
-    wish = samples.desired(samples.site())
-    documents = {node.name: samples.bare(node) for node in wish.site.nodes}
+    desired = samples.desired(samples.site())
+    documents = {node.name: samples.bare(node) for node in desired.site.nodes}
     documents["w1"]["packages"] |= {"manager_lock_held_by": EVIL, "manager_lock_unit": unit}
-    photographs = {name: Photograph(document) for name, document in documents.items()}
-    observed = Observed(photographs, NoCluster())
-    hints = [f.hint for f in preflight(wish, photographs, observed) if f.check == "package_lock"]
+    node_facts = {name: NodeFacts(document) for name, document in documents.items()}
+    observed = Observed(node_facts, NoCluster())
+    hints = [f.hint for f in preflight(desired, node_facts, observed) if f.check == "package_lock"]
     assert hints
     assert all(f"ps -fp '{EVIL}'" in hint for hint in hints)

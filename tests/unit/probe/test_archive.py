@@ -17,7 +17,7 @@ import pytest
 
 import appliance.probe
 from appliance.adapters.ssh.probe_archive import probe_archive
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from tests.unit.probe import recorded
 
 SOURCES = Path(appliance.probe.__file__).parent
@@ -79,10 +79,10 @@ NOT_ASKED = {"hypervisor", "storage"}
 
 
 @pytest.mark.parametrize("python", _pythons())
-def test_this_machine_is_photographed_whole(python: str, archive: Path) -> None:
+def test_this_machine_is_read_whole(python: str, archive: Path) -> None:
     found = _run(python, archive, "--facts", "/nonexistent", "--resolve", "localhost")
-    photograph = Photograph(found)
-    assert photograph.hostname
+    facts = NodeFacts(found)
+    assert facts.hostname
     assert found["cpu"]["threads"] >= 1
     assert found["filesystems"]
     assert found["standin"] == []

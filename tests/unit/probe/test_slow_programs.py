@@ -34,9 +34,9 @@ from tests.unit.probe.recorded import DATA, look
 
 MACHINE = DATA / "control-plane-debian-12"
 SITE = samples.site(workers=1)
-WISH = samples.desired(SITE)
-CLUSTER = samples.cluster(WISH)
-CONVERGED = {node.name: samples.converged(node, WISH) for node in SITE.nodes}
+DESIRED = samples.desired(SITE)
+CLUSTER = samples.cluster(DESIRED)
+CONVERGED = {node.name: samples.converged(node, DESIRED) for node in SITE.nodes}
 Asked = dict[str, list[tuple[str, tuple[str, ...]]]]
 
 
@@ -106,7 +106,7 @@ def differing(one: Any, other: Any, path: tuple[str, ...] = ()) -> Iterator[tupl
 
 def planned(slow: dict[str, Any], fast: dict[str, Any]) -> Plan:
     """The plan of a converged site, one of whose machines told what a slow probe told."""
-    photographs = samples.photographs(CONVERGED)
+    node_facts = samples.node_facts(CONVERGED)
     for name, good in CONVERGED.items():
         document = merged(copy.deepcopy(fast), copy.deepcopy(good))
         for path in differing(fast, slow):
@@ -118,9 +118,9 @@ def planned(slow: dict[str, Any], fast: dict[str, Any]) -> Plan:
                 place[path[-1]] = value[path[-1]]
             else:
                 place.pop(path[-1], None)
-        photographs = {**photographs, name: check_facts(document)}
-    observed = Observed(photographs, CLUSTER)
-    return plan(WISH, observed, preflight(WISH, photographs, observed))
+        node_facts = {**node_facts, name: check_facts(document)}
+    observed = Observed(node_facts, CLUSTER)
+    return plan(DESIRED, observed, preflight(DESIRED, node_facts, observed))
 
 
 def test_the_premise_a_converged_site_has_nothing_due(stubs: Path) -> None:
@@ -193,26 +193,26 @@ class Busy:
             documents["w1"]["kubernetes"]["kubeadm_version"] = None
             why = "kubeadm version -o short: no answer in time"
             documents["w1"]["unseen"] = {"kubernetes.kubeadm_version": why}
-        return Look(samples.photographs(documents))
+        return Look(samples.node_facts(documents))
 
 
 class Api:
     """A cluster as it is meant."""
 
-    def read(self, _photographs: Any) -> Any:
+    def read(self, _node_facts: Any) -> Any:
         return CLUSTER
 
 
 def test_a_busy_node_is_looked_at_again() -> None:
     nodes = Busy(LOOKS - 1)
-    assert not look_patiently(nodes, SITE.nodes).photographs["w1"].at("unseen")
+    assert not look_patiently(nodes, SITE.nodes).node_facts["w1"].at("unseen")
     assert nodes.looks == LOOKS
 
 
 def test_what_stays_unseen_stops_a_command_before_the_first_change() -> None:
     nodes = Busy(99)
     with pytest.raises(NodeUnreachable) as caught:
-        survey(WISH, nodes, Api(), lambda *_: ())
+        survey(DESIRED, nodes, Api(), lambda *_: ())
     assert nodes.looks == LOOKS
     assert caught.value.exit_code == 4
     assert "w1" in caught.value.message

@@ -16,7 +16,7 @@ from appliance.adapters.local.content import find_content_root
 from appliance.adapters.runai.files import backend_certificate
 from appliance.model.components.runai.unmet import certificate
 from appliance.model.state.certificates import RENEW_DAYS
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from tests import samples
 
 BODY = b"the bytes of a certificate"
@@ -26,11 +26,11 @@ SHA256 = hashlib.sha256(BODY).hexdigest()
 
 def due(seen: dict[str, Any] | None, pem: str | None = None, **overrides: Any) -> list[str]:
     runai = {"certificate": "c.pem"} if pem else {}
-    wish = samples.desired(samples.site(1, 2, runai=runai, role_overrides=overrides))
-    document = samples.converged(wish.site.vendor_node, wish)
+    desired = samples.desired(samples.site(1, 2, runai=runai, role_overrides=overrides))
+    document = samples.converged(desired.site.vendor_node, desired)
     document["runai"] = {"certificate": seen}
     return list(
-        certificate(dataclasses.replace(wish, backend_certificate=pem), Photograph(document))
+        certificate(dataclasses.replace(desired, backend_certificate=pem), NodeFacts(document))
     )
 
 

@@ -24,14 +24,14 @@ CONTENT = find_content_root()
 
 
 def told(version: str, **runai: Any) -> dict[str, Any]:
-    wish = wished(version, **runai)
-    return runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
+    desired = wished(version, **runai)
+    return runai_vars(samples.planned_run(desired, Observed({}, samples.cluster(desired))))
 
 
 def wished(version: str, **runai: Any) -> Desired:
     settings = {"runai": {"vendor_bundle": "runai.tar", **runai}}
-    wish = samples.desired(samples.site(1, 2, **settings))
-    return dataclasses.replace(wish, vendor_bundle=judged(version=version))
+    desired = samples.desired(samples.site(1, 2, **settings))
+    return dataclasses.replace(desired, vendor_bundle=judged(version=version))
 
 
 def test_the_backend_is_told_where_everything_is() -> None:
@@ -44,9 +44,9 @@ def test_the_backend_is_told_where_everything_is() -> None:
 
 
 def test_secrets_are_references_to_the_vault() -> None:
-    wish = wished("2.7.1", certificate="/etc/backend.crt")
-    wish = dataclasses.replace(wish, backend_certificate="PEM of a chain")
-    found = runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
+    desired = wished("2.7.1", certificate="/etc/backend.crt")
+    desired = dataclasses.replace(desired, backend_certificate="PEM of a chain")
+    found = runai_vars(samples.planned_run(desired, Observed({}, samples.cluster(desired))))
     assert found["runai_cluster_password"] == VaultRef("vault_runai_admin_password", "''")
     assert found["runai_backend_certificate_key"] == VaultRef("vault_runai_tls_key")
     assert found["runai_backend_certificate"] == "PEM of a chain"
@@ -72,15 +72,15 @@ def test_values_of_the_vault_are_references_too() -> None:
 def test_the_backend_is_asked_again_until_the_release_is_deployed(
     status: str | None, asks: bool
 ) -> None:
-    wish = wished("2.7.1")
-    seen = samples.cluster(wish)
+    desired = wished("2.7.1")
+    seen = samples.cluster(desired)
     releases = tuple(
         dataclasses.replace(release, status=status or "")
         for release in seen.releases
         if status or release.name != "runai-cluster"
     )
     told = runai_vars(
-        samples.planned_run(wish, Observed({}, dataclasses.replace(seen, releases=releases)))
+        samples.planned_run(desired, Observed({}, dataclasses.replace(seen, releases=releases)))
     )
     assert told["runai_cluster_is_new"] is asks
 
@@ -100,10 +100,10 @@ def test_without_a_certificate_the_sites_authority_signs_one() -> None:
 
 def test_the_cluster_trusts_whoever_signed_the_backends_certificate() -> None:
     assert told("2.7.1")["runai_cluster_ca_certificate"] == CA_CERTIFICATE
-    wish = dataclasses.replace(
+    desired = dataclasses.replace(
         wished("2.7.1", certificate="/c.crt"), issuer_ca="PEM of a CA", backend_certificate="PEM"
     )
-    found = runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
+    found = runai_vars(samples.planned_run(desired, Observed({}, samples.cluster(desired))))
     assert found["runai_cluster_ca_certificate"] == "PEM of a CA"
 
 
@@ -146,8 +146,8 @@ def test_system_nodes_are_those_that_the_inventory_means() -> None:
 def test_an_exception_for_a_role_takes_the_place_of_the_sites_values() -> None:
     given = {"runai_backend": {"runai_backend_values": {"a": 1}}}
     runai = {"values": {"b": 2}, "cluster_values": {"c": 3}}
-    wish = samples.desired(samples.site(1, 2, runai=runai, role_overrides=given))
-    assert site_values(wish) == {"runai-backend": {"a": 1}, "runai-cluster": {"c": 3}}
+    desired = samples.desired(samples.site(1, 2, runai=runai, role_overrides=given))
+    assert site_values(desired) == {"runai-backend": {"a": 1}, "runai-cluster": {"c": 3}}
 
 
 def test_keys_that_are_numbers_are_compared_as_the_text_that_ansible_makes_of_them() -> None:
@@ -157,23 +157,23 @@ def test_keys_that_are_numbers_are_compared_as_the_text_that_ansible_makes_of_th
 
 def test_pods_ask_the_services_host_only_where_the_site_has_no_dns() -> None:
     assert told("2.7.1")["runai_backend_dns_server"] == ""
-    wish = wished("2.7.1", own_dns=True)
-    found = runai_vars(samples.planned_run(wish, Observed({}, samples.cluster(wish))))
-    services = wish.site.services_node.ip
+    desired = wished("2.7.1", own_dns=True)
+    found = runai_vars(samples.planned_run(desired, Observed({}, samples.cluster(desired))))
+    services = desired.site.services_node.ip
     assert found["runai_backend_dns_server"] == services
-    assert wish.manifest is not None
-    served = runai_vars(samples.planned_run(wish))
+    assert desired.manifest is not None
+    served = runai_vars(samples.planned_run(desired))
     assert served["site_dns_enabled"] is True
     names = [name for known in served["site_dns_hosts"].values() for name in known]
     assert "runai.rack.test" in names
 
 
 def test_a_site_without_runai_tells_the_roles_nothing_but_that_there_is_no_dns_server() -> None:
-    wish = samples.desired(samples.site(1, 2))
-    every = runai_vars(samples.planned_run(wish))
+    desired = samples.desired(samples.site(1, 2))
+    every = runai_vars(samples.planned_run(desired))
     assert [name for name in every if not name.startswith("site_dns_")] == []
-    assert wish.manifest is not None
-    told = runai_vars(samples.planned_run(wish))
+    assert desired.manifest is not None
+    told = runai_vars(samples.planned_run(desired))
     assert (told["site_dns_enabled"], told["site_dns_packages"]) == (False, {})
 
 
@@ -189,7 +189,7 @@ def test_a_services_host_outside_the_cluster_answers_for_the_name_too() -> None:
     assert {node.name for node in step.nodes(site)} == {"cp1", "w2"}
     asked = dataclasses.replace(samples.desired(site), vendor_bundle=judged(version="2.7.1"))
     seen = {node.name: samples.bare(node) for node in site.nodes}
-    observed = Observed(samples.photographs(seen), samples.cluster(asked))
+    observed = Observed(samples.node_facts(seen), samples.cluster(asked))
     assert step.unmet is not None
     assert list(step.unmet(site.node("w2"), asked, observed)) == [
         "dnsmasq, which resolves the backend's name, does not run"

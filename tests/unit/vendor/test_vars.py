@@ -13,16 +13,16 @@ from tests.vendor_bundles import judged
 
 def told(*, at_hand: bool = True, unpacked: bool = False, **settings: Any) -> dict[str, Any]:
     site = samples.site(**settings)
-    wish = dataclasses.replace(
+    desired = dataclasses.replace(
         samples.desired(site),
         vendor_bundle=judged("2.7.1") if at_hand else None,
         vendor_bundle_file="/media/runai-2.7.1.tar",
     )
-    documents = {node.name: samples.converged(node, wish) for node in site.nodes}
+    documents = {node.name: samples.converged(node, desired) for node in site.nodes}
     if unpacked:
         documents["cp1"]["runai"] = {"bundle": judged("2.7.1").record()}
-    found = Observed(samples.photographs(documents), samples.cluster(wish))
-    every = runai_vars(samples.planned_run(wish, found))
+    found = Observed(samples.node_facts(documents), samples.cluster(desired))
+    every = runai_vars(samples.planned_run(desired, found))
     return {name: value for name, value in every.items() if not name.startswith("site_dns_")}
 
 

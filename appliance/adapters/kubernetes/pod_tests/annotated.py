@@ -18,31 +18,31 @@ from appliance.errors import ClusterError
 from appliance.model.state.cluster import GPU_ANNOTATION, NETWORK_ANNOTATION
 
 if TYPE_CHECKING:
-    from appliance.model.state.observed import GpuProof, PodView
+    from appliance.model.state.observed import GpuTestResult, PodView
 
 
 class PodTests(ApiConnection):
     """Tests the network and the GPUs of a site's nodes."""
 
-    def prove_gpus(
+    def run_gpu_test(
         self, nodes: Sequence[str], image: str, meanwhile: Callable[[], None]
-    ) -> GpuProof:
+    ) -> GpuTestResult:
         """Let a pod on each node list the GPUs that it was given; ``meanwhile`` they start.
 
         Raises:
             ClusterError: the API refused what the test needs.
         """
-        proof = run_gpu_test(self, nodes, image, meanwhile)
-        well = [name for name in nodes if not proof.faults_of(name)]
+        result = run_gpu_test(self, nodes, image, meanwhile)
+        well = [name for name in nodes if not result.faults_of(name)]
         self._annotate(well, GPU_ANNOTATION, _now())
         self._annotate([name for name in nodes if name not in well], GPU_ANNOTATION, None)
-        return proof
+        return result
 
-    def prove(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
+    def run_network_test(self, nodes: Sequence[str], image: str) -> tuple[str, ...]:
         """Test the pod network with real pods; one sentence per fault.
 
-        That it was proven is written on the Node objects (decision 2), or taken from them when it
-        was not, so that the next run proves it again.
+        That it passed is written on the Node objects (decision 2), or taken from them when it
+        was not, so that the next run tests it again.
 
         Raises:
             ClusterError: the API refused what the test needs.

@@ -62,7 +62,7 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
 
     Args:
         api: the site's cluster.
-        test: what it is for, e.g. ``GPU proof``.
+        test: what it is for, e.g. ``GPU test``.
 
     Raises:
         ClusterError: the API refused what the test needs, or went away.

@@ -17,7 +17,7 @@ from appliance.adapters.kubernetes.pod_tests.engine import (
     own_namespace,
 )
 from appliance.model.components.gpu.operator import RESOURCE
-from appliance.model.state.observed import GpuProof
+from appliance.model.state.observed import GpuTestResult
 from appliance.model.state.pods import ENDED
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def run_gpu_test(
     meanwhile: Callable[[], None],
     *,
     patience_seconds: float = 180,
-) -> GpuProof:
+) -> GpuTestResult:
     """Test the GPUs of ``nodes``.
 
     Args:
@@ -53,13 +53,13 @@ def run_gpu_test(
     """
     from kubernetes.client import CoreV1Api
 
-    with own_namespace(api, "GPU proof") as (client, namespace):
+    with own_namespace(api, "GPU test") as (client, namespace):
         test = GpuTest(CoreV1Api(client), namespace, image, dict.fromkeys(nodes))
         return test.carry_out(patience_seconds, meanwhile)
 
 
 @dataclass
-class GpuTest(PodTest[GpuProof]):
+class GpuTest(PodTest[GpuTestResult]):
     """A pod on each node lists the GPUs that it was given.
 
     Attributes:
@@ -103,7 +103,7 @@ class GpuTest(PodTest[GpuProof]):
         asked = sum(bool(count) for count in self.asked.values())
         return None if ended >= asked and not missing else PAUSE_SECONDS
 
-    def verdict(self) -> GpuProof:
+    def verdict(self) -> GpuTestResult:
         """What the pods listed."""
         return judged(self.asked, self.pods)
 
@@ -133,7 +133,7 @@ def _free(core: Any, node: str) -> int | None:
     return max(0, offered - used)
 
 
-def judged(asked: Mapping[str, int | None], pods: Sequence[Any]) -> GpuProof:
+def judged(asked: Mapping[str, int | None], pods: Sequence[Any]) -> GpuTestResult:
     """What the pods say: each must list exactly as many different GPUs as it asked for."""
     by_node = {pod.spec.node_name: pod for pod in pods}
     listed: dict[str, tuple[str, ...]] = {}
@@ -152,7 +152,7 @@ def judged(asked: Mapping[str, int | None], pods: Sequence[Any]) -> GpuProof:
             faults.append((node, f"a pod with {count} GPUs lists {len(seen)} of them: {words}"))
         else:
             listed[node] = lines
-    return GpuProof(listed, tuple(faults))
+    return GpuTestResult(listed, tuple(faults))
 
 
 def _message(pod: Any) -> str:

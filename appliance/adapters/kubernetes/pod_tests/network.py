@@ -61,7 +61,7 @@ def run_network_test(
     """
     from kubernetes.client import AppsV1Api, CoreV1Api
 
-    with own_namespace(api, "network proof") as (client, namespace):
+    with own_namespace(api, "network test") as (client, namespace):
         core, apps = CoreV1Api(client), AppsV1Api(client)
         test = NetworkTest(core, apps, namespace, tuple(nodes), image, tuple(names))
         return test.carry_out(patience_seconds)

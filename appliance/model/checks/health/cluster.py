@@ -20,7 +20,7 @@ from appliance.model.components.storage.unmet import storage
 from appliance.model.node.maintenance_claims import claims_of
 from appliance.model.site.shared_storage import export_of
 from appliance.model.state.findings import Finding, Severity
-from appliance.model.state.prerequisites import Surroundings
+from appliance.model.state.prerequisites import Prerequisites
 
 CLUSTER = "cluster"
 NGINX = "nginx"
@@ -124,7 +124,7 @@ def maintenance(inputs: HealthInputs) -> Answers:
 
 def storage_class(inputs: HealthInputs) -> Answers:
     """The backend's database and metrics want volumes; which way depends on its generation."""
-    found = inputs.surroundings or Surroundings()
+    found = inputs.prerequisites or Prerequisites()
     default = found.default_storage_classes
     if len(default) > 1:
         yield Finding(
@@ -160,10 +160,10 @@ def shared_storage(inputs: HealthInputs) -> Answers:
         yield Skipped("site.yml names no nfs:")
         return
     if inputs.cluster is None or not inputs.cluster.storage.is_class:
-        yield Skipped("not there yet: step storage of an install brings it, and proves it")
+        yield Skipped("not there yet: step storage of an install creates and tests it")
         return
     for node in inputs.site.nodes:
-        if node.name not in inputs.observed.photographs:
+        if node.name not in inputs.observed.node_facts:
             continue
         if node.in_cluster or node == export.node:
             for text in storage(node, inputs.desired, inputs.observed):
@@ -180,7 +180,7 @@ def shared_storage(inputs: HealthInputs) -> Answers:
 
 def ingress_class(inputs: HealthInputs) -> Answers:
     """Up to 2.8 the backend brings its own nginx, and a second one collides with it."""
-    found = inputs.surroundings or Surroundings()
+    found = inputs.prerequisites or Prerequisites()
     names = ", ".join(str(one) for one in found.ingress_classes)
     if not brings_its_own(inputs.vendor_version):
         if not found.ingress_classes:
@@ -214,7 +214,7 @@ def ingress_class(inputs: HealthInputs) -> Answers:
 
 def prometheus(inputs: HealthInputs) -> Answers:
     """Up to 2.8 the cluster part brings its own Prometheus; later ones want one to be there."""
-    found = inputs.surroundings or Surroundings()
+    found = inputs.prerequisites or Prerequisites()
     names = ", ".join(str(one) for one in found.prometheuses)
     others = [one for one in found.prometheuses if not one.is_runais]
     if not brings_its_own(inputs.vendor_version):

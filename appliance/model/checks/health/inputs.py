@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from appliance.model.components.runai.backend_certificate import BackendCertificate
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed, PodView
-    from appliance.model.state.prerequisites import Surroundings
+    from appliance.model.state.prerequisites import Prerequisites
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class HealthInputs:
         return node_states(self.site, self.observed)
 
     @property
-    def surroundings(self) -> Surroundings | None:
+    def prerequisites(self) -> Prerequisites | None:
         """What Run:ai meets there."""
-        return self.cluster.surroundings if self.cluster else None
+        return self.cluster.prerequisites if self.cluster else None
 
     @property
     def has_backend(self) -> bool:
         """Whether the backend is installed already."""
-        return self.surroundings is not None and self.surroundings.has_backend
+        return self.prerequisites is not None and self.prerequisites.has_backend
 
     @property
     def bundle_name(self) -> str | None:
@@ -113,12 +113,12 @@ class HealthInputs:
             return ""
         return f"{seen} nodes" if seen == all_of else f"{seen} of {all_of} nodes"
 
-    def members(self) -> Iterator[tuple[Node, Photograph]]:
-        """The nodes of the cluster that could be photographed."""
+    def members(self) -> Iterator[tuple[Node, NodeFacts]]:
+        """The nodes of the cluster that could be read."""
         for node in self.site.cluster_members:
-            photo = self.observed.photographs.get(node.name)
-            if photo is not None:
-                yield node, photo
+            facts = self.observed.node_facts.get(node.name)
+            if facts is not None:
+                yield node, facts
 
     def ssh(self, node: Node, command: str) -> str:
         """A command to run on a node."""
@@ -132,5 +132,5 @@ CLUSTER: Final = Need[HealthInputs](lambda inputs: inputs.cluster is not None, "
 MEMBERS: Final = Need[HealthInputs](lambda inputs: bool(inputs.seen_members), "no node was seen")
 PODS: Final = Need[HealthInputs](lambda inputs: inputs.pods is not None, "no pods were started")
 PREREQUISITES: Final = Need[HealthInputs](
-    lambda inputs: inputs.surroundings is not None, "no cluster answers"
+    lambda inputs: inputs.prerequisites is not None, "no cluster answers"
 )

@@ -17,7 +17,7 @@ def is_asked(inputs: HealthInputs) -> bool:
 
 
 def _has_cluster(inputs: HealthInputs) -> bool:
-    releases = inputs.surroundings.releases if inputs.surroundings else {}
+    releases = inputs.prerequisites.releases if inputs.prerequisites else {}
     return any(name.endswith(f"/{CLUSTER_RELEASE}") for name in releases)
 
 

@@ -31,8 +31,8 @@ def certificate(inputs: HealthInputs) -> Answers:
 def _of_the_site(inputs: HealthInputs) -> Answers:
     """The one by the site's own CA, on the node that holds it."""
     node = inputs.site.vendor_node
-    photo = inputs.observed.photographs.get(node.name)
-    left = certificate_days(photo) if photo else None
+    facts = inputs.observed.node_facts.get(node.name)
+    left = certificate_days(facts) if facts else None
     if left is None:
         yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
     elif left < RENEW_DAYS:
@@ -65,8 +65,8 @@ def dns_nodes(inputs: HealthInputs) -> Answers:
     domain = inputs.site.runai_domain
     answers = {
         node.name: tuple(resolved[domain])
-        for node, photo in inputs.members()
-        if domain in (resolved := photo.at("resolver.resolves") or {})
+        for node, facts in inputs.members()
+        if domain in (resolved := facts.at("resolver.resolves") or {})
     }
     if not answers:
         yield Skipped("no node was asked for it")

@@ -19,7 +19,7 @@ from appliance.model.site.shared_storage import export_of
 from appliance.model.state.facts.facts import watching
 from appliance.model.state.findings import Finding
 from appliance.model.state.observed import PodView
-from appliance.model.state.prerequisites import Surroundings
+from appliance.model.state.prerequisites import Prerequisites
 from appliance.model.state.roles import SYSTEM_LABEL
 
 MASTER_TAINT = "node-role.kubernetes.io/master"
@@ -33,7 +33,7 @@ def system_nodes(inputs: HealthInputs) -> Answers:
     """None is no place at all, one is a place that takes the database with it when it fails."""
     control_plane = {node.name for node in inputs.site.control_plane}
     if not inputs.runai.system_on_control_plane:
-        labelled = inputs.surroundings.system_labelled if inputs.surroundings else ()
+        labelled = inputs.prerequisites.system_labelled if inputs.prerequisites else ()
         named = {node.name for node in inputs.system_nodes}
         for name in sorted(control_plane & ({*labelled} | named)):
             yield Finding(
@@ -110,7 +110,7 @@ def gpu_operator(inputs: HealthInputs) -> Answers:
 
 def gpu_nodes(inputs: HealthInputs) -> Answers:
     """What the scheduler can give out is what is on PCI."""
-    surroundings = inputs.surroundings or Surroundings()
+    prerequisites = inputs.prerequisites or Prerequisites()
     gpu = inputs.site.settings.gpu
     opted_out = gpu.opted_out if gpu else ()
     wanted = [n for n in inputs.site.in_group(groups.GPU_WORKERS) if n.name not in opted_out]
@@ -124,9 +124,9 @@ def gpu_nodes(inputs: HealthInputs) -> Answers:
             "put the nodes with GPUs into the group gpu_workers of hosts.yml",
         )
     for node in wanted:
-        count = surroundings.gpus.get(node.name, 0)
-        photo = inputs.observed.photographs.get(node.name)
-        cards = len(photo.items("gpus")) if photo else 0
+        count = prerequisites.gpus.get(node.name, 0)
+        facts = inputs.observed.node_facts.get(node.name)
+        cards = len(facts.items("gpus")) if facts else 0
         if not count:
             yield Finding(
                 node.name,
@@ -151,7 +151,7 @@ def gpu_nodes(inputs: HealthInputs) -> Answers:
 
 def registry(inputs: HealthInputs) -> Answers:
     """It answers, holds what it must, and every member trusts it."""
-    for node, _photo in inputs.members():
+    for node, _facts in inputs.members():
         for text in unmet.images(node, inputs.desired, inputs.observed):
             yield Finding(
                 node.name,
@@ -174,11 +174,11 @@ def pods_kept_away(inputs: HealthInputs) -> Answers:
     stored = not named or inputs.cluster is None or inputs.cluster.storage.is_class
     unseen: list[str] = []
     faults: list[Finding] = []
-    for node, photo in inputs.members():
+    for node, facts in inputs.members():
         with watching() as missed:
-            photos = inputs.observed.photographs
-            said = tuple(pod_guard.unmet(node, inputs.site, photos, stored=stored))
-        if missed or not isinstance(photo.at("firewall.pod_guard"), list):
+            all_facts = inputs.observed.node_facts
+            said = tuple(pod_guard.unmet(node, inputs.site, all_facts, stored=stored))
+        if missed or not isinstance(facts.at("firewall.pod_guard"), list):
             unseen.append(node.name)
             continue
         faults += [
@@ -216,10 +216,10 @@ def pods_kept_away(inputs: HealthInputs) -> Answers:
 
 def ca_trust(inputs: HealthInputs) -> Answers:
     """One CA, known to every node's system and to its Docker."""
-    found = {node.name: photo.at("trust.site_ca_sha256") for node, photo in inputs.members()}
-    for node, photo in inputs.members():
+    found = {node.name: facts.at("trust.site_ca_sha256") for node, facts in inputs.members()}
+    for node, facts in inputs.members():
         own = found[node.name]
-        docker = (photo.at("trust.docker") or {}).get(inputs.site.settings.registry)
+        docker = (facts.at("trust.docker") or {}).get(inputs.site.settings.registry)
         lacks = [
             where
             for where, there in (
@@ -252,8 +252,8 @@ def ca_trust(inputs: HealthInputs) -> Answers:
 def kubernetes_certificates(inputs: HealthInputs) -> Answers:
     """The cluster's own certificates end after a year, and nothing renews kubeadm's unasked."""
     soonest: tuple[float, str] | None = None
-    for node, photo in inputs.members():
-        judged = [ending for ending in endings(photo) if not ending.is_left_alone]
+    for node, facts in inputs.members():
+        judged = [ending for ending in endings(facts) if not ending.is_left_alone]
         if not judged:
             continue
         soonest = min(soonest or (judged[0].left, judged[0].path), (judged[0].left, judged[0].path))
@@ -305,20 +305,20 @@ def node_connectivity(inputs: HealthInputs) -> Answers:
 def clock_spread(inputs: HealthInputs) -> Answers:
     """Tokens and certificates are judged by clocks that must not be a minute apart."""
     ahead = {
-        node.name: photo.epoch - photo.received_at
-        for node, photo in inputs.members()
-        if photo.epoch is not None and photo.received_at is not None
+        node.name: facts.epoch - facts.received_at
+        for node, facts in inputs.members()
+        if facts.epoch is not None and facts.received_at is not None
     }
     if len(ahead) < 2:
         yield Skipped("fewer than two clocks were seen")
         return
     first, last = min(ahead, key=ahead.__getitem__), max(ahead, key=ahead.__getitem__)
     spread = ahead[last] - ahead[first]
-    # Photographs are a few seconds old when they arrive; chrony knows its own error better.
+    # Facts are a few seconds old when they arrive; chrony knows its own error better.
     kept = [
         float(offset)
-        for _, photo in inputs.members()
-        if (offset := photo.at("clock.offset_seconds")) is not None
+        for _, facts in inputs.members()
+        if (offset := facts.at("clock.offset_seconds")) is not None
     ]
     fine = max(kept) - min(kept) if kept else 0.0
     if spread >= SPREAD_ERROR_SECONDS or fine >= SPREAD_ERROR_SECONDS:

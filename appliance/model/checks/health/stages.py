@@ -26,7 +26,7 @@ from appliance.model.state.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CHECKS", "Facts", "Result", "Stage", "before_change", "health"]
+__all__ = ["CHECKS", "Result", "Stage", "before_change", "health"]
 
 STEP: Final = "runai"
 # What is judged: the cluster alone, or whether it is one for Run:ai.
@@ -188,7 +188,7 @@ def before_change(inputs: HealthInputs, earlier: Iterable[Finding] = ()) -> tupl
     must be healed all the same.
 
     Args:
-        facts: what was seen.
+        inputs: what was seen.
         earlier: what preflight found; a check that rests on one with an error is not run.
     """
     if inputs.site.settings.runai is None:

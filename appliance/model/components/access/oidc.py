@@ -78,17 +78,17 @@ def _access(site: Site) -> Access:
 
 def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """Yield where the API server, its manifest or ClusterConfiguration lack the flags."""
-    photo, cluster = observed.photographs[node.name], observed.cluster
+    facts, cluster = observed.node_facts[node.name], observed.cluster
     wanted = wanted_flags(desired)
-    if photo.at("kubernetes.apiserver.change_unfinished"):
+    if facts.at("kubernetes.apiserver.change_unfinished"):
         yield "a change of its API server's flags is unfinished"
-    yield from _differences("the manifest of its API server", photo_flags(photo), wanted)
-    if photo.at("kubernetes.apiserver.oidc_ca_sha256") != _wanted_ca(desired, photo):
+    yield from _differences("the manifest of its API server", facts_flags(facts), wanted)
+    if facts.at("kubernetes.apiserver.oidc_ca_sha256") != _wanted_ca(desired, facts):
         yield f"{CA_FILE} does not hold the issuer's CA"
     if not isinstance(cluster, Cluster):
         yield "the API does not answer"
         return
-    if not photo.at("kubernetes.api_healthz.ok"):
+    if not facts.at("kubernetes.api_healthz.ok"):
         yield "its API server is not healthy"
     yield from _differences("its API server", cluster.api_flags.running.get(node.name, {}), wanted)
     # The others lose their leases while an API server is down, and recover without help.
@@ -99,14 +99,14 @@ def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield from _differences("ClusterConfiguration", cluster.api_flags.configured, wanted)
 
 
-def photo_flags(photo: Any) -> dict[str, str]:
+def facts_flags(facts: Any) -> dict[str, str]:
     """The OIDC flags in the manifest on a node."""
-    return dict(photo.at("kubernetes.apiserver.oidc") or {})
+    return dict(facts.at("kubernetes.apiserver.oidc") or {})
 
 
-def _wanted_ca(desired: Desired, photo: Any) -> str | None:
+def _wanted_ca(desired: Desired, facts: Any) -> str | None:
     if desired.issuer_ca is None:
-        found = photo.at("trust.site_ca_sha256")
+        found = facts.at("trust.site_ca_sha256")
         return str(found) if found else None
     return fingerprint(desired.issuer_ca)
 
@@ -126,10 +126,10 @@ def forbids(desired: Desired, observed: Observed) -> Iterator[Refusal]:
     """Refuse the flags while a control-plane node cannot verify the issuer."""
     wanted = issuer_url(desired.site)
     for node in desired.site.control_plane:
-        photo = observed.photographs.get(node.name)
-        if photo is None or photo.at("kubernetes.apiserver") is None:
+        facts = observed.node_facts.get(node.name)
+        if facts is None or facts.at("kubernetes.apiserver") is None:
             continue
-        seen = photo.at("issuer") or {}
+        seen = facts.at("issuer") or {}
         if seen.get("issuer") not in (None, wanted):
             yield _refusal(desired, node, f"an issuer with the name {seen.get('issuer')}")
         elif not seen.get("ok"):

@@ -64,7 +64,7 @@ class Researcher:
 
 
 @dataclass(frozen=True)
-class CliWish:
+class CliOptions:
     """The desired state."""
 
     nodes: tuple[Node, ...]
@@ -186,16 +186,16 @@ def expected_keys(kubeconfig: Mapping[str, Any]) -> dict[str, str]:
     return {**cluster["cluster"], **user["user"]["auth-provider"]["config"]}
 
 
-def plan_cli(wish: CliWish, site: Site, seen: Mapping[str, Jumpbox]) -> CliPlan:
+def plan_cli(options: CliOptions, site: Site, seen: Mapping[str, Jumpbox]) -> CliPlan:
     """Compare the desired with the observed state."""
     changes: list[Reason] = []
     refusals: list[Refusal] = []
     notices: list[Notice] = []
     endpoint = site.settings.control_plane_endpoint.name
-    for node in wish.nodes:
+    for node in options.nodes:
         found = seen[node.name]
-        refusals += _refused(wish, site, node, found)
-        changes += (Reason(node.name, text) for text in _changed(wish, found))
+        refusals += _refused(options, site, node, found)
+        changes += (Reason(node.name, text) for text in _changed(options, found))
         if not found.resolves:
             text = (
                 f"it cannot resolve {endpoint}, which every kubeconfig uses: check its DNS servers"
@@ -204,23 +204,23 @@ def plan_cli(wish: CliWish, site: Site, seen: Mapping[str, Jumpbox]) -> CliPlan:
     return CliPlan(tuple(changes), tuple(refusals), tuple(notices))
 
 
-def brings(wish: CliWish, found: Jumpbox) -> Program | None:
+def brings(options: CliOptions, found: Jumpbox) -> Program | None:
     """Return the program to install on this node, or None when it keeps its own."""
-    program = wish.program
+    program = options.program
     if program is None or program.sha256 == found.program_sha256:
         return None
     return program if program.replaces or found.program_sha256 is None else None
 
 
-def _changed(wish: CliWish, found: Jumpbox) -> Iterator[str]:
-    program = brings(wish, found)
+def _changed(options: CliOptions, found: Jumpbox) -> Iterator[str]:
+    program = brings(options, found)
     if program is not None:
         yield f"{PROGRAM} is {'replaced' if found.program_sha256 else 'installed'}"
     if program is not None or not found.completion_current:
         yield f"{COMPLETION} is written by the program"
     if found.kubectl is None:
         yield "kubectl is installed from the site's bundle"
-    for person in wish.researchers:
+    for person in options.researchers:
         home = found.users[person.name]
         if home.state == "foreign":
             yield f"{home.text}: it is moved aside, and a researcher's kubeconfig replaces it"
@@ -230,9 +230,9 @@ def _changed(wish: CliWish, found: Jumpbox) -> Iterator[str]:
             yield f"{home.text}: a researcher's kubeconfig is written"
 
 
-def _refused(wish: CliWish, site: Site, node: Node, found: Jumpbox) -> Iterator[Refusal]:
+def _refused(options: CliOptions, site: Site, node: Node, found: Jumpbox) -> Iterator[Refusal]:
     login = ssh_command(site, node)
-    program = brings(wish, found)
+    program = brings(options, found)
     if program is None and found.program_sha256 is None:
         yield Refusal(
             node.name, "Run:ai CLI", f"no {PROGRAM} and none in the vendor bundle",
@@ -242,12 +242,12 @@ def _refused(wish: CliWish, site: Site, node: Node, found: Jumpbox) -> Iterator[
         yield Refusal(
             node.name, "Run:ai CLI", found.program_fault, "a program that runs here", SOURCE
         )
-    if found.kubectl is None and not wish.kubectl_sha256:
+    if found.kubectl is None and not options.kubectl_sha256:
         yield Refusal(
             node.name, "kubectl", "none, and no bundle on the services host",
             "kubectl, or a bundle that contains it", "appliance install --bundle DIR",
         )  # fmt: skip
-    for person in wish.researchers:
+    for person in options.researchers:
         home = found.users[person.name]
         if home.state == "no user":
             yield Refusal(
@@ -259,7 +259,7 @@ def _refused(wish: CliWish, site: Site, node: Node, found: Jumpbox) -> Iterator[
                 node.name, f"user {person.name}", home.text, "a home directory",
                 f"{login} sudo mkhomedir_helper {person.name}",
             )  # fmt: skip
-        elif home.state == "foreign" and not wish.replace:
+        elif home.state == "foreign" and not options.replace:
             yield Refusal(
                 node.name, f"kubeconfig of {person.name}", home.text,
                 "none, or one that this tool wrote",
@@ -267,25 +267,27 @@ def _refused(wish: CliWish, site: Site, node: Node, found: Jumpbox) -> Iterator[
             )  # fmt: skip
 
 
-def play_inventory(desired: Desired, wish: CliWish, seen: Mapping[str, Jumpbox]) -> dict[str, Any]:
+def play_inventory(
+    desired: Desired, options: CliOptions, seen: Mapping[str, Jumpbox]
+) -> dict[str, Any]:
     """Return the run's inventory: connection, and the variables of role ``runai_cli`` only."""
     site = desired.site
     common = {
         **connection_vars(site),
         "runai_cli_artifacts_url": f"https://{site.services_node.ip}:{site.artifacts_port}",
         "runai_cli_ca_certificate": CA_CERTIFICATE,
-        "runai_cli_replace": wish.replace,
+        "runai_cli_replace": options.replace,
         "runai_cli_users": [
             {"name": one.name, "content": one.kubeconfig, "expected": dict(one.expected)}
-            for one in wish.researchers
+            for one in options.researchers
         ],
     }
     hosts = {}
-    for node in wish.nodes:
-        program = brings(wish, seen[node.name])
+    for node in options.nodes:
+        program = brings(options, seen[node.name])
         hosts[node.name] = {
             "ansible_host": node.ip,
             "runai_cli_program_file": program.path if program else "",
-            "runai_cli_kubectl_sha256": "" if seen[node.name].kubectl else wish.kubectl_sha256,
+            "runai_cli_kubectl_sha256": "" if seen[node.name].kubectl else options.kubectl_sha256,
         }
     return {"all": {"vars": common, "hosts": hosts}}

@@ -10,7 +10,7 @@ ARTIFACTS = Component(
     steps=(
         Step(
             "artifacts",
-            "the bundle is in custody and served; time is kept",
+            "the services node holds and serves the bundle; time is kept",
             all_but_jumpboxes,
             unmet.artifacts,
             gives_bundle=True,

@@ -19,7 +19,7 @@ from appliance.model.state.certificates import days_left
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 KUBELETS = frozenset(
     {"/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/kubelet.conf"}
@@ -64,15 +64,15 @@ class Ending:
         return f"expires in {self.left:.0f} days"
 
 
-def endings(photo: Photograph) -> tuple[Ending, ...]:
+def endings(facts: NodeFacts) -> tuple[Ending, ...]:
     """Return the certificates and kubeconfigs with a known expiry, the earliest first."""
-    return tuple(sorted(_endings(photo), key=lambda ending: (ending.left, ending.path)))
+    return tuple(sorted(_endings(facts), key=lambda ending: (ending.left, ending.path)))
 
 
-def _endings(photo: Photograph) -> Iterator[Ending]:
-    for seen in (*photo.items("kubernetes.pki"), *photo.items("kubernetes.kubeconfigs")):
+def _endings(facts: NodeFacts) -> Iterator[Ending]:
+    for seen in (*facts.items("kubernetes.pki"), *facts.items("kubernetes.kubeconfigs")):
         path, end = str(seen.get("path")), seen.get("not_after")
-        left = days_left(photo, end)
+        left = days_left(facts, end)
         if left is not None:
             yield Ending(path, str(end)[:10], left, _keeper(path))
 

@@ -18,7 +18,7 @@ from appliance.model.components.control_plane.immutable_settings import (
 from appliance.model.components.subject import Subject
 from appliance.model.documents.pages import page
 from appliance.model.state.findings import Finding
-from appliance.model.state.node_state import resting
+from appliance.model.state.node_state import in_maintenance
 
 FOR_GOOD = "a cluster cannot change this range; another range needs a new cluster"
 
@@ -73,7 +73,7 @@ def endpoint_in_use(subject: Subject) -> Iterator[Finding]:
     }
     # One sentence for all of them, said of the first: of one that is in service, because what is
     # said of a node in maintenance is not heard.
-    spared = resting(site, observed)
+    spared = in_maintenance(site, observed)
     speakers = [name for name in blind if name not in spared][:1] or list(blind)
     if subject.node.name not in speakers:
         return

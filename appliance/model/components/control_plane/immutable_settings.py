@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 APISERVER_CERTIFICATE: Final = "/etc/kubernetes/pki/apiserver.crt"
@@ -44,9 +44,9 @@ def _other(ranges: Mapping[str, str], node: Node, wanted: IPv4Network) -> str | 
     return found if found and str(wanted) not in found.split(",") else None
 
 
-def certificate_names(photo: Photograph) -> tuple[str, ...]:
+def certificate_names(facts: NodeFacts) -> tuple[str, ...]:
     """Return the names and addresses in the API server's certificate; none if not read."""
-    for entry in photo.items("kubernetes.pki"):
+    for entry in facts.items("kubernetes.pki"):
         if entry.get("path") == APISERVER_CERTIFICATE:
             return tuple(str(name) for name in entry.get("sans") or ())
     return ()
@@ -54,11 +54,11 @@ def certificate_names(photo: Photograph) -> tuple[str, ...]:
 
 def other_names(node: Node, desired: Desired, observed: Observed) -> tuple[str, ...]:
     """Return the names in a living member's API certificate, if they lack the site's endpoint."""
-    cluster, photo = observed.cluster, observed.photographs.get(node.name)
+    cluster, facts = observed.cluster, observed.node_facts.get(node.name)
     member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
-    if photo is None or member is None or not member.control_plane:
+    if facts is None or member is None or not member.control_plane:
         return ()
-    names = certificate_names(photo)
+    names = certificate_names(facts)
     wanted = desired.site.settings.control_plane_endpoint.name.lower()
     return names if wanted not in {name.lower() for name in names} else ()
 
@@ -68,13 +68,13 @@ def other_endpoint(node: Node, desired: Desired, observed: Observed) -> str | No
 
     Port 6443 is the API server's own and answers whatever the balancer's port is.
     """
-    cluster, photo = observed.cluster, observed.photographs.get(node.name)
-    if photo is None or not isinstance(cluster, Cluster) or node.name not in cluster.nodes:
+    cluster, facts = observed.cluster, observed.node_facts.get(node.name)
+    if facts is None or not isinstance(cluster, Cluster) or node.name not in cluster.nodes:
         return None
     endpoint = desired.site.settings.control_plane_endpoint
     known = {endpoint.name.lower(), str(endpoint.virtual_address)}
     known |= {member.ip for member in desired.site.control_plane}
-    for config in photo.items("kubernetes.kubeconfigs"):
+    for config in facts.items("kubernetes.kubeconfigs"):
         if config.get("path") != KUBELET_KUBECONFIG:
             continue
         server = urlsplit(str(config.get("server") or ""))
@@ -90,13 +90,13 @@ def other_virtual_address(node: Node, desired: Desired, observed: Observed) -> s
 
     A control-plane node's own address does not count: such a cluster had no balancer yet.
     """
-    cluster, photo = observed.cluster, observed.photographs.get(node.name)
+    cluster, facts = observed.cluster, observed.node_facts.get(node.name)
     endpoint = desired.site.settings.control_plane_endpoint
-    if photo is None or not isinstance(cluster, Cluster) or node.name not in cluster.nodes:
+    if facts is None or not isinstance(cluster, Cluster) or node.name not in cluster.nodes:
         return None
     if endpoint.balancer != "keepalived":
         return None
     mine = {str(endpoint.virtual_address), *(one.ip for one in desired.site.control_plane)}
-    hosts = photo.at("resolver.hosts") or {}
+    hosts = facts.at("resolver.hosts") or {}
     known = [address for address, names in hosts.items() if endpoint.name in names]
     return next((address for address in known if address not in mine), None)

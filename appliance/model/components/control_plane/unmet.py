@@ -18,13 +18,13 @@ from appliance.model.state.observed import Observed
 
 def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The node is a control-plane member of an initialised cluster of the release's version."""
-    photo = observed.photographs[node.name]
-    yield from kubelet_faults(photo)
+    facts = observed.node_facts[node.name]
+    yield from kubelet_faults(facts)
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         yield (
             "there is no cluster yet"
-            if not photo.at("kubernetes.manifests")
+            if not facts.at("kubernetes.manifests")
             else ("the API does not answer")
         )
         return
@@ -32,15 +32,15 @@ def control_plane(node: Node, desired: Desired, observed: Observed) -> Iterator[
     if member is None or not member.control_plane:
         yield "is not a control-plane member of the cluster"
     else:
-        if not photo.at("kubernetes.api_healthz.ok"):
+        if not facts.at("kubernetes.api_healthz.ok"):
             yield "its API server is not healthy"
-        yield from identity_faults(photo, member)
+        yield from identity_faults(facts, member)
     yield from _as_it_was_made(node, desired, observed)
     for what in cluster.missing:
         yield f"the cluster has no {what}"
     if desired.site.settings.control_plane_endpoint.balancer == "keepalived":
         for unit in ("haproxy", "keepalived"):
-            if photo.unit(unit).get("active") != "active":
+            if facts.unit(unit).get("active") != "active":
                 yield f"{unit} does not run"
 
 

@@ -57,16 +57,16 @@ def node_variables(run: PlannedRun, node: Node) -> Vars:
     """What kubeadm does on a control-plane node, and the node's part in the balancer."""
     if not node.in_cluster or CONTROL_PLANE not in node.groups:
         return {}
-    photo = run.observed.photographs.get(node.name)
+    facts = run.observed.node_facts.get(node.name)
     action = run.choice.actions.get(node.name, "none")
     names = [member.name for member in run.desired.site.control_plane]
-    nics = photo.at("nics") if photo else None
+    nics = facts.at("nics") if facts else None
     return {
         "kubeadm_control_plane_action": "init" if action == "resume" else action,
         "kubeadm_control_plane_address": node.ip,
-        "kubeadm_control_plane_dmi_serial": (photo.serial if photo else None) or "",
+        "kubeadm_control_plane_dmi_serial": (facts.serial if facts else None) or "",
         "kubeadm_control_plane_machine_annotations": (
-            identity_of(photo).annotations() if photo else {}
+            identity_of(facts).annotations() if facts else {}
         ),
         "kubeadm_control_plane_remove_stale_node": node.name in run.choice.stale,
         "api_balancer_address": node.ip,

@@ -78,7 +78,7 @@ def gpu_bundle(desired: Desired) -> Iterator[Finding]:
 
 def gpu_on_pci(subject: Subject) -> Iterator[Finding]:
     """A worker with GPUs shows at least one."""
-    if _asked(subject) and not gpus_on_pci(subject.photo):
+    if _asked(subject) and not gpus_on_pci(subject.facts):
         yield subject.error(
             "gpu_on_pci",
             "no NVIDIA GPU on PCI",
@@ -91,7 +91,7 @@ def gpu_on_pci(subject: Subject) -> Iterator[Finding]:
 def gpu_driver(subject: Subject) -> Iterator[Finding]:
     """With ``driver: host``, the host's own driver is loaded."""
     wanted = _asked(subject)
-    if wanted and wanted.driver == "host" and not host_driver(subject.photo):
+    if wanted and wanted.driver == "host" and not host_driver(subject.facts):
         yield subject.error(
             "gpu_driver",
             "no NVIDIA driver loaded",
@@ -106,10 +106,10 @@ def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
     model = subject.models.get(subject.node.hardware or "")
     if wanted is None or wanted.driver != "host" or model is None:
         return
-    driver = host_driver(subject.photo)
+    driver = host_driver(subject.facts)
     if driver is None or not any(slots.form == "sxm" for slots in model.platform.gpus):
         return
-    found = fabric_manager(subject.photo)
+    found = fabric_manager(subject.facts)
     if found != driver:
         yield subject.error(
             "gpu_fabric_manager",
@@ -126,7 +126,7 @@ def gpu_kernel_packages(subject: Subject) -> Iterator[Finding]:
         return
     if "image driver" in manifest.standins:
         return
-    kernel = subject.photo.at("os.kernel")
+    kernel = subject.facts.at("os.kernel")
     headers = f"linux-headers-{kernel}"
     if kernel and headers not in manifest.packages:
         yield subject.error(

@@ -26,7 +26,7 @@ GPU = Component(
             # A driver in a container is compiled on the node.
             patience_seconds=900,
             together=True,
-            proof=unmet.gpu_proof,
+            untested=unmet.gpu_untested,
             tests="gpus",
             in_service=True,
         ),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.cluster import ClusterState, GpuOperator
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 NAMESPACE: Final = "gpu-operator"
 RELEASE: Final = "gpu-operator"
@@ -78,20 +78,20 @@ def gpu_nodes(site: Site) -> tuple[Node, ...]:
     return tuple(n for n in site.in_group(GPU_WORKERS) if n.name not in wanted.opted_out)
 
 
-def gpus_on_pci(photo: Photograph) -> int:
+def gpus_on_pci(facts: NodeFacts) -> int:
     """Return how many NVIDIA GPUs the probe counted."""
-    return sum(gpu.get("vendor_id") == NVIDIA for gpu in photo.items("gpus"))
+    return sum(gpu.get("vendor_id") == NVIDIA for gpu in facts.items("gpus"))
 
 
-def host_driver(photo: Photograph) -> str | None:
+def host_driver(facts: NodeFacts) -> str | None:
     """Return the version of NVIDIA's driver on the host itself, or None."""
-    version = photo.at("modules.nvidia_version")
+    version = facts.at("modules.nvidia_version")
     return str(version) if version else None
 
 
-def fabric_manager(photo: Photograph) -> str | None:
+def fabric_manager(facts: NodeFacts) -> str | None:
     """Return the upstream version of the installed fabric manager, or None."""
-    for name, version in (photo.at("packages.installed") or {}).items():
+    for name, version in (facts.at("packages.installed") or {}).items():
         if name.startswith("nvidia-fabricmanager"):
             return str(version).rpartition(":")[2].partition("-")[0]
     return None

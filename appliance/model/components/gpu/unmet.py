@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.state.cluster import HelmRelease
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 FINISHED = "Succeeded"
@@ -36,7 +36,7 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The operator is deployed and ready; pods can request each GPU on PCI."""
     cluster = observed.cluster
     if GPU_WORKERS in node.groups:
-        yield from _nouveau(observed.photographs[node.name])
+        yield from _nouveau(observed.node_facts[node.name])
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
         return
@@ -48,23 +48,23 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield from _offered(node, observed, cluster, stack)
 
 
-def gpu_proof(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
+def gpu_untested(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """A pod has listed the GPUs of this member since it joined."""
     cluster = observed.cluster
     member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
     if member is None or node not in gpu_nodes(desired.site):
         return
     # The Node of a wiped machine describes the machine before; its replacement is tested.
-    photo = observed.photographs[node.name]
-    gone = not (photo.kubernetes_untold or is_member(photo))
-    if gone or (member.ready and member.allocatable_gpus and not member.gpus_proven):
+    facts = observed.node_facts[node.name]
+    gone = not (facts.kubernetes_untold or is_member(facts))
+    if gone or (member.ready and member.allocatable_gpus and not member.gpus_tested):
         yield "no pod has listed its GPUs since it joined"
 
 
-def _nouveau(photo: Photograph) -> Iterator[str]:
-    if "nouveau" in (photo.at("modules.loaded") or ()):
+def _nouveau(facts: NodeFacts) -> Iterator[str]:
+    if "nouveau" in (facts.at("modules.loaded") or ()):
         yield "nouveau is loaded and keeps NVIDIA's driver from the GPUs"
-    elif "nouveau" not in (photo.at("modules.blacklisted") or ()):
+    elif "nouveau" not in (facts.at("modules.blacklisted") or ()):
         yield "nouveau is not blocked and may load at the next boot"
 
 
@@ -124,7 +124,7 @@ def _offered(node: Node, observed: Observed, cluster: Cluster, stack: GpuStack) 
     for pod in here:
         if not pod.ready:
             yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
-    wanted = gpus_on_pci(observed.photographs[node.name])
+    wanted = gpus_on_pci(observed.node_facts[node.name])
     if wanted and not [pod for pod in here if pod.app == VALIDATOR]:
         yield f"no {VALIDATOR} pod runs on it"
     if member.allocatable_gpus != wanted:

@@ -51,8 +51,8 @@ def variables(run: PlannedRun) -> Vars:
 
 def node_variables(run: PlannedRun, node: Node) -> Vars:
     """For one worker; preflight saw to it that a machine that needs a fabric manager has one."""
-    wanted, photo = run.desired.site.settings.gpu, run.observed.photographs.get(node.name)
+    wanted, facts = run.desired.site.settings.gpu, run.observed.node_facts.get(node.name)
     if wanted is None or GPU_WORKERS not in node.groups:
         return {}
-    has_one = photo is not None and bool(fabric_manager(photo))
+    has_one = facts is not None and bool(fabric_manager(facts))
     return {"gpu_node_fabric_manager_enabled": wanted.driver == "host" and has_one}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from appliance.model.site.settings import Node
 from appliance.model.state.desired import Desired
-from appliance.model.state.facts.facts import Photograph
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
 
 SYSCTLS: Mapping[str, str] = {
@@ -19,15 +19,15 @@ MODULES: tuple[str, ...] = ("br_netfilter", "overlay")
 
 def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """Kernel settings live and persistent, swap off now and at boot, /etc/hosts complete."""
-    photo = observed.photographs[node.name]
-    yield from _sysctls(photo)
-    yield from _modules(photo)
+    facts = observed.node_facts[node.name]
+    yield from _sysctls(facts)
+    yield from _modules(facts)
     if desired.override("host_base", "swap_managed") is not False:
-        if photo.at("swap.active"):
+        if facts.at("swap.active"):
             yield "swap is on"
-        if photo.at("swap.fstab"):
+        if facts.at("swap.fstab"):
             yield "swap is enabled in /etc/fstab and returns at the next boot"
-    known = photo.at("resolver.hosts") or {}
+    known = facts.at("resolver.hosts") or {}
     absent = [
         (address, name)
         for address, names in desired.host_names_as_lists.items()
@@ -40,8 +40,8 @@ def host(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield f"/etc/hosts lacks {absent[0][0]} {absent[0][1]}{more}"
 
 
-def _sysctls(photo: Photograph) -> Iterator[str]:
-    live, kept = photo.at("sysctl") or {}, photo.at("sysctl_persisted") or {}
+def _sysctls(facts: NodeFacts) -> Iterator[str]:
+    live, kept = facts.at("sysctl") or {}, facts.at("sysctl_persisted") or {}
     for key, value in SYSCTLS.items():
         if live.get(key) != value:
             yield f"{key} is {live.get(key, 'absent')}, not {value}"
@@ -49,10 +49,10 @@ def _sysctls(photo: Photograph) -> Iterator[str]:
             yield f"{key} is {value} but is not set at boot"
 
 
-def _modules(photo: Photograph) -> Iterator[str]:
-    builtin = set(photo.at("modules.builtin") or ())
-    loaded = set(photo.at("modules.loaded") or ()) | builtin
-    persisted = set(photo.at("modules.persisted") or ()) | builtin
+def _modules(facts: NodeFacts) -> Iterator[str]:
+    builtin = set(facts.at("modules.builtin") or ())
+    loaded = set(facts.at("modules.loaded") or ()) | builtin
+    persisted = set(facts.at("modules.persisted") or ()) | builtin
     for module in MODULES:
         if module not in loaded:
             yield f"kernel module {module} is not loaded"

@@ -20,7 +20,7 @@ def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     wanted = str(desired.site.settings.network.pod_cidr)
     if cluster.pod_network != wanted:
         yield f"flannel's pod range is {cluster.pod_network or 'absent'}, not {wanted}"
-    yield from member_faults(node, desired, observed.photographs[node.name], cluster)
+    yield from member_faults(node, desired, observed.node_facts[node.name], cluster)
     if node.name == desired.site.control_plane[0].name:
         for pod in cluster.pods:
             where = cluster.nodes.get(pod.node or "")

@@ -28,11 +28,11 @@ def node_variables(run: PlannedRun, node: Node) -> Vars:
     """Whether a worker joins, and the machine that is written on its Node object."""
     if not node.in_cluster or CONTROL_PLANE in node.groups:
         return {}
-    photo = run.observed.photographs.get(node.name)
+    facts = run.observed.node_facts.get(node.name)
     return {
         "kubeadm_worker_action": "join" if node.name in run.choice.joining else "none",
         "kubeadm_worker_address": node.ip,
-        "kubeadm_worker_dmi_serial": (photo.serial if photo else None) or "",
-        "kubeadm_worker_machine_annotations": identity_of(photo).annotations() if photo else {},
+        "kubeadm_worker_dmi_serial": (facts.serial if facts else None) or "",
+        "kubeadm_worker_machine_annotations": identity_of(facts).annotations() if facts else {},
         "kubeadm_worker_remove_stale_node": node.name in run.choice.stale,
     }

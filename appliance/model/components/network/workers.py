@@ -13,11 +13,11 @@ from appliance.model.state.observed import Observed
 
 def workers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The node is a Ready member with this machine's serial, its network and proxy pods ready."""
-    yield from kubelet_faults(observed.photographs[node.name])
+    yield from kubelet_faults(observed.node_facts[node.name])
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
         return
-    yield from member_faults(node, desired, observed.photographs[node.name], cluster)
+    yield from member_faults(node, desired, observed.node_facts[node.name], cluster)
     if node.name in cluster.nodes:
-        yield from identity_faults(observed.photographs[node.name], cluster.nodes[node.name])
+        yield from identity_faults(observed.node_facts[node.name], cluster.nodes[node.name])

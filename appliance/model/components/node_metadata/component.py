@@ -16,7 +16,7 @@ RETURNED = Component(
     "node_metadata",
     steps=(
         Step(
-            "belongings",
+            "node_metadata",
             "a node that came back has the labels, taints and annotations that it had",
             cluster_members,
             restored.unmet,

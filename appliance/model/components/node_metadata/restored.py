@@ -1,4 +1,4 @@
-"""The step belongings: a node that came back has its labels, taints and annotations."""
+"""The step node_metadata: a node that came back has its labels, taints and annotations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from appliance.model.site.settings import Node
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.kubeadm_state import is_member
-from appliance.model.state.node_metadata import belongings_of, missing
+from appliance.model.state.node_metadata import metadata_of, missing
 from appliance.model.state.observed import Observed
 
 
 def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
-    """The step ``belongings``: what a node had is on its Node object again."""
-    cluster, photo = observed.cluster, observed.photographs[node.name]
+    """The step ``node_metadata``: what a node had is on its Node object again."""
+    cluster, facts = observed.cluster, observed.node_facts[node.name]
     member = cluster.nodes.get(node.name) if isinstance(cluster, Cluster) else None
     kept = desired.kept.get(node.name)
-    if member is not None and not is_member(photo):
-        if kept is not None or not belongings_of(member).is_empty:
+    if member is not None and not is_member(facts):
+        if kept is not None or not metadata_of(member).is_empty:
             yield "what it had of labels and taints goes with its old Node object"
     elif kept is not None and not kept.is_empty:
         if member is None:

@@ -23,9 +23,9 @@ from appliance.model.site.shared_storage import export_of
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
-    Photos = Mapping[str, Photograph]
+    AllFacts = Mapping[str, NodeFacts]
 
 CHAIN = "APPLIANCE-PODS"
 # Packets recognised as a pod's continue here.
@@ -42,7 +42,7 @@ _NFS_PORTS = (
     ("tcp", 20048),
     ("udp", 20048),
 )
-NOT_SEEN: Final[Photos] = MappingProxyType({})
+NOT_SEEN: Final[AllFacts] = MappingProxyType({})
 # Frames between nodes come from the nodes themselves, never from a pod or through a Service.
 _VXLAN_PORT = 8472
 _POD_INTERFACES = ("cni0", "flannel.1")
@@ -68,28 +68,28 @@ class Guarded:
 
 
 def guarded(
-    node: Node, site: Site, photos: Photos = NOT_SEEN, *, stored: bool = True
+    node: Node, site: Site, all_facts: AllFacts = NOT_SEEN, *, stored: bool = True
 ) -> tuple[Guarded, ...]:
     """Return what no pod may reach from a node; a foreign server must have an address.
 
     Args:
         node: whose pods.
         site: with the registry and the shared storage.
-        photos: facts by node; a server answers on all of its addresses.
+        all_facts: facts by node; a server answers on all of its addresses.
         stored: whether the shared storage counts.
     """
     services = site.services_node
-    everywhere = _addresses(services, site, photos)
+    everywhere = _addresses(services, site, all_facts)
     found = [Guarded(everywhere, "tcp", site.registry_port, node == services)]
     export = export_of(site) if stored else None
     if export is not None and _is_address(export.server):
         own = export.node
-        everywhere = (export.server,) if own is None else _addresses(own, site, photos)
+        everywhere = (export.server,) if own is None else _addresses(own, site, all_facts)
         found += [Guarded(everywhere, protocol, port, node == own) for protocol, port in _NFS_PORTS]
     return tuple(found)
 
 
-def _addresses(server: Node, site: Site, photos: Photos) -> tuple[str, ...]:
+def _addresses(server: Node, site: Site, all_facts: AllFacts) -> tuple[str, ...]:
     """Return every address under which a node of the site may answer.
 
     They include the site's virtual addresses whether or not the node has them now, so that the
@@ -98,8 +98,8 @@ def _addresses(server: Node, site: Site, photos: Photos) -> tuple[str, ...]:
     settings = site.settings
     moving = [settings.control_plane_endpoint.virtual_address]
     moving.append(settings.runai.address if settings.runai else None)
-    photo = photos.get(server.name)
-    seen = sorted(str(IPv4Interface(each).ip) for each in photo.addresses) if photo else []
+    facts = all_facts.get(server.name)
+    seen = sorted(str(IPv4Interface(each).ip) for each in facts.addresses) if facts else []
     others = {node.ip for node in site.nodes if node != server}
     wanted = (server.ip, *(str(each) for each in moving if each is not None), *seen[:_MOST_SEEN])
     return tuple(dict.fromkeys(each for each in wanted if each not in others))
@@ -114,12 +114,12 @@ def without_address(site: Site) -> str | None:
 
 
 def rules(
-    node: Node, site: Site, photos: Photos = NOT_SEEN, *, stored: bool = True
+    node: Node, site: Site, all_facts: AllFacts = NOT_SEEN, *, stored: bool = True
 ) -> tuple[str, ...]:
     """Return the rules of a member, as iptables-save prints them; none for any other node."""
     if not node.in_cluster:
         return ()
-    items = guarded(node, site, photos, stored=stored)
+    items = guarded(node, site, all_facts, stored=stored)
     return (
         *(f"-A {CHAIN} {whose} -j {DENIED}" for whose in _of_pods(site)),
         f"-A {DENIED} -p udp -m udp --dport {_VXLAN_PORT} -j DROP",
@@ -142,15 +142,15 @@ def _rules_of(item: Guarded) -> Iterator[str]:
     yield from (f"-A {DENIED} -d {address}/32 {port} -j DROP" for address in item.addresses)
 
 
-def unmet(node: Node, site: Site, photos: Photos, *, stored: bool = True) -> Iterator[str]:
+def unmet(node: Node, site: Site, all_facts: AllFacts, *, stored: bool = True) -> Iterator[str]:
     """Yield what is missing on a member; nothing where the rules could not be read."""
-    photo = photos[node.name]
-    seen = photo.at("firewall.pod_guard")
+    facts = all_facts[node.name]
+    seen = facts.at("firewall.pod_guard")
     if not isinstance(seen, list):
         return
     have = {_meaning(str(line)) for line in seen}
     wanted = (
-        *rules(node, site, photos, stored=stored),
+        *rules(node, site, all_facts, stored=stored),
         *(f"-A {hook} -j {CHAIN}" for hook in HOOKS),
     )
     absent = [rule for rule in wanted if _meaning(rule) not in have]
@@ -159,7 +159,7 @@ def unmet(node: Node, site: Site, photos: Photos, *, stored: bool = True) -> Ite
             f"pods can reach the shared storage or the registry: {len(absent)} of {len(wanted)} "
             f"rules are missing, first iptables -t mangle {absent[0]}"
         )
-    elif photo.unit(UNIT).get("enabled") != "enabled":
+    elif facts.unit(UNIT).get("enabled") != "enabled":
         yield f"{UNIT}, which keeps pods from the shared storage, does not start at boot"
 
 

@@ -53,14 +53,14 @@ def variables(run: PlannedRun) -> Vars:
 def node_variables(run: PlannedRun, node: Node) -> Vars:
     """The images that the node runs, and the firewall rules that keep pods from its services."""
     own = CONTROL_PLANE_IMAGES if CONTROL_PLANE in node.groups else WORKER_IMAGES
-    photographs = run.observed.photographs
+    node_facts = run.observed.node_facts
     return {
         "kubernetes_node_images": [
             {"name": name, "digest": digest}
             for name, digest in run.manifest.images.items()
             if name.partition(":")[0] in own
         ],
-        "kubernetes_node_guard_rules": list(pod_guard.rules(node, run.desired.site, photographs)),
+        "kubernetes_node_guard_rules": list(pod_guard.rules(node, run.desired.site, node_facts)),
     }
 
 

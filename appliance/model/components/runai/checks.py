@@ -59,7 +59,7 @@ def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
     if found is None or not _is_here(subject) or not isinstance(cluster, Cluster):
         return
     release = cluster.release(BACKEND_RELEASE, BACKEND_RELEASE)
-    running = (subject.photo.at("runai.bundle") or {}).get("version")
+    running = (subject.facts.at("runai.bundle") or {}).get("version")
     if release is None or release.status != "deployed" or running in (None, found.version):
         return
     yield subject.site_error(
@@ -75,18 +75,18 @@ def vendor_bundle_version(subject: Subject) -> Iterator[Finding]:
 def vendor_bundle_space(subject: Subject) -> Iterator[Finding]:
     """There is space to unpack, load and push the bundle, checked before it is sent."""
     settings, found = subject.site.settings.runai, subject.desired.vendor_bundle
-    photo = subject.photo
+    facts = subject.facts
     if settings is None or found is None or not (_is_here(subject) or subject.serves):
         return
-    vendor = subject.observed.photographs.get(subject.site.vendor_node.name)
+    vendor = subject.observed.node_facts.get(subject.site.vendor_node.name)
     if vendor is None or vendor.at("runai.bundle.sha256") == found.sha256:
         return
     needs = found.needs_bytes(settings.minimum_free_gb)
     folders = _folders(subject)
     left = Needs(
-        max(needs.unpack - int(photo.at("runai.held_bytes") or 0), 0), needs.docker, needs.registry
+        max(needs.unpack - int(facts.at("runai.held_bytes") or 0), 0), needs.docker, needs.registry
     )
-    for short in short_of_space(left, photo.items("filesystems"), folders):
+    for short in short_of_space(left, facts.items("filesystems"), folders):
         yield subject.error(
             "vendor_bundle_space",
             f"{short.free / GIGABYTE:.1f} GB free on {short.mount}",
@@ -116,7 +116,7 @@ def registry_login(subject: Subject) -> Iterator[Finding]:
     settings = subject.site.settings.runai
     if settings is None or not settings.vendor_bundle or not _is_here(subject):
         return
-    code = subject.photo.at("registry.serving.code")
+    code = subject.facts.at("registry.serving.code")
     if code in (401, 403):
         name = subject.site.settings.registry
         yield subject.error(

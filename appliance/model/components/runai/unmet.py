@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.state.cluster import HelmRelease
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
@@ -24,40 +24,40 @@ RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
 
 def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The name resolves, the bundle is unpacked, both releases are deployed, all pods ready."""
-    yield from own_dns(node, desired, observed.photographs[node.name])
+    yield from own_dns(node, desired, observed.node_facts[node.name])
     yield from bundle(node, desired, observed)
     if node.name == desired.site.vendor_node.name:
-        yield from certificate(desired, observed.photographs[node.name])
+        yield from certificate(desired, observed.node_facts[node.name])
         yield from releases(desired, observed)
 
 
-def own_dns(node: Node, desired: Desired, photo: Photograph) -> Iterator[str]:
+def own_dns(node: Node, desired: Desired, facts: NodeFacts) -> Iterator[str]:
     """Where the site has no DNS, the services host resolves the backend's name."""
     runai = desired.site.settings.runai
     if runai is None or not runai.own_dns or node.name != desired.site.services_node.name:
         return
-    unit = photo.unit("dnsmasq")
+    unit = facts.unit("dnsmasq")
     if unit.get("active") != "active":
         yield "dnsmasq, which resolves the backend's name, does not run"
     elif unit.get("enabled") != "enabled":
         yield "dnsmasq, which resolves the backend's name, does not start at boot"
 
 
-def certificate(desired: Desired, photo: Photograph) -> Iterator[str]:
+def certificate(desired: Desired, facts: NodeFacts) -> Iterator[str]:
     """The backend uses the site's own certificate, or a current one of the site's CA."""
     runai = desired.site.settings.runai
     if desired.backend_certificate is not None:
         wanted = fingerprint(desired.backend_certificate)
-        if wanted is not None and photo.at("runai.certificate.sha256") != wanted:
+        if wanted is not None and facts.at("runai.certificate.sha256") != wanted:
             yield "its certificate for the backend is not the one in site.yml"
     elif runai is not None and runai.certificate is None:
-        seen = photo.at("runai.certificate") or {}
-        yield from ends_soon("the backend's certificate", desired, photo, seen)
+        seen = facts.at("runai.certificate") or {}
+        yield from ends_soon("the backend's certificate", desired, facts, seen)
 
 
-def certificate_days(photo: Photograph) -> float | None:
+def certificate_days(facts: NodeFacts) -> float | None:
     """Return the days until the backend's certificate on a node expires; None: not seen."""
-    return days_left(photo, photo.at("runai.certificate.not_after"))
+    return days_left(facts, facts.at("runai.certificate.not_after"))
 
 
 def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
@@ -110,8 +110,8 @@ def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> It
 
 
 def _has_another_certificate(release: HelmRelease, desired: Desired, observed: Observed) -> bool:
-    photo = observed.photographs.get(desired.site.vendor_node.name)
-    there = photo.at("runai.certificate.sha256") if photo else None
+    facts = observed.node_facts.get(desired.site.vendor_node.name)
+    there = facts.at("runai.certificate.sha256") if facts else None
     return there is not None and release.certificate_sha256 != there
 
 
@@ -119,8 +119,8 @@ def vendor_bundle(desired: Desired, observed: Observed) -> VendorBundle | None:
     """Return the given bundle, else the one unpacked on the node."""
     if desired.vendor_bundle is not None:
         return desired.vendor_bundle
-    photo = observed.photographs.get(desired.site.vendor_node.name)
-    kept = photo.at("runai.bundle") if photo else None
+    facts = observed.node_facts.get(desired.site.vendor_node.name)
+    kept = facts.at("runai.bundle") if facts else None
     return VendorBundle.from_record(kept) if kept else None
 
 
@@ -128,17 +128,17 @@ def bundle(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The bundle is unpacked, prepared for this registry, and its images were pushed."""
     if node.name != desired.site.vendor_node.name:
         return
-    photo = observed.photographs[node.name]
+    facts = observed.node_facts[node.name]
     found = vendor_bundle(desired, observed)
     if found is None:
         yield "no vendor bundle is unpacked on it"
         return
-    if photo.at("runai.bundle.sha256") != found.sha256 or not photo.at("runai.unpacked"):
+    if facts.at("runai.bundle.sha256") != found.sha256 or not facts.at("runai.unpacked"):
         yield f"the vendor bundle of Run:ai {found.version} is not unpacked on it"
         return
-    if photo.at("runai.prepared") != desired.site.settings.registry:
+    if facts.at("runai.prepared") != desired.site.settings.registry:
         yield f"prepare_installation.sh of Run:ai {found.version} has not completed"
-    services = observed.photographs.get(desired.site.services_node.name)
+    services = observed.node_facts.get(desired.site.services_node.name)
     held = (services.at("registry.images") if services else None) or {}
     images = found.contents.images
     absent = [image.tag for image in images if not any(name in held for name in image.names)]

@@ -11,8 +11,8 @@ from appliance.model.state.observed import Observed
 
 def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """Docker of the release's line runs with the systemd cgroup driver, also after a reboot."""
-    photo = observed.photographs[node.name]
-    version = photo.at("runtime.docker.version")
+    facts = observed.node_facts[node.name]
+    version = facts.at("runtime.docker.version")
     wanted = ".".join(
         desired.release.versions_on(desired.site.settings.operating_system).docker.split(".")[:2]
     )
@@ -21,7 +21,7 @@ def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         return
     if not str(version).startswith(wanted + "."):
         yield f"Docker is {version}, not {wanted}"
-    if photo.at("runtime.docker.cgroup_driver") != "systemd":
-        yield f"Docker's cgroup driver is {photo.at('runtime.docker.cgroup_driver')}, not systemd"
-    if photo.unit("docker").get("enabled") != "enabled":
+    if facts.at("runtime.docker.cgroup_driver") != "systemd":
+        yield f"Docker's cgroup driver is {facts.at('runtime.docker.cgroup_driver')}, not systemd"
+    if facts.unit("docker").get("enabled") != "enabled":
         yield "Docker does not start at boot"

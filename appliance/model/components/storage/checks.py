@@ -60,7 +60,7 @@ def nfs_space(subject: Subject) -> Iterator[Finding]:
     export = export_of(subject.site)
     if export is None:
         return
-    seen = subject.photo.at("storage.local") if subject.node == export.node else None
+    seen = subject.facts.at("storage.local") if subject.node == export.node else None
     if export.node is None and subject.node == subject.site.control_plane[0]:
         seen = _seen(subject)
     free, total = (seen or {}).get("free_bytes"), (seen or {}).get("size_bytes")
@@ -90,7 +90,7 @@ def nfs_file_system(subject: Subject) -> Iterator[Finding]:
     export = export_of(subject.site)
     if export is None or subject.node != export.node:
         return
-    kind = str((subject.photo.at("storage.local") or {}).get("fstype") or "")
+    kind = str((subject.facts.at("storage.local") or {}).get("fstype") or "")
     if kind.startswith(("nfs", "fuse", "overlay", "tmpfs")):
         yield subject.error(
             "nfs_file_system",
@@ -108,7 +108,7 @@ def nfs_folder(subject: Subject) -> Iterator[Finding]:
     export = export_of(subject.site)
     if export is None or subject.node != export.node:
         return
-    found = subject.photo.at("storage.local") or {}
+    found = subject.facts.at("storage.local") or {}
     others = found.get("empty") is False and found.get("owner") not in (WRITER, None)
     if others and not found.get("made_by_us"):
         yield subject.error(
@@ -158,8 +158,8 @@ def nfs_client(subject: Subject) -> Iterator[Finding]:
     """The kernel of a member can mount NFS."""
     if export_of(subject.site) is None or not subject.node.in_cluster:
         return
-    asked = subject.photo.at("storage.export") is not None
-    if asked and not subject.photo.at("storage.client"):
+    asked = subject.facts.at("storage.export") is not None
+    if asked and not subject.facts.at("storage.client"):
         yield subject.error(
             "nfs_client",
             "a kernel without an NFS client",
@@ -170,12 +170,12 @@ def nfs_client(subject: Subject) -> Iterator[Finding]:
 
 def nfs_fsync(subject: Subject) -> Iterator[Finding]:
     """An fsync is fast: every commit of a database waits for one."""
-    export, proof = _proved(subject)
+    export, test = _tested(subject)
     limit = export.settings.fsync_warning_ms if export else 0
-    if export and proof.get("fsync_ms", 0) > limit:
+    if export and test.get("fsync_ms", 0) > limit:
         yield subject.warning(
             "nfs_fsync",
-            f"{proof['fsync_ms']:.0f} ms for an fsync to {export.source}",
+            f"{test['fsync_ms']:.0f} ms for an fsync to {export.source}",
             f"at most {limit} ms (nfs.fsync_warning_ms): every commit of a database waits for one",
             f"check the disks of {export.server} and the network to it",
         )
@@ -183,8 +183,8 @@ def nfs_fsync(subject: Subject) -> Iterator[Finding]:
 
 def nfs_root_squash(subject: Subject) -> Iterator[Finding]:
     """Root is not squashed: some pods change the owner of their folder as root."""
-    export, proof = _proved(subject)
-    if export and proof.get("root_squashed"):
+    export, test = _tested(subject)
+    if export and test.get("root_squashed"):
         yield subject.warning(
             "nfs_root_squash",
             f"root squashed to another user on {export.source}",
@@ -196,18 +196,18 @@ def nfs_root_squash(subject: Subject) -> Iterator[Finding]:
 def measured(desired: Desired, observed: Observed) -> Iterator[Finding]:
     """Check what only writing shows, so after step ``storage`` has run."""
     for node in desired.site.cluster_members:
-        photo = observed.photographs.get(node.name)
-        if photo is not None:
-            subject = Subject(node, photo, desired, observed)
+        facts = observed.node_facts.get(node.name)
+        if facts is not None:
+            subject = Subject(node, facts, desired, observed)
             yield from nfs_fsync(subject)
             yield from nfs_root_squash(subject)
 
 
-def _proved(subject: Subject) -> tuple[Export | None, dict[str, Any]]:
+def _tested(subject: Subject) -> tuple[Export | None, dict[str, Any]]:
     """Return the export and its measurements from this node, if there are any."""
-    export, proof = export_of(subject.site), subject.photo.at("storage.proof") or {}
-    same = export and (proof.get("server"), proof.get("path")) == (export.server, export.path)
-    return (export, proof) if same else (None, {})
+    export, test = export_of(subject.site), subject.facts.at("storage.proof") or {}
+    same = export and (test.get("server"), test.get("path")) == (export.server, export.path)
+    return (export, test) if same else (None, {})
 
 
 def _brought(subject: Subject) -> Export | None:
@@ -217,12 +217,12 @@ def _brought(subject: Subject) -> Export | None:
 
 
 def _seen(subject: Subject) -> dict[str, Any]:
-    return subject.photo.at("storage.export") or {}
+    return subject.facts.at("storage.export") or {}
 
 
 def _in_use(subject: Subject, export: Export) -> bool:
     cluster = subject.observed.cluster
-    return isinstance(cluster, Cluster) and cluster.storage.proven == export.source
+    return isinstance(cluster, Cluster) and cluster.storage.tested == export.source
 
 
 def _holds_volumes(subject: Subject, export: Export) -> bool:

@@ -11,7 +11,7 @@ from appliance.model.state.cluster import Cluster, Volume
 if TYPE_CHECKING:
     from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 NFS_PORT = 2049
@@ -23,38 +23,38 @@ def storage(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     export = export_of(desired.site)
     if export is None:
         return
-    photo = observed.photographs[node.name]
+    facts = observed.node_facts[node.name]
     if node == export.node:
-        yield from _server(photo, desired, export)
-    yield from _export(photo, export)
+        yield from _server(facts, desired, export)
+    yield from _export(facts, export)
     if node.in_cluster:
-        yield from _client(photo, export)
+        yield from _client(facts, export)
     if node == desired.site.control_plane[0]:
         yield from _volumes(export, observed)
 
 
-def _server(photo: Photograph, desired: Desired, export: Export) -> Iterator[str]:
+def _server(facts: NodeFacts, desired: Desired, export: Export) -> Iterator[str]:
     kind = str(desired.override("nfs_server", "implementation") or "kernel")
-    unit = photo.unit(UNITS[kind])
-    if photo.at("storage.served") != kind:
+    unit = facts.unit(UNITS[kind])
+    if facts.at("storage.served") != kind:
         yield f"the {kind} NFS server is not configured to export {export.path}"
     if unit.get("active") != "active":
         yield f"{UNITS[kind]} does not run"
     elif unit.get("enabled") != "enabled":
         yield f"{UNITS[kind]} does not start at boot"
-    if kind == "kernel" and _answers_udp(photo):
+    if kind == "kernel" and _answers_udp(facts):
         yield f"{UNITS[kind]} answers over UDP, where a client can forge its address"
 
 
-def _answers_udp(photo: Photograph) -> bool:
+def _answers_udp(facts: NodeFacts) -> bool:
     return any(
         (socket.get("port"), socket.get("proto")) == (NFS_PORT, "udp")
-        for socket in photo.items("listening")
+        for socket in facts.items("listening")
     )
 
 
-def _export(photo: Photograph, export: Export) -> Iterator[str]:
-    seen = photo.at("storage.export") or {}
+def _export(facts: NodeFacts, export: Export) -> Iterator[str]:
+    seen = facts.at("storage.export") or {}
     if not seen.get("visible"):
         yield f"{export.source} is not available: {seen.get('error') or 'not checked'}"
         return
@@ -66,13 +66,13 @@ def _export(photo: Photograph, export: Export) -> Iterator[str]:
         yield f"{export.source} lacks a folder that user {WRITER} may write: {absent[0]}"
 
 
-def _client(photo: Photograph, export: Export) -> Iterator[str]:
-    if "nfs-common" not in (photo.at("packages.installed") or {}):
+def _client(facts: NodeFacts, export: Export) -> Iterator[str]:
+    if "nfs-common" not in (facts.at("packages.installed") or {}):
         yield "nfs-common is not installed"
-    if not photo.at("storage.client"):
+    if not facts.at("storage.client"):
         yield "its kernel has no NFS client"
-    proof = photo.at("storage.proof") or {}
-    if (proof.get("server"), proof.get("path")) != (export.server, export.path):
+    test = facts.at("storage.proof") or {}
+    if (test.get("server"), test.get("path")) != (export.server, export.path):
         yield f"that user {WRITER} can write to {export.source} has not been tested from here"
 
 
@@ -96,5 +96,5 @@ def _volumes(export: Export, observed: Observed) -> Iterator[str]:
         yield f"{STORAGE_CLASS} is not the default StorageClass"
     for name, folder in export.volumes.items():
         yield from _volume(name, f"{export.source}/{folder}", held.volumes.get(name))
-    if held.is_class and held.proven != export.source:
+    if held.is_class and held.tested != export.source:
         yield f"no pod has written to {export.source} as user {WRITER}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appliance.model.site.shared_storage import PROOF_FOLDER, STORAGE_CLASS, export_of
+from appliance.model.site.shared_storage import STORAGE_CLASS, TEST_FOLDER, export_of
 from appliance.model.site.vault_ref import Vars
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def variables(run: PlannedRun) -> Vars:
         "nfs_volumes_class": STORAGE_CLASS,
         "nfs_volumes_volumes": [{"name": n, "folder": f} for n, f in export.volumes.items()],
         "nfs_volumes_capacity_gib": export.settings.volume_gib,
-        "nfs_volumes_proof_folder": PROOF_FOLDER,
-        "nfs_volumes_proof_image": (
+        "nfs_volumes_test_folder": TEST_FOLDER,
+        "nfs_volumes_test_image": (
             f"{site.settings.registry}/{image.partition(':')[0]}@{manifest.images[image]}"
             if image
             else ""

@@ -148,7 +148,7 @@ STABILITY: Mapping[str, Stability] = {
 
 
 @dataclass(frozen=True)
-class Photograph:
+class NodeFacts:
     """One probe document.
 
     Attributes:
@@ -282,7 +282,7 @@ class Photograph:
 class Unseen(NamedTuple):
     """A requested fact that is unknown: neither present nor absent."""
 
-    photograph: Photograph
+    facts: NodeFacts
     path: str
     why: str
 
@@ -322,9 +322,9 @@ def _patterns(path: tuple[str, ...]) -> Iterator[str]:
         yield ".".join((*path[:index], "*", *path[index + 1 :]))
 
 
-def stable_fields(photograph: Photograph) -> dict[str, Any]:
+def stable_fields(facts: NodeFacts) -> dict[str, Any]:
     """Return the document without its volatile fields; an unknown field counts as stable."""
-    kept = _kept(photograph.document, ())
+    kept = _kept(facts.document, ())
     assert isinstance(kept, dict)  # noqa: S101  (for the type checker: the document is a mapping)
     return kept
 
@@ -354,13 +354,13 @@ def _is_stable(path: tuple[str, ...]) -> bool:
     return found is None or found.stable
 
 
-def photograph_digest(photograph: Photograph) -> str:
+def facts_digest(facts: NodeFacts) -> str:
     """Return the SHA-256 over the canonical JSON of the stable fields, hex."""
-    text = json.dumps(stable_fields(photograph), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(stable_fields(facts), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def differences(one: Photograph, other: Photograph) -> tuple[str, ...]:
+def differences(one: NodeFacts, other: NodeFacts) -> tuple[str, ...]:
     """Return the stable fields in which two documents differ, as "path: before -> after"."""
     return tuple(_differ(stable_fields(one), stable_fields(other), ""))
 

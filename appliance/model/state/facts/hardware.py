@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.model.state.facts.identity import MachineIdentity, identity_of
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 # Fixed parts of the machine, as opposed to software and removable parts.
 IDENTITY = frozenset({"machine", "dimm", "disk", "nic", "gpu", "uuid"})
@@ -58,18 +58,16 @@ class Difference:
         return f"{self.name}: found {self.seen or 'none'}, expected {self.before or 'none'}"
 
 
-def hardware_facts(
-    photograph: Photograph, kinds: Collection[str] | None = None
-) -> Mapping[str, str]:
+def hardware_facts(facts: NodeFacts, kinds: Collection[str] | None = None) -> Mapping[str, str]:
     """Return fact name -> its value in words, without unknown facts.
 
     Args:
-        photograph: of the node.
+        facts: of the node.
         kinds: which kinds (the part of a name before the colon); None for all.
     """
     return {
         name: value
-        for name, value in _facts(photograph)
+        for name, value in _facts(facts)
         if value and (kinds is None or name.partition(":")[0] in kinds)
     }
 
@@ -132,26 +130,26 @@ def _number(text: str) -> float:
     return float(found[1]) if found else math.nan
 
 
-def _facts(photo: Photograph) -> Iterator[tuple[str, str]]:
-    yield "machine", photo.serial or ""
-    yield from firmware_facts(identity_of(photo)).items()
-    yield from _dimms(photo)
-    for disk in photo.items("disks"):
+def _facts(facts: NodeFacts) -> Iterator[tuple[str, str]]:
+    yield "machine", facts.serial or ""
+    yield from firmware_facts(identity_of(facts)).items()
+    yield from _dimms(facts)
+    for disk in facts.items("disks"):
         if disk.get("transport") not in REMOVABLE:
             yield f"disk:{_disk_name(disk)}", _disk(disk)
-    yield from _nics(photo)
-    yield from _gpus(photo)
-    yield "kernel", str(photo.at("os.kernel") or "")
-    yield "driver", str(photo.at("modules.nvidia_version") or "")
-    for system in photo.items("filesystems"):
+    yield from _nics(facts)
+    yield from _gpus(facts)
+    yield "kernel", str(facts.at("os.kernel") or "")
+    yield "driver", str(facts.at("modules.nvidia_version") or "")
+    for system in facts.items("filesystems"):
         yield f"mount:{system.get('mount')}", f"{system.get('device')} {system.get('fstype')}"
-    yield "clock", _clock(photo)
+    yield "clock", _clock(facts)
 
 
-def _dimms(photo: Photograph) -> Iterator[tuple[str, str]]:
+def _dimms(facts: NodeFacts) -> Iterator[tuple[str, str]]:
     """Yield modules by slot; slots with the same name in firmware are numbered."""
     seen: dict[str, int] = {}
-    for dimm in photo.items("memory.dimms"):
+    for dimm in facts.items("memory.dimms"):
         slot = "_".join(str(dimm.get("locator") or "unnamed").split())
         seen[slot] = seen.get(slot, 0) + 1
         number = f".{seen[slot]}" if seen[slot] > 1 else ""
@@ -177,9 +175,9 @@ def _disk(disk: Mapping[str, Any]) -> str:
     return " ".join(str(word) for word in (f"{size:.0f} GiB", disk.get("model")) if word)
 
 
-def _nics(photo: Photograph) -> Iterator[tuple[str, str]]:
+def _nics(facts: NodeFacts) -> Iterator[tuple[str, str]]:
     """Yield physical interfaces: their address, and the state of their link."""
-    for nic in photo.items("nics"):
+    for nic in facts.items("nics"):
         if nic.get("kind") not in CABLED:
             continue
         # The kernel creates a new address for a veth each time: only its presence is a fact.
@@ -190,8 +188,8 @@ def _nics(photo: Photograph) -> Iterator[tuple[str, str]]:
         yield f"link:{nic.get('name')}", f"{nic['state']}{speed}{mtu}" if nic.get("state") else ""
 
 
-def _gpus(photo: Photograph) -> Iterator[tuple[str, str]]:
-    for gpu in photo.items("gpus"):
+def _gpus(facts: NodeFacts) -> Iterator[tuple[str, str]]:
+    for gpu in facts.items("gpus"):
         address = gpu.get("address")
         yield f"gpu:{address}", f"{gpu.get('vendor_id')}:{gpu.get('device_id')}"
         yield f"uuid:{address}", str(gpu.get("uuid") or "")
@@ -201,11 +199,11 @@ def _gpus(photo: Photograph) -> Iterator[tuple[str, str]]:
             yield f"ecc:{address}", f"{gpu['ecc_uncorrected']} uncorrected errors"
 
 
-def _clock(photo: Photograph) -> str:
+def _clock(facts: NodeFacts) -> str:
     """Return the clock's deviation in words; unknown without a reference."""
-    if photo.epoch is None or photo.received_at is None:
+    if facts.epoch is None or facts.received_at is None:
         return ""
-    off = photo.epoch - photo.received_at
+    off = facts.epoch - facts.received_at
     # The clock was read at some moment during the probe, which is slow on a busy node.
-    took = float(photo.at("took_seconds") or 0)
+    took = float(facts.at("took_seconds") or 0)
     return RIGHT if -CLOCK_SECONDS - took <= off <= CLOCK_SECONDS else f"{off:+.0f} s off"

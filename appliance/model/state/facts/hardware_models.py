@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 GIB = 1024**3
 MB = 1000**2
@@ -126,27 +126,25 @@ class HardwareFinding:
     expected: str
 
 
-def match(hardware: HardwareModel, photograph: Photograph) -> list[HardwareFinding]:
+def match(hardware: HardwareModel, facts: NodeFacts) -> list[HardwareFinding]:
     """Compare a machine's facts with the model that the site names."""
     if hardware.standin:
         return []
     return [
-        *_dmi(hardware, photograph),
-        *_cpu(hardware, photograph),
-        *_memory(hardware, photograph),
-        *_nics(hardware, photograph),
-        *_gpus(hardware, photograph),
+        *_dmi(hardware, facts),
+        *_cpu(hardware, facts),
+        *_memory(hardware, facts),
+        *_nics(hardware, facts),
+        *_gpus(hardware, facts),
     ]
 
 
-def below_minimum(
-    group: str, minimum: RoleMinimum, photograph: Photograph
-) -> list[HardwareFinding]:
+def below_minimum(group: str, minimum: RoleMinimum, facts: NodeFacts) -> list[HardwareFinding]:
     """Return what a machine lacks for a role."""
-    memory = photograph.at("memory.total_bytes")
-    disks = photograph.items("disks")
+    memory = facts.at("memory.total_bytes")
+    disks = facts.items("disks")
     rows = (
-        ("cpus", photograph.at("cpu.threads"), minimum.cpus, "CPUs", 1),
+        ("cpus", facts.at("cpu.threads"), minimum.cpus, "CPUs", 1),
         ("memory", memory, minimum.memory_mb, "MB of memory", MB),
         ("disk", sum(d["size_bytes"] for d in disks) or None, minimum.disk_gb, "GB of disk", GB),
     )
@@ -162,7 +160,7 @@ def _finding(check: str, severity: Severity, seen: object, expected: object) -> 
     return HardwareFinding(check, severity, str(seen), str(expected))
 
 
-def _dmi(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareFinding]:
+def _dmi(hardware: HardwareModel, facts: NodeFacts) -> Iterator[HardwareFinding]:
     name = f"{hardware.vendor} {hardware.product}"
     wanted = {key: value for key, value in hardware.dmi.model_dump().items() if value is not None}
     if not wanted:
@@ -173,7 +171,7 @@ def _dmi(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareFi
             "DMI strings read from such a machine, in its file under hardware/",
         )
     for key, value in wanted.items():
-        seen = photograph.at(f"dmi.{key}")
+        seen = facts.at(f"dmi.{key}")
         if seen is None:
             yield _finding(
                 "model", "info", f"model not verified: no DMI {key} could be read", repr(value)
@@ -182,10 +180,10 @@ def _dmi(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareFi
             yield _finding("model", "error", f"DMI {key} {seen!r}", f"{value!r}, that of {name}")
 
 
-def _cpu(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareFinding]:
+def _cpu(hardware: HardwareModel, facts: NodeFacts) -> Iterator[HardwareFinding]:
     platform, reference = hardware.platform, hardware.reference
-    vendor, sockets = photograph.at("cpu.vendor"), photograph.at("cpu.sockets")
-    model = photograph.at("cpu.model")
+    vendor, sockets = facts.at("cpu.vendor"), facts.at("cpu.sockets")
+    model = facts.at("cpu.model")
     if platform.cpu_vendor and vendor and vendor != _VENDORS[platform.cpu_vendor]:
         yield _finding("cpu", "error", f"CPUs by {vendor}", _VENDORS[platform.cpu_vendor])
         return
@@ -205,10 +203,10 @@ def _named(wanted: str, seen: str) -> bool:
     return all(word in words for word in wanted.lower().split())
 
 
-def _memory(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareFinding]:
+def _memory(hardware: HardwareModel, facts: NodeFacts) -> Iterator[HardwareFinding]:
     platform, reference = hardware.platform, hardware.reference
-    dimms = photograph.items("memory.dimms")
-    slots = photograph.at("memory.dimm_slots")
+    dimms = facts.items("memory.dimms")
+    slots = facts.at("memory.dimm_slots")
     if not slots and not dimms:
         if platform.dimm_slots or reference.dimms:
             yield _finding("memory", "info", "DIMMs not verified: none could be read", "a list")
@@ -233,8 +231,8 @@ def _memory(hardware: HardwareModel, photograph: Photograph) -> Iterator[Hardwar
             yield _finding("memory", "warning", where, f"{text.format(wanted)} as delivered")
 
 
-def _nics(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareFinding]:
-    seen = [nic for nic in photograph.items("nics") if nic.get("driver")]
+def _nics(hardware: HardwareModel, facts: NodeFacts) -> Iterator[HardwareFinding]:
+    seen = [nic for nic in facts.items("nics") if nic.get("driver")]
     for nic in hardware.reference.nics:
         found = [one for one in seen if one["driver"] == nic.driver]
         if nic.driver and not found:
@@ -252,10 +250,10 @@ def _nics(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareF
             )
 
 
-def _gpus(hardware: HardwareModel, photograph: Photograph) -> Iterator[HardwareFinding]:
-    if photograph.at("gpus") is None:
+def _gpus(hardware: HardwareModel, facts: NodeFacts) -> Iterator[HardwareFinding]:
+    if facts.at("gpus") is None:
         return
-    count = len(photograph.items("gpus"))
+    count = len(facts.items("gpus"))
     most = max((slots.count for slots in hardware.platform.gpus), default=None)
     forms = {slots.form for slots in hardware.platform.gpus}
     if most is not None and count > most:

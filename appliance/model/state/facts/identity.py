@@ -19,7 +19,7 @@ from appliance.model.documents.typed_json import Line
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 
 if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import Photograph
+    from appliance.model.state.facts.facts import NodeFacts
 
 # Annotations of a Node object, written where the machine has no serial.
 UUID_ANNOTATION: Final = "appliance.dev/product-uuid"
@@ -106,14 +106,14 @@ def _line(value: str | None) -> str | None:
     return value if value is not None and _LINE.fullmatch(value) else None
 
 
-def identity_of(photo: Photograph) -> MachineIdentity:
+def identity_of(facts: NodeFacts) -> MachineIdentity:
     """Return the identity in a node's facts."""
     return identity(
-        photo.at("dmi.serial"),
-        photo.at("host.product_uuid"),
-        photo.at("dmi.board_serial"),
-        photo.at("dmi.chassis_serial"),
-        (str(nic["permanent_mac"]) for nic in photo.items("nics") if nic.get("permanent_mac")),
+        facts.at("dmi.serial"),
+        facts.at("host.product_uuid"),
+        facts.at("dmi.board_serial"),
+        facts.at("dmi.chassis_serial"),
+        (str(nic["permanent_mac"]) for nic in facts.items("nics") if nic.get("permanent_mac")),
     )
 
 

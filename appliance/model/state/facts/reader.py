@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from appliance.model.documents.strict_json import Unreadable, read_json
-from appliance.model.state.facts.facts import SCHEMA, Photograph
+from appliance.model.state.facts.facts import SCHEMA, NodeFacts
 from appliance.model.state.facts.schema import Facts
 
 MOST_BYTES: Final = 8 << 20
@@ -28,7 +28,7 @@ class NotFacts(ValueError):
     """The document is invalid; the text names the reason."""
 
 
-def read_facts(content: str | bytes, received_at: float | None = None) -> Photograph:
+def read_facts(content: str | bytes, received_at: float | None = None) -> NodeFacts:
     """Read the text of one document.
 
     Raises:
@@ -43,7 +43,7 @@ def read_facts(content: str | bytes, received_at: float | None = None) -> Photog
     return check_facts(document, received_at)
 
 
-def check_facts(document: Any, received_at: float | None = None) -> Photograph:
+def check_facts(document: Any, received_at: float | None = None) -> NodeFacts:
     """The same for a document that is already parsed within limits.
 
     Raises:
@@ -66,7 +66,7 @@ def check_facts(document: Any, received_at: float | None = None) -> Photograph:
         Facts.model_validate(document)
     except ValidationError as error:
         raise NotFacts(_sentence(error)) from error
-    return Photograph(document, received_at)
+    return NodeFacts(document, received_at)
 
 
 def _without_control(value: Any) -> Any:

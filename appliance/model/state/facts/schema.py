@@ -247,7 +247,7 @@ class LocalFolder(Section):
     size_bytes: Count | None = None
 
 
-class StorageProof(Section):
+class StorageTest(Section):
     server: Word | None = None
     path: Path | None = None
     fsync_ms: Number
@@ -257,7 +257,7 @@ class Storage(Section):
     client: Word | None = None
     export: Export | None = None
     local: LocalFolder | None = None
-    proof: StorageProof | None = None
+    proof: StorageTest | None = None
     served: Word | None = None
 
 

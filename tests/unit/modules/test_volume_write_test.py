@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.modules.loading import load
 
-volume_proof = load("volume_proof", role="nfs_volumes")
+volume_write_test = load("volume_write_test", role="nfs_volumes")
 WANT = {
     "storage_class": "appliance-nfs",
     "server": "198.51.100.4",
@@ -85,7 +85,7 @@ def cluster() -> FakeCluster:
 
 def kubectl_of(cluster: FakeCluster) -> Any:
     """A kubectl whose time passes when it sleeps."""
-    kubectl = volume_proof.Kubectl(cluster.run)
+    kubectl = volume_write_test.Kubectl(cluster.run)
     now = [0.0]
     kubectl.clock = lambda: now[0]
 
@@ -96,12 +96,12 @@ def kubectl_of(cluster: FakeCluster) -> Any:
     return kubectl
 
 
-def prove(cluster: FakeCluster) -> Any:
-    return volume_proof.prove(kubectl_of(cluster), WANT, cluster.run)
+def written_by(cluster: FakeCluster) -> Any:
+    return volume_write_test.test(kubectl_of(cluster), WANT, cluster.run)
 
 
-def prove_alone(cluster: FakeCluster, lock: Path) -> Any:
-    return volume_proof.prove_alone(kubectl_of(cluster), WANT, cluster.run, lock)
+def alone(cluster: FakeCluster, lock: Path) -> Any:
+    return volume_write_test.run_alone(kubectl_of(cluster), WANT, cluster.run, lock)
 
 
 def test_a_pod_of_every_ready_node_writes_and_nothing_is_left(cluster: FakeCluster) -> None:
@@ -113,9 +113,9 @@ def test_a_pod_of_every_ready_node_writes_and_nothing_is_left(cluster: FakeClust
         return apply(item)
 
     cluster.apply = remember  # type: ignore[method-assign]
-    assert prove(cluster) == ["cp1", "w1"]
+    assert written_by(cluster) == ["cp1", "w1"]
     assert cluster.objects == {}
-    name = volume_proof.NAME
+    name = volume_write_test.NAME
     volume = seen[f"PersistentVolume/{name}"]["spec"]
     assert volume["nfs"] == {"server": "198.51.100.4", "path": "/srv/runai/appliance-proof"}
     assert volume["claimRef"] == {"namespace": name, "name": name}
@@ -129,13 +129,15 @@ def test_a_pod_of_every_ready_node_writes_and_nothing_is_left(cluster: FakeClust
 
 def test_a_namespace_needs_a_moment_before_pods(cluster: FakeCluster) -> None:
     cluster.refuse_pods = 3
-    assert prove(cluster) == ["cp1", "w1"]
+    assert written_by(cluster) == ["cp1", "w1"]
 
 
 def test_an_api_that_refuses_for_good_is_told(cluster: FakeCluster) -> None:
     cluster.refuse_pods = 1000
-    with pytest.raises(volume_proof.KubectlError, match="apply of Pod: serviceaccount default"):
-        prove(cluster)
+    with pytest.raises(
+        volume_write_test.KubectlError, match="apply of Pod: serviceaccount default"
+    ):
+        written_by(cluster)
     assert cluster.calls[-1].startswith("delete persistentvolume")
 
 
@@ -180,22 +182,22 @@ def test_a_pod_that_does_not_write_says_why(
     cluster: FakeCluster, status: dict[str, Any], events: list[dict[str, Any]], words: str
 ) -> None:
     cluster.status, cluster.events = status, events
-    with pytest.raises(volume_proof.ProofError) as told:
-        prove(cluster)
+    with pytest.raises(volume_write_test.WriteTestError) as told:
+        written_by(cluster)
     assert f"the pod of w1 did not write to its volume: {words}" in str(told.value)
     assert cluster.objects == {}, "what was made for the proof is taken away"
 
 
 def test_pods_that_others_deleted_are_told(cluster: FakeCluster) -> None:
     cluster.deleted_by_others = True
-    with pytest.raises(volume_proof.ProofError, match="the pods of cp1, w1 are gone"):
-        prove(cluster)
+    with pytest.raises(volume_write_test.WriteTestError, match="the pods of cp1, w1 are gone"):
+        written_by(cluster)
 
 
 def test_without_a_node_that_is_ready_nothing_can_be_proved(cluster: FakeCluster) -> None:
     cluster.nodes = {"w1": "Unknown"}
-    with pytest.raises(volume_proof.ProofError, match="no node is Ready"):
-        prove(cluster)
+    with pytest.raises(volume_write_test.WriteTestError, match="no node is Ready"):
+        written_by(cluster)
 
 
 @contextmanager
@@ -211,24 +213,27 @@ def test_a_proof_that_another_run_carries_out_is_waited_for(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     lock = tmp_path / "run" / "lock"
-    with held(lock), pytest.raises(volume_proof.ProofError, match="another run has tested"):
-        prove_alone(cluster, lock)
+    with (
+        held(lock),
+        pytest.raises(volume_write_test.WriteTestError, match="another run has tested"),
+    ):
+        alone(cluster, lock)
     assert cluster.calls == [], "the namespace of the other run is left alone"
-    assert prove_alone(cluster, lock) == ["cp1", "w1"]
-    assert cluster.notes == {volume_proof.ANNOTATION: "198.51.100.4:/srv/runai"}
+    assert alone(cluster, lock) == ["cp1", "w1"]
+    assert cluster.notes == {volume_write_test.ANNOTATION: "198.51.100.4:/srv/runai"}
 
 
 def test_what_another_run_proved_meanwhile_is_not_proved_again(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    cluster.notes = {volume_proof.ANNOTATION: "198.51.100.4:/srv/runai"}
-    assert prove_alone(cluster, tmp_path / "lock") is None
+    cluster.notes = {volume_write_test.ANNOTATION: "198.51.100.4:/srv/runai"}
+    assert alone(cluster, tmp_path / "lock") is None
     assert cluster.objects == {}
 
 
 def test_the_lock_is_let_go_after_a_fault(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.deleted_by_others = True
-    with pytest.raises(volume_proof.ProofError, match="are gone"):
-        prove_alone(cluster, tmp_path / "lock")
+    with pytest.raises(volume_write_test.WriteTestError, match="are gone"):
+        alone(cluster, tmp_path / "lock")
     cluster.deleted_by_others = False
-    assert prove_alone(cluster, tmp_path / "lock") == ["cp1", "w1"]
+    assert alone(cluster, tmp_path / "lock") == ["cp1", "w1"]

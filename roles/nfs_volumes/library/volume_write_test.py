@@ -13,7 +13,7 @@ from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: volume_proof
+module: volume_write_test
 short_description: Test writing to a volume with a pod on every node
 description:
   - Creates a volume of the class, a claim for it, and on each node one pod that writes as the user
@@ -36,8 +36,8 @@ author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Prove the volumes
-  volume_proof:
+- name: Test the volumes
+  volume_write_test:
     storage_class: appliance-nfs
     server: 198.51.100.4
     path: /srv/runai
@@ -59,7 +59,7 @@ WRITE = (
 )
 
 
-class ProofError(Exception):
+class WriteTestError(Exception):
     """A pod did not write; the text has the reason."""
 
 
@@ -148,7 +148,7 @@ def wait(kubectl, seconds, nodes):
         there = {pod["spec"].get("nodeName") for pod in pods}
         gone = [node for node in nodes if node not in there]
         if gone:
-            raise ProofError(
+            raise WriteTestError(
                 "the pods of %s are gone: they or the namespace %s were deleted; run again"
                 % (", ".join(gone), NAME)
             )
@@ -157,7 +157,7 @@ def wait(kubectl, seconds, nodes):
             return
         if "Failed" in phases or kubectl.clock() >= until:
             open_pods = [pod for pod in pods if pod.get("status", {}).get("phase") != "Succeeded"]
-            raise ProofError(
+            raise WriteTestError(
                 "; ".join(
                     "the pod of %s did not write to its volume: %s"
                     % (pod["spec"].get("nodeName"), why_not(kubectl, pod))
@@ -175,13 +175,13 @@ def remove(kubectl, wait):
         kubectl.call(call, seconds=DELETE_SECONDS)
 
 
-def prove(kubectl, want, run):
+def test(kubectl, want, run):
     """Run the test; return its nodes."""
     remove(kubectl, wait=True)  # left over from a killed run
     nodes = (kubectl.get("nodes") or {}).get("items", [])
     ready = [node["metadata"]["name"] for node in nodes if condition(node)[0] == "True"]
     if not ready:
-        raise ProofError("no node is Ready, so no pod can write to a volume: kubectl get nodes")
+        raise WriteTestError("no node is Ready, so no pod can write to a volume: kubectl get nodes")
     objects = claim_objects(want) + [pod_object(node, want) for node in ready]
     try:
         for item in objects:
@@ -215,7 +215,7 @@ def alone(kubectl, seconds, lock):
                 break
             except BlockingIOError:
                 if kubectl.clock() >= until:
-                    raise ProofError(
+                    raise WriteTestError(
                         "another run has tested the volumes for more than %d s: find the holder of "
                         "%s (fuser -v), let it end, and run again" % (seconds, lock)
                     ) from None
@@ -223,14 +223,14 @@ def alone(kubectl, seconds, lock):
         yield
 
 
-def prove_alone(kubectl, want, run, lock=LOCK):
+def run_alone(kubectl, want, run, lock=LOCK):
     """Test the volumes and record it; None where another run did so meanwhile."""
     # The time of the other test: removal of leftovers, waiting for pods, and removal again.
     longest = want["timeout_seconds"] + want["patience_seconds"] + 4 * DELETE_SECONDS
     with alone(kubectl, longest, lock):
         if is_proved(kubectl, want):
             return None
-        nodes = prove(kubectl, want, run)
+        nodes = test(kubectl, want, run)
         note = "%s=%s" % (ANNOTATION, source_of(want))
         kubectl.call(["annotate", "--overwrite", "storageclass", want["storage_class"], note])
         return nodes
@@ -273,8 +273,8 @@ def main():
             module.exit_json(changed=False, nodes=[])
         if module.check_mode:
             module.exit_json(changed=True, nodes=[])
-        nodes = prove_alone(kubectl, want, run)
-    except (KubectlError, ProofError, OSError) as error:
+        nodes = run_alone(kubectl, want, run)
+    except (KubectlError, WriteTestError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=nodes is not None, nodes=nodes or [])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: bundle_proof
+module: bundle_verify
 short_description: Verify that the bundle on this host is complete
 description:
   - Compares each file with the digest in the manifest, and the manifest with C(digest).
@@ -32,8 +32,8 @@ author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Prove the bundle
-  bundle_proof:
+- name: Verify the bundle
+  bundle_verify:
     path: /var/lib/appliance/bundle
     digest: "{{ artifact_server_bundle_digest }}"
     marker: /var/lib/appliance/bundle.verified
@@ -111,7 +111,7 @@ def files_of(text):
     return files
 
 
-class Proof:
+class Verification:
     """Compares the bundle on disk with its manifest."""
 
     def __init__(self, path, digest, marker):
@@ -154,8 +154,8 @@ class Proof:
         faulty = {path: fault for path, fault in seen.items() if fault}
         told = ["%s %s" % item for item in sorted(faulty.items())]
         differing = [path for path, fault in faulty.items() if fault == "differs"]
-        proven = {path: signature(self.path / path) for path in seen if path not in faulty}
-        return told, differing, proven
+        verified = {path: signature(self.path / path) for path in seen if path not in faulty}
+        return told, differing, verified
 
     def _fault(self, entry, known):
         path = self.path / entry["path"]
@@ -172,13 +172,13 @@ class Proof:
             return "differs"
         return None
 
-    def settle(self, differing, proven, complete):
+    def settle(self, differing, verified, complete):
         """Record the result; remove files that differ, so that they are copied again."""
         for name in differing:
             # A regular file below the bundle's own folders, because the manifest was checked.
             (self.path / name).unlink()
         if complete:
-            write(self.record, json.dumps({"digest": self.digest, "files": proven}))
+            write(self.record, json.dumps({"digest": self.digest, "files": verified}))
             write(self.marker, self.digest + "\n")
         elif self.marker.exists():
             self.marker.unlink()
@@ -206,14 +206,14 @@ def main():
         supports_check_mode=True,
     )
     want = module.params
-    proof = Proof(want["path"], want["digest"], want["marker"])
-    marked = proof.is_marked()
+    verification = Verification(want["path"], want["digest"], want["marker"])
+    marked = verification.is_marked()
     try:
-        faults, differing, proven = proof.look()
+        faults, differing, verified = verification.look()
         complete = not faults
         changed = bool(differing) or complete != marked
-        if not module.check_mode and (changed or (complete and proof.known() != proven)):
-            proof.settle(differing, proven, complete)
+        if not module.check_mode and (changed or (complete and verification.known() != verified)):
+            verification.settle(differing, verified, complete)
     except (OSError, ValueError, KeyError) as error:
         module.fail_json(msg="the bundle in %s cannot be read: %s" % (want["path"], error))
     result = {"complete": complete, "faults": faults, "changed": changed}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.modules.loading import load
 
-bundle_proof = load("bundle_proof", role="artifact_server")
+bundle_verify = load("bundle_verify", role="artifact_server")
 
 FILES = {"bin/kubeadm": b"kubeadm", "images/blobs/sha256/aa": b"blob", "apt/Packages": b""}
 
@@ -35,7 +35,7 @@ class Bundle:
         self.marker = folder / "bundle.verified"
 
     def proof(self) -> Any:
-        return bundle_proof.Proof(str(self.path), self.digest, str(self.marker))
+        return bundle_verify.Verification(str(self.path), self.digest, str(self.marker))
 
     def prove(self) -> list[str]:
         proof = self.proof()
@@ -78,13 +78,13 @@ def test_what_did_not_change_is_not_read_again(
 ) -> None:
     bundle.prove()
     read: list[str] = []
-    real = bundle_proof.sha256
+    real = bundle_verify.sha256
 
     def counting(path: Path) -> Any:
         read.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(bundle_proof, "sha256", counting)
+    monkeypatch.setattr(bundle_verify, "sha256", counting)
     assert bundle.prove() == []
     assert read == ["manifest.json"]
 
@@ -106,7 +106,7 @@ def test_without_the_manifest_asked_for_nothing_is_proven(
 
 def test_a_proof_of_another_bundle_is_worth_nothing(bundle: Bundle) -> None:
     bundle.prove()
-    other = bundle_proof.Proof(str(bundle.path), "0" * 64, str(bundle.marker))
+    other = bundle_verify.Verification(str(bundle.path), "0" * 64, str(bundle.marker))
     assert other.known() == {}
     assert not other.is_marked()
 
@@ -163,7 +163,7 @@ def test_a_manifest_with_another_digest_or_size_is_refused(bundle: Bundle, chang
 @pytest.mark.parametrize("text", ["[]", "[" * 100_000, "{}", '{"files": {}}', '{"files": [5]}'])
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="its manifest"):
-        bundle_proof.files_of(text)
+        bundle_verify.files_of(text)
 
 
 def test_a_link_in_a_bundle_is_neither_read_nor_followed(bundle: Bundle) -> None:

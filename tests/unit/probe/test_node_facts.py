@@ -1,4 +1,4 @@
-"""Photographs: typed access, and which fields count when two are compared."""
+"""Facts: typed access, and which fields count when two are compared."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import yaml
 
 from appliance.model.state.facts.facts import (
     STABILITY,
-    Photograph,
+    NodeFacts,
     differences,
-    photograph_digest,
+    facts_digest,
     stability,
     stable_fields,
 )
@@ -101,7 +101,7 @@ STABLE: list[tuple[str, Any]] = [
 ]
 
 
-def _changed(document: dict[str, Any], path: str, value: Any) -> Photograph:
+def _changed(document: dict[str, Any], path: str, value: Any) -> NodeFacts:
     changed = copy.deepcopy(document)
     target: Any = changed
     *parents, last = path.split("/")
@@ -109,15 +109,15 @@ def _changed(document: dict[str, Any], path: str, value: Any) -> Photograph:
         target = target[int(key)] if isinstance(target, list) else target[key]
     assert target[last] != value
     target[last] = value
-    return Photograph(changed)
+    return NodeFacts(changed)
 
 
 @pytest.mark.parametrize(("path", "value"), VOLATILE)
 def test_what_moves_by_itself_does_not_change_the_digest(
     document: dict[str, Any], path: str, value: Any
 ) -> None:
-    before, after = Photograph(document), _changed(document, path, value)
-    assert photograph_digest(before) == photograph_digest(after)
+    before, after = NodeFacts(document), _changed(document, path, value)
+    assert facts_digest(before) == facts_digest(after)
     assert differences(before, after) == ()
 
 
@@ -125,46 +125,46 @@ def test_what_moves_by_itself_does_not_change_the_digest(
 def test_what_somebody_changed_changes_the_digest_and_is_named(
     document: dict[str, Any], path: str, value: Any
 ) -> None:
-    before, after = Photograph(document), _changed(document, path, value)
-    assert photograph_digest(before) != photograph_digest(after)
+    before, after = NodeFacts(document), _changed(document, path, value)
+    assert facts_digest(before) != facts_digest(after)
     (difference, *_) = differences(before, after)
     assert difference.startswith(path.split("/", maxsplit=1)[0])
 
 
 def test_long_values_are_shortened_in_a_difference(document: dict[str, Any]) -> None:
     after = _changed(document, "packages/holds", [f"package-{n}" for n in range(40)])
-    (difference,) = differences(Photograph(document), after)
+    (difference,) = differences(NodeFacts(document), after)
     assert len(difference) < 300
 
 
 def test_the_digest_does_not_depend_on_the_order_of_keys(document: dict[str, Any]) -> None:
     turned = dict(reversed(document.items()))
-    assert photograph_digest(Photograph(document)) == photograph_digest(Photograph(turned))
-    assert json.loads(json.dumps(stable_fields(Photograph(document))))
+    assert facts_digest(NodeFacts(document)) == facts_digest(NodeFacts(turned))
+    assert json.loads(json.dumps(stable_fields(NodeFacts(document))))
 
 
 def test_access_is_typed_and_absent_is_none(document: dict[str, Any]) -> None:
-    photograph = Photograph(document)
-    assert photograph.operating_system == "debian-12"
-    assert photograph.hostname == "lab-w1"
-    assert photograph.serial is None
-    assert photograph.addresses == ("198.18.92.21/24",)
-    assert photograph.runs("docker")
-    assert not photograph.runs("kubelet")
-    assert photograph.unit("no-such-unit") == {}
-    assert photograph.filesystem("/var/lib/docker")["mount"] == "/var/lib/docker"
-    assert photograph.filesystem("/nowhere") == {}
-    assert photograph.at("no.such.thing") is None
-    assert photograph.at("host.hostname.deeper") is None
-    assert photograph.items("nics")[0]["name"] == "eth0"
-    assert photograph.items("routes.default") == []
-    assert photograph.unreadable("dmi") == ("in a container the DMI is the host's",)
-    assert photograph.standins == ()
-    assert photograph.epoch
-    assert Photograph({"schema": 1}).epoch is None
+    facts = NodeFacts(document)
+    assert facts.operating_system == "debian-12"
+    assert facts.hostname == "lab-w1"
+    assert facts.serial is None
+    assert facts.addresses == ("198.18.92.21/24",)
+    assert facts.runs("docker")
+    assert not facts.runs("kubelet")
+    assert facts.unit("no-such-unit") == {}
+    assert facts.filesystem("/var/lib/docker")["mount"] == "/var/lib/docker"
+    assert facts.filesystem("/nowhere") == {}
+    assert facts.at("no.such.thing") is None
+    assert facts.at("host.hostname.deeper") is None
+    assert facts.items("nics")[0]["name"] == "eth0"
+    assert facts.items("routes.default") == []
+    assert facts.unreadable("dmi") == ("in a container the DMI is the host's",)
+    assert facts.standins == ()
+    assert facts.epoch
+    assert NodeFacts({"schema": 1}).epoch is None
 
 
 @pytest.mark.parametrize("broken", [{}, {"schema": 2}, [], None])
-def test_something_else_is_not_a_photograph(broken: Any) -> None:
+def test_something_else_is_not_a_facts_document(broken: Any) -> None:
     with pytest.raises(ValueError, match="not a document"):
-        Photograph(broken)
+        NodeFacts(broken)

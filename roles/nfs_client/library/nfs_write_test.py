@@ -16,7 +16,7 @@ from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: nfs_proof
+module: nfs_write_test
 short_description: Test whether an NFS export can be used
 description:
   - Mounts the export in a private folder, creates folders and writes with fsync as the databases'
@@ -39,7 +39,7 @@ author: [Hyperscalers]
 
 EXAMPLES = r"""
 - name: Test the shared storage
-  nfs_proof:
+  nfs_write_test:
     server: 198.51.100.4
     path: /srv/runai
 """
@@ -54,7 +54,7 @@ BLOCK, WRITES = 8192, 20
 OPTIONS = "vers=4,proto=tcp,soft,timeo=50,retrans=2"
 
 
-class ProofError(Exception):
+class WriteTestError(Exception):
     """The export cannot be used; the text has the reason."""
 
 
@@ -74,7 +74,7 @@ class Mount:
         if rc != 0:
             self.folder.rmdir()
             why = " ".join((err or out).split()) or "no answer in %d s" % self._seconds
-            raise ProofError("%s cannot be mounted: %s" % (self._source, why))
+            raise WriteTestError("%s cannot be mounted: %s" % (self._source, why))
         return self.folder
 
     def __exit__(self, *_):
@@ -107,7 +107,7 @@ def as_user(user, action):
         answer = json.loads(stream.read() or '{"error": "it was killed"}')
     os.waitpid(child, 0)
     if "error" in answer:
-        raise ProofError(answer["error"])
+        raise WriteTestError(answer["error"])
     return answer["value"]
 
 
@@ -152,22 +152,22 @@ def owner_of_roots_file(base):
         os.unlink(name)  # noqa: PTH108
 
 
-def prove(run, want):
+def test(run, want):
     """Return the result of the test."""
     source = "%s:%s" % (want["server"], want["path"])
     with Mount(run, source, want["mount_seconds"]) as base:
         try:
             made = as_user(want["user"], lambda: make_folders(base, want["folders"]))
             took = as_user(want["user"], lambda: timed_writes(base))
-        except ProofError as error:
-            raise ProofError(
+        except WriteTestError as error:
+            raise WriteTestError(
                 "user %d cannot write to %s: %s. Give the folder to that user on the server: "
                 "chown -R %d:%d %s"
                 % (want["user"], source, error, *[want["user"]] * 2, want["path"])
             ) from error
         owner = owner_of_roots_file(base)
     if owner != 0 and not want["root_squash_allowed"]:
-        raise ProofError(
+        raise WriteTestError(
             "a file that root writes to %s belongs to %s there: another export of it squashes "
             "root; check: exportfs -s" % (source, "no user" if owner is None else "user %d" % owner)
         )
@@ -218,10 +218,10 @@ def main():
     if module.check_mode:
         module.exit_json(changed=not same, proof=before)
     try:
-        proof, made = prove(functools.partial(run, seconds=want["mount_seconds"] + 30), want)
+        proof, made = test(functools.partial(run, seconds=want["mount_seconds"] + 30), want)
         if not same:
             keep(want["record"], proof)
-    except (ProofError, OSError) as error:
+    except (WriteTestError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(made) or not same, proof=proof, made=made)
 
