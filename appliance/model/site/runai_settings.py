@@ -57,7 +57,7 @@ class Runai(Settings):
     admin_user: Text = "test@run.ai"
     """Who logs in to the backend; the vendor's first user. The password is in the vault."""
     cluster_values_file: Text | None = None
-    """Path of runai-<cluster>.yaml, where a person must download it; null: the backend is asked."""
+    """Name of runai-<cluster>.yaml in the site's folder, if a person downloaded it; null: none."""
     cluster_name: Text = "appliance"
     """What the backend calls this cluster."""
     minimum_free_gb: Gigabytes = 20
