@@ -100,7 +100,7 @@ PLACES: Final[Places] = {
     },
     "appliance/adapters/kubernetes/drain.py": {
         "KubernetesDrain.clear.read_and_write: patch_node": OUR_MARK,
-        "KubernetesDrain.mark: patch_node": OUR_MARK,
+        "KubernetesDrain.mark.read_and_write: patch_node": OUR_MARK,
         "KubernetesDrain.taint.read_and_write: patch_node": OUR_TAINT,
     },
     "appliance/adapters/kubernetes/members.py": {

@@ -111,16 +111,36 @@ class KubernetesDrain:
         found = self._read("list_pod_for_all_namespaces", field_selector=own).items
         return tuple(_pod(pod, (), {}) for pod in found)
 
-    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:
-        """Write the annotation, and the cordon with it, in one request.
+    def mark(
+        self,
+        node: str,
+        maintenance: Maintenance,
+        *,
+        cordon: bool,
+        ours: Collection[Maintenance | None],
+    ) -> None:
+        """Write the annotation, and the cordon with it, in one request, over one of ours.
 
         Raises:
-            ClusterError: the API refused.
+            LeaseLost: another annotation is there; nothing was written.
+            NodeUnreachable: the annotation could not be read; nothing was written.
+            ClusterError: the API refused, or others change the node all the time.
         """
-        body: dict[str, Any] = {"metadata": {"annotations": {ANNOTATION: maintenance.as_text()}}}
-        if cordon:
-            body["spec"] = {"unschedulable": True}
-        self._write("patch_node", node, body)
+
+        def read_and_write() -> None:
+            item = self._read("read_node", node)
+            stands_as_ours(node, item.metadata.annotations or {}, ours)
+            body: dict[str, Any] = {
+                "metadata": {
+                    "resourceVersion": item.metadata.resource_version,
+                    "annotations": {ANNOTATION: maintenance.as_text()},
+                }
+            }
+            if cordon:
+                body["spec"] = {"unschedulable": True}
+            self._write("patch_node", node, body)
+
+        retry_on_conflict(node, read_and_write, "its annotations")
 
     def clear(self, node: str, *, uncordon: bool, ours: Collection[Maintenance | None]) -> None:
         """Take the annotation away, and the cordon with it, in one request, if it is one of ours.

@@ -349,7 +349,7 @@ class _Run:
         if before is not None and before.phase in OUT_PHASES:
             # What this run has set stays, and is ours to take away with the return.
             mark = replace(before, cordoned=self._mark.cordoned, tainted=self._mark.tainted)
-            self._marks.put_back(mark)
+            self._marks.write(mark)
             return f"{self._name} stays in maintenance, as it was before this run"
         if self._mark.tainted:
             self._marks.taint(on=False)

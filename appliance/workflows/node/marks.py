@@ -2,15 +2,14 @@
 
 A laptop may sleep in the middle of a step. When it wakes, another one may have taken the site over
 and have the node out of service itself; its annotation can even be the same, as it goes on with
-ours. So the lease is asked before each write, and what is undone has to be what we wrote.
+ours. So the lease is asked before each write, and what is written over or undone has to be what we
+found or wrote: the API server compares it, by the version of the Node object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-
-from appliance.model.state.maintenance import stands_as_ours
 
 if TYPE_CHECKING:
     from appliance.model.state.maintenance import Maintenance
@@ -39,11 +38,11 @@ class Marks:
         self._ours: tuple[Maintenance | None, ...] = (before,)
 
     def write(self, mark: Maintenance, *, cordon: bool = False) -> None:
-        """Write the annotation, and the cordon with it."""
+        """Write the annotation over ours, and the cordon with it."""
         self._guard()
         # An error of the API does not say whether it was written.
         self._ours = (*self._ours, mark)
-        self._drain.mark(self._name, mark, cordon=cordon)
+        self._drain.mark(self._name, mark, cordon=cordon, ours=self._ours)
         self._ours = (mark,)
 
     def taint(self, *, on: bool) -> None:
@@ -55,11 +54,6 @@ class Marks:
         """Take the annotation away, and the cordon with it."""
         self._guard()
         self._drain.clear(self._name, uncordon=uncordon, ours=self._ours)
-
-    def put_back(self, mark: Maintenance) -> None:
-        """Write an earlier annotation over ours."""
-        stands_as_ours(self._name, self._drain.view(self._name).annotations, self._ours)
-        self.write(mark)
 
 
 def left_to_others(name: str) -> str:

@@ -187,10 +187,21 @@ class Drain(Protocol):
             ClusterError: the API refused.
         """
 
-    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:
+    def mark(
+        self,
+        node: str,
+        maintenance: Maintenance,
+        *,
+        cordon: bool,
+        ours: Collection[Maintenance | None],
+    ) -> None:
         """Write our annotation, and the cordon with it, in one request.
 
+        ``ours`` is what may stand there.
+
         Raises:
+            LeaseLost: another annotation is there; nothing was written.
+            NodeUnreachable: no API server answers.
             ClusterError: the API refused.
         """
 

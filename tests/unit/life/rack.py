@@ -84,8 +84,10 @@ class FakeDrain:
     def pods_on(self, node: str) -> tuple[PodOnNode, ...]:
         return self.view(node).pods
 
-    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:  # noqa: ARG002
+    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool, ours: Ours = None) -> None:
         self._did(f"mark {maintenance.phase}")
+        if ours is not None:
+            stands_as_ours(node, self.annotations, ours)
         self.annotations[ANNOTATION] = maintenance.as_text()
         self.unschedulable = self.unschedulable or cordon
 
