@@ -13,6 +13,7 @@ from appliance.model.bundle.faults import BundleFault
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.components.node_metadata.node_roles import RolesPlan
 from appliance.model.control.lock import Verdict
+from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
@@ -243,9 +244,15 @@ def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:
 
 
 class FakeArchive:
-    """Keeps documents; ``away`` makes every call fail as nodes that are away do."""
+    """Keeps documents; ``away`` makes every call fail as nodes that are away do.
 
-    def __init__(self) -> None:
+    Attributes:
+        passports: document -> text of those that were written before the test.
+        documents: what the test writes.
+    """
+
+    def __init__(self, passports: Sequence[Passport] = ()) -> None:
+        self.passports = {passport.document: passport.text() for passport in passports}
         self.documents: dict[str, str] = {}
         self.away: ApplianceError | None = None
         self.spreads = 0
@@ -262,7 +269,7 @@ class FakeArchive:
 
     def get(self, name: str) -> str | None:
         self._require()
-        return self.documents.get(name)
+        return self.documents.get(name, self.passports.get(name))
 
     def names(self, folder: str) -> tuple[str, ...]:
         self._require()

@@ -131,9 +131,26 @@ def test_no_record_is_written_over_one_that_was_not_read(
     ],
     ids="-".join,
 )
-def test_who_only_looks_goes_on(scene: Scene, words: tuple[str, ...]) -> None:
+def test_who_only_looks_goes_on(scene: Scene, capsys: Capture, words: tuple[str, ...]) -> None:
     assert scene.play(*words) == 0
+    assert capsys.readouterr().err.count(f"warning: {UNKNOWN}") == 1
     assert scene.is_untouched
+    scene.archive.busy = False
+    assert scene.play(*words) == 0
+    assert UNKNOWN not in capsys.readouterr().err
+
+
+def test_what_was_not_read_is_said_although_the_look_then_fails(
+    scene: Scene, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: Any) -> Any:
+        raise NodeUnreachable("w1: no SSH")
+
+    monkeypatch.setattr(scene.rack, "look", silent)
+    assert scene.play("status") == 4
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert first == f"warning: {UNKNOWN}"
+    assert second == "error: w1: no SSH"
 
 
 def test_a_passport_that_could_not_be_read_is_not_taken_for_none(

@@ -14,7 +14,6 @@ from appliance.adapters.control_plane.archive import ControlPlaneArchive
 from appliance.adapters.control_plane.etcd_members import EtcdMembers
 from appliance.adapters.control_plane.journal import FileJournal
 from appliance.adapters.control_plane.kept_documents import KeptDocuments
-from appliance.adapters.control_plane.member_records import read_records
 from appliance.adapters.hardware.redfish import judged
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
@@ -37,6 +36,7 @@ from appliance.model.state.node_metadata import NodeMetadata
 from appliance.model.state.observed import Look, Observed
 from appliance.probe import nfs4
 from appliance.workflows.node.baselines import read_passport
+from appliance.workflows.session.member_records import read_records
 from appliance.workflows.session.session import Session
 from appliance.workflows.site.adopt import site_adopt
 from tests import samples

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from appliance.cli.connected import Connected
     from appliance.model.node.answering import Answering
     from appliance.model.node.removal import RemovalPlan
-    from appliance.model.site.settings import Site
     from appliance.model.state.plan import Plan
     from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult
     from appliance.workflows.node.remove import RemoveResult
@@ -122,14 +121,7 @@ def _remove(
     run = connected.run(COMMAND)
     session = connected.session(display, run, removal.reason, plays=True)
     with connected.emptying(session, run) as emptying:
-        records = connected.read_records()
-        records.require()
-        # Of the others, those that were removed before are not asked.
-        present = connected.load_desired(back=[removal.node]).site
-        passport = connected.passport(removal.node)
-        accepted = passport.machine if passport else None
-        record = records.get(removal.node)
-        request = NodeRemoveRequest(present, removal, run, record, accepted, dry_run=dry_run)
+        request = NodeRemoveRequest(connected.site, removal, run, dry_run=dry_run)
         removing = dataclasses.replace(
             session, etcd=connected.etcd, bmcs=connected.bmcs(), emptying=emptying
         )
@@ -266,25 +258,13 @@ def _join(
         workflow, command = _workflow(add=add)
         # A program that plays need is missed before any node is asked.
         _ = connected.playbooks
-        desired = connected.load_desired(back=[node])
+        desired = connected.load_inventory()
         run = connected.run(command, desired.bundle_digest)
         session = connected.session(display, run, plays=True)
-        records = connected.read_records()
-        records.require()
-        request = JoinRequest(
-            desired,
-            node,
-            run,
-            dict(records),
-            passport=connected.passport(node),
-            replaced=connected.passport(replace) if replace else None,
-            replace=replace,
-            sworn=sworn,
-            dry_run=dry_run,
-        )
+        request = JoinRequest(desired, node, run, replace=replace, sworn=sworn, dry_run=dry_run)
         session = dataclasses.replace(session, etcd=connected.etcd, bmcs=connected.bmcs())
         done = workflow(request, session, _confirm_join(connected, yes=yes))
-    _show_join(desired.site, done, output, dry_run=dry_run)
+    _show_join(done, output, dry_run=dry_run)
 
 
 def _workflow(*, add: bool) -> tuple[Callable[[JoinRequest, Session, Confirm], JoinResult], str]:
@@ -309,7 +289,7 @@ def _confirm_join(connected: Connected, *, yes: bool) -> Confirm:
     return connected.opened(confirm)
 
 
-def _show_join(site: Site, done: JoinResult, output: str, *, dry_run: bool) -> None:
+def _show_join(done: JoinResult, output: str, *, dry_run: bool) -> None:
     from appliance.cli.status.view import show_status
 
     installed = done.installed
@@ -326,5 +306,5 @@ def _show_join(site: Site, done: JoinResult, output: str, *, dry_run: bool) -> N
     if dry_run or not installed.plan.steps:
         show_plan(installed.plan)
         return
-    show_status(site, installed.observed)
+    show_status(done.site, installed.observed)
     click.echo(f"verified: {', '.join(installed.steps)}", err=True)

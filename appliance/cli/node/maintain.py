@@ -99,7 +99,6 @@ def maintain(
 
     Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
     """
-    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.workflows.node.maintain import node_maintain
     from appliance.workflows.node.maintain_again import MaintainRequest
 
@@ -126,10 +125,6 @@ def maintain(
         said = _forecast_lines(foreseen, last_time, lost=lost)
         return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
 
-    def accepted() -> MachineIdentity:
-        passport = connected.passport(name)
-        return passport.machine if passport else MachineIdentity()
-
     with (
         progress(plain=output == "json", title=f"appliance {run.command} {name}") as display,
         closing(connected.drain()) as drain,
@@ -140,7 +135,7 @@ def maintain(
             power=connected.power(),
             bmcs=connected.bmcs(),
         )
-        done = node_maintain(request, session, accepted, confirm)
+        done = node_maintain(request, session, confirm)
     _show_maintained(name, done, output, dry_run=dry_run)
 
 

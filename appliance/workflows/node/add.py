@@ -35,7 +35,7 @@ def _require_free(request: JoinRequest, seen: Seen) -> None:
     old = request.replace
     if old is None or old == request.node:
         return
-    record = request.records.get(old)
+    record = seen.records.get(old)
     if old in seen.cluster.nodes:
         raise Refused(
             f"{request.node}: {old}, whose place it is to take, is still a member of the cluster",

@@ -6,7 +6,7 @@ name any more, and that it is the machine that was meant.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,19 +15,21 @@ from appliance.model.node.accepted import Accepted, accepted_of
 from appliance.model.node.answering import answering_as
 from appliance.model.node.etcd_quorum import may_go
 from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
-from appliance.model.node.membership import MemberRecord
+from appliance.model.node.membership import MemberRecord, as_recorded
 from appliance.model.plan.planner import Scope
 from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.kubeadm_state import is_member
 from appliance.model.state.node_metadata import NodeMetadata
 from appliance.model.state.plan import Refusal
 from appliance.workflows.install import InstallRequest, InstallResult, install
+from appliance.workflows.node.baselines import read_passport
+from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
     from appliance.model.node.answering import Answering
     from appliance.model.node.baseline import Passport
-    from appliance.model.site.settings import Node
+    from appliance.model.site.settings import Node, Site
     from appliance.model.state.cluster import ClusterNode
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
@@ -42,21 +44,15 @@ class JoinRequest:
     """What was asked for, by whom, with which tool.
 
     Attributes:
-        desired: with the node in its site, removed or not.
-        records: node -> what is written down of it.
-        passport: the node's, or None.
+        desired: what the inventory asks for, nodes that were removed included.
         replace: the name whose place the machine takes; None when it is its own.
-        replaced: the passport under that name, or None.
         sworn: the operator says that the old machine is dead.
     """
 
     desired: Desired
     node: str
     run: Run
-    records: dict[str, MemberRecord]
-    passport: Passport | None = None
     replace: str | None = None
-    replaced: Passport | None = None
     sworn: bool = False
     dry_run: bool = False
 
@@ -67,16 +63,28 @@ Confirm = Callable[["Plan", tuple[str, ...], "Answering"], bool]
 
 @dataclass(frozen=True)
 class JoinResult:
-    """How it ended: the install of the node, and what was said before it."""
+    """How it ended: the install of the node in its site, and what was said before it."""
 
+    site: Site
     installed: InstallResult
     said: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What was looked at before anything was decided."""
+    """What was looked at before anything was decided.
 
+    Attributes:
+        desired: without nodes that were removed on purpose, other than this one.
+        records: node -> what is written down of it.
+        passport: the node's, or None.
+        replaced: the passport of the name whose place the machine takes, or None.
+    """
+
+    desired: Desired
+    records: Mapping[str, MemberRecord]
+    passport: Passport | None
+    replaced: Passport | None
     node: Node
     observed: Observed
     cluster: Cluster
@@ -91,14 +99,17 @@ class Seen:
 
 
 def look(request: JoinRequest, session: Session) -> Seen:
-    """Look at everything once.
+    """Read what is written down, and look at everything once.
 
     Raises:
-        Refused: the inventory has no such member.
+        Refused: the inventory has no such member, or what is written down is not readable.
         NodeUnreachable: the machine or the API does not answer, or the machine is too busy to tell
             what it is.
     """
-    site, name = request.desired.site, request.node
+    name = request.node
+    records = read_all_records(session.archive)
+    desired = as_recorded(request.desired, records, back=[name])
+    site = desired.site
     if name not in {node.name for node in site.cluster_members}:
         raise Refused(
             f"{name}: the inventory has no such member of the cluster",
@@ -115,15 +126,20 @@ def look(request: JoinRequest, session: Session) -> Seen:
             f"{name}: there is no cluster that answers: {reason}",
             hint="see what is wrong: appliance status; a first install: appliance install",
         )
-    member, record = observed.cluster.nodes.get(name), request.records.get(name)
-    passport = request.passport.machine if request.passport else None
+    member, record = observed.cluster.nodes.get(name), records.get(name)
+    passport = read_passport(session.archive, name)
+    machine = passport.machine if passport else None
     return Seen(
+        desired,
+        records,
+        passport,
+        read_passport(session.archive, request.replace) if request.replace else None,
         site.node(name),
         observed,
         observed.cluster,
         observed.node_facts[name],
         member,
-        accepted_of(name, member, passport, record.removed if record else None),
+        accepted_of(name, member, machine, record.removed if record else None),
     )
 
 
@@ -142,9 +158,9 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -
         fenced, returning = _judge(request, session, seen), frozenset({request.node})
     kept = _kept(request, seen)
     desired = replace(
-        request.desired,
+        seen.desired,
         returning=returning,
-        kept={**request.desired.kept, **({request.node: kept} if kept else {})},
+        kept={**seen.desired.kept, **({request.node: kept} if kept else {})},
     )
     installing = InstallRequest(
         desired,
@@ -158,8 +174,8 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -
     machine = answering_as(seen.node, seen.facts)
     installed = install(installing, session, lambda plan: confirm(plan, said, machine))
     if not request.dry_run and not installed.steps:
-        _forget_removal(request, session)
-    return JoinResult(installed, said)
+        _forget_removal(seen, session)
+    return JoinResult(seen.desired.site, installed, said)
 
 
 def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
@@ -189,7 +205,7 @@ def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
 
 def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
     """A machine that was away when its etcd member was taken out must not start with its data."""
-    record = request.records.get(request.node)
+    record = seen.records.get(request.node)
     gone = record.removed if record else None
     if gone is None or gone.reset or not seen.facts.at("kubernetes.etcd_data.present"):
         return []
@@ -206,7 +222,7 @@ def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
 
 def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal]:
     """Whether etcd can let go of the member that the old machine left."""
-    control_plane_nodes = request.desired.site.control_plane
+    control_plane_nodes = seen.desired.site.control_plane
     if seen.node not in control_plane_nodes:
         return []
     reasons = []
@@ -234,16 +250,16 @@ def _kept(request: JoinRequest, seen: Seen) -> NodeMetadata | None:
     The passport knows it where the Node object was deleted by other means than ours.
     """
     owner = request.replace or request.node
-    record = request.records.get(owner)
+    record = seen.records.get(owner)
     if record and record.kept:
         return record.kept
-    passport = request.replaced if request.replace else request.passport
+    passport = seen.replaced if request.replace else seen.passport
     return passport.belongings if passport and owner not in seen.cluster.nodes else None
 
 
-def _forget_removal(request: JoinRequest, session: Session) -> None:
+def _forget_removal(seen: Seen, session: Session) -> None:
     """A member that was to be removed, and was not, stays: on the operator's word."""
-    record = request.records.get(request.node)
+    record = seen.records.get(seen.node.name)
     if record and record.removed:
         stays = replace(record, removed=None)
         with session.lock:

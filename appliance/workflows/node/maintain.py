@@ -22,7 +22,9 @@ from appliance.errors import (
 )
 from appliance.model.node.answering import Answering, answering
 from appliance.model.node.drain import Forecast, forecast
+from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.maintenance import TAINT, Maintenance, Phase, archived, timestamp
+from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.eviction import Eviction, to_be_moved
 from appliance.workflows.node.maintain_again import (
     OUT_PHASES,
@@ -40,9 +42,8 @@ from appliance.workflows.session.recording import Recorder
 if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
     from appliance.model.site.settings import Node
-    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.observed import Look
-    from appliance.workflows.session.ports import JournalPort
+    from appliance.workflows.session.ports import Archive, JournalPort
     from appliance.workflows.session.session import Session
 
 # How old the look before the question may be to serve as the facts.
@@ -71,7 +72,6 @@ class MaintainResult:
 def node_maintain(
     request: MaintainRequest,
     session: Session,
-    accepted: Callable[[], MachineIdentity],
     confirm: Callable[[Forecast, str, Answering], bool],
 ) -> MaintainResult:
     """Take a node out of service, or restore it when that fails.
@@ -79,7 +79,6 @@ def node_maintain(
     Args:
         request: what was asked for.
         session: the session.
-        accepted: which machine is known under the node's name, as its passport says.
         confirm: is shown the forecast, how long it took last time, and the machine that answers.
 
     Raises:
@@ -98,7 +97,7 @@ def node_maintain(
         session.bmcs,
         session.clock,
         session.observer,
-        accepted,
+        lambda: _accepted(session.archive, request.node.name),
     )
     view = session.drain.view(request.node.name)
     foreseen = forecast(request.node.name, view.pods, view.budgets, view.nodes)
@@ -118,6 +117,12 @@ def node_maintain(
     fresh = look if session.clock.monotonic() < looked + FRESH_SECONDS else None
     with session.lock:
         return _Run(request, session, power, _Before(view, foreseen, fresh)).carry_out()
+
+
+def _accepted(archive: Archive, name: str) -> MachineIdentity:
+    """The machine that is known under the node's name, as its passport says."""
+    passport = read_passport(archive, name)
+    return passport.machine if passport else MachineIdentity()
 
 
 def _require_answer(node: Node, look: Look) -> None:

@@ -22,8 +22,8 @@ def node_rejoin(request: JoinRequest, session: Session, confirm: Confirm) -> Joi
         what :func:`appliance.workflows.install.install` raises.
     """
     seen = look(request, session)
-    record = request.records.get(request.node)
-    known = seen.member is not None or request.passport or (record and record.removed)
+    record = seen.records.get(request.node)
+    known = seen.member is not None or seen.passport or (record and record.removed)
     # A rejoin that was killed after the old Node object went left what it had.
     if not known and not (record and record.kept):
         raise Refused(

@@ -17,7 +17,7 @@ from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.answering import answering
 from appliance.model.node.left_behind import left_behind
-from appliance.model.node.membership import MemberRecord, Removal
+from appliance.model.node.membership import MemberRecord, Removal, removed
 from appliance.model.node.removal import (
     Answers,
     RemovalPlan,
@@ -31,7 +31,9 @@ from appliance.model.plan.play import Play
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.node_metadata import merged, metadata_of
+from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
 
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from appliance.model.node.bmc import BmcReport
     from appliance.model.node.etcd_quorum import EtcdMember
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.journal import Run
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
@@ -54,15 +55,12 @@ class NodeRemoveRequest:
     """What was asked for, by whom, with which tool.
 
     Attributes:
-        record: what is written down of the node.
-        accepted: the machine in its passport, or None.
+        site: all that the inventory names.
     """
 
     site: Site
     removal: RemovalRequest
     run: Run
-    record: MemberRecord | None = None
-    accepted: MachineIdentity | None = None
     dry_run: bool = False
 
 
@@ -86,7 +84,8 @@ def node_remove(
         NodeUnreachable: the API or etcd does not answer, or the node is too busy to tell what it
             is; nothing was changed.
         PreflightFailed: the node may not go; nothing was changed.
-        Refused: not confirmed, or another command is at work; nothing was changed.
+        Refused: what is written down of members is not readable, it was not confirmed, or another
+            command is at work; nothing was changed.
         LeaseLost: another command took the site over between two steps.
         PlaybookFailed: the machine could not be emptied.
         ClusterError: the API or etcd refused.
@@ -113,15 +112,21 @@ class _Removal:
     """One removal: what was seen of the node, and the steps."""
 
     def __init__(self, request: NodeRemoveRequest, session: Session) -> None:
+        name = request.removal.node
+        records = read_all_records(session.archive)
+        passport = read_passport(session.archive, name)
         self._request = request
         self._session = session
-        self._node: Node = request.site.node(request.removal.node)
+        # Of the others, those that were removed before are not asked.
+        self._site = request.site.without(removed(request.site, records) - {name})
+        self._node: Node = self._site.node(name)
         self._recorder = Recorder(request.run, session)
-        self._record = request.record or MemberRecord(self._node.name)
+        self._record = records.get(name) or MemberRecord(name)
+        self._accepted = passport.machine if passport else None
 
     def plan(self) -> RemovalPlan:
         session, name = self._session, self._node.name
-        observed, look = observe(self._request.site, session.nodes, session.cluster)
+        observed, look = observe(self._site, session.nodes, session.cluster)
         self.machine = answering(self._node, look)
         # A member that looks bare would be forgotten under its running pods.
         node_facts = observed.node_facts
@@ -136,14 +141,14 @@ class _Removal:
         self._cluster = observed.cluster
         self._asked, members = self._ask_etcd(observed)
         return plan_removal(
-            self._request.site,
+            self._site,
             observed,
             self._request.removal,
             Answers(
                 members,
                 self._ask_bmc(observed, observed.cluster),
                 look.alive(name),
-                self._request.accepted,
+                self._accepted,
                 deceives=look.deceiver(name),
             ),
             removed=self._record.removed,
@@ -154,7 +159,7 @@ class _Removal:
         member = cluster.nodes.get(self._node.name)
         facts = observed.node_facts.get(self._node.name)
         removed = self._record.removed
-        accepted = accepted_of(self._node.name, member, self._request.accepted, removed)
+        accepted = accepted_of(self._node.name, member, self._accepted, removed)
         machine = accepted.machine
         ours = facts and is_same_machine(machine, facts) and not is_nameless(machine, facts)
         if member is None or ours:
@@ -163,7 +168,7 @@ class _Removal:
 
     def _ask_etcd(self, observed: Observed) -> tuple[Node | None, tuple[EtcdMember, ...]]:
         """Etcd's members as another control-plane node lists them."""
-        control_plane = self._request.site.control_plane
+        control_plane = self._site.control_plane
         if self._node not in control_plane:
             return None, ()
         others = [node for node in control_plane if node != self._node] or list(control_plane)
@@ -235,7 +240,7 @@ class _Removal:
         self._session.archive.put(self._record.document, self._record.text())
 
     def _reset(self, reset: Reset) -> None:
-        session, site, name = self._session, self._request.site, self._node.name
+        session, site, name = self._session, self._site, self._node.name
         inventory = reset_inventory(site, self._node, reset)
         play = Play(self._request.run.id, RESET, (name,), inventory)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from appliance.errors import NodeUnreachable
 from appliance.model.node.answering import Answering
+from appliance.model.node.baseline import Passport
 from appliance.model.node.drain import DrainView, Forecast
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.facts.hardware import Difference
-from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
 from appliance.model.state.pods import Budget, PodOnNode
 from appliance.workflows.node.maintain import MaintainResult, node_maintain
@@ -160,8 +160,7 @@ class Bench:
         self.drain = FakeDrain(self.clock)
         self.power = FakePower(self.clock)
         self.bmcs = FakeBmcs()
-        self.accepted = MachineIdentity(serial="SN-w1")
-        self.archive = FakeArchive()
+        self.archive = FakeArchive([Passport("w1", {"machine": "SN-w1"})])
         self.journal = FakeJournal()
         self.observer = FakeObserver()
         self.asked: list[Any] = []
@@ -173,7 +172,7 @@ class Bench:
         request = MaintainRequest(
             self.desired.site, self.node, run("node maintain"), **{"reason": "new riser", **more}
         )
-        return node_maintain(request, self._session(), lambda: self.accepted, self._confirm())
+        return node_maintain(request, self._session(), self._confirm())
 
     def _session(self) -> Session:
         return fake_session(

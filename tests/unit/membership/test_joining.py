@@ -46,7 +46,6 @@ class Bench:
     journal: FakeJournal = field(default_factory=FakeJournal)
     shown: list[tuple[str, ...]] = field(default_factory=list)
     machines: list[Answering] = field(default_factory=list)
-    records: dict[str, MemberRecord] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         desired = samples.desired(samples.site(self.masters))
@@ -73,7 +72,11 @@ class Bench:
         nodes = {key: node for key, node in self.cluster.nodes.items() if key != name}
         self.rack.cluster = replace(self.cluster, nodes=nodes)
         if record:
-            self.records[name] = record
+            self.write_down(record)
+
+    def write_down(self, document: MemberRecord | Passport) -> None:
+        """The control-plane nodes keep this document."""
+        self.archive.put(document.document, document.text())
 
     def call(self, workflow: Any, name: str, **more: Any) -> JoinResult:
         session = fake_session(
@@ -85,7 +88,7 @@ class Bench:
             self.machines.append(machine)
             return True
 
-        request = JoinRequest(self.rack.desired, name, run(), self.records, **more)
+        request = JoinRequest(self.rack.desired, name, run(), **more)
         done: JoinResult = workflow(request, session, confirm)
         return done
 
@@ -147,7 +150,7 @@ def test_what_is_back_is_forgotten_although_another_run_had_put_it_back() -> Non
     nodes = {**bench.cluster.nodes}
     nodes["w2"] = replace(nodes["w2"], labels=LABELS)
     bench.rack.cluster = replace(bench.cluster, nodes=nodes)
-    bench.records["w2"] = MemberRecord("w2", None, NodeMetadata(LABELS))
+    bench.write_down(MemberRecord("w2", None, NodeMetadata(LABELS)))
     bench.rejoin("w2")
     assert bench.rack.put_backs == []
     assert parse_record(bench.archive.documents["members/w2.json"]) == MemberRecord("w2")
@@ -201,7 +204,8 @@ def test_a_node_object_that_others_deleted_is_made_up_for_by_the_passport() -> N
     bench.wipe("w2")
     bench.forget("w2")
     facts = {"machine": "SN-w2"}
-    bench.rejoin("w2", passport=Passport("w2", facts, NodeMetadata(LABELS)))
+    bench.write_down(Passport("w2", facts, NodeMetadata(LABELS)))
+    bench.rejoin("w2")
     assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
 
@@ -210,7 +214,8 @@ def test_what_was_kept_at_the_removal_is_newer_than_the_passport() -> None:
     bench.wipe("w2")
     newer = NodeMetadata({"run.ai/type": "newer"})
     bench.forget("w2", MemberRecord("w2", GONE, newer))
-    bench.rejoin("w2", passport=Passport("w2", {"machine": "SN-w2"}, NodeMetadata(LABELS)))
+    bench.write_down(Passport("w2", {"machine": "SN-w2"}, NodeMetadata(LABELS)))
+    bench.rejoin("w2")
     assert bench.rack.put_backs == [("w2", newer)]
 
 
@@ -254,7 +259,7 @@ def test_a_machine_takes_the_place_of_another_name_with_what_that_had() -> None:
         bench.add("w2", replace="w1")
     with pytest.raises(Refused, match="nothing is written down of w9"):
         bench.add("w2", replace="w9")
-    bench.records["w9"] = MemberRecord("w9", GONE, NodeMetadata(LABELS))
+    bench.write_down(MemberRecord("w9", GONE, NodeMetadata(LABELS)))
     bench.add("w2", replace="w9")
     assert bench.rack.put_backs == [("w2", NodeMetadata(LABELS))]
 
@@ -272,7 +277,7 @@ def test_a_new_node_is_added_and_never_rejoined() -> None:
 
 def test_a_member_that_works_is_left_as_it_is() -> None:
     bench = Bench()
-    bench.records["w2"] = MemberRecord("w2", GONE)
+    bench.write_down(MemberRecord("w2", GONE))
     done = bench.rejoin("w2")
     assert done.installed.steps == ()
     assert done.said == ("w2: is a member already",)

@@ -16,6 +16,7 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.node.answering import Answering
+from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import parse_record
@@ -94,14 +95,14 @@ class Bench:
             emptying=self.emptying,
             archive=self.archive,
         )
-        text = self.archive.documents.get(f"members/{name}.json")
-        record = parse_record(text) if text else None
+        if self.passport:
+            facts = {"machine": self.passport.serial} if self.passport.serial else {}
+            accepted = Passport(name, facts, identity=self.passport)
+            self.archive.passports[accepted.document] = accepted.text()
         request = NodeRemoveRequest(
             self.rack.desired.site,
             RemovalRequest(name, **desired),
             run("node remove"),
-            record,
-            self.passport,
             dry_run=dry_run,
         )
         return node_remove(request, session, self.confirm)

@@ -290,7 +290,8 @@ def test_the_doubt_is_said_before_a_rejoin_and_locks_nobody_out() -> None:
     passport = passport_of(NODE, blank(identity("SN-w2")), ClusterNode("w2", ready=True), ACCEPTED)
     bench = test_joining.Bench()
     bench.wipe("w2", serial="SN-liar")
-    bench.rejoin("w2", passport=passport)
+    bench.write_down(passport)
+    bench.rejoin("w2")
     proof, doubt = bench.shown[0]
     assert proof == "w2: the same machine (serial SN-w2) answers, and it is empty"
     assert doubt.startswith("w2: its Node object speaks of a machine with serial SN-liar")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.adapters.control_plane.member_records import read_records
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
 from appliance.model.node.membership import MemberRecord, Removal
 from appliance.model.state.node_metadata import NodeMetadata
+from appliance.workflows.session.member_records import read_records
 from tests.fakes import FakeArchive
 
 GONE = MemberRecord("w1", Removal("ada@laptop", "2026-01-01T00:00:00+00:00"), NodeMetadata())
