@@ -96,6 +96,35 @@ def test_names_in_somebody_elses_file_settle_though_exportfs_writes_others(tmp_p
     assert not nfs_exports.converge(module, module.run)
 
 
+BY_HAND = "203.0.113.77"
+
+
+def test_check_mode_names_a_client_exported_by_hand_as_the_run_withdraws_it(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    nfs_exports.converge(module, module.run)
+    assert nfs_exports.differences(module.params) == ([], [])
+    with module.table.open("a") as table:
+        table.write(f"/srv/runai\t{BY_HAND}({LIVE})\n")
+    assert nfs_exports.differences(module.params) == ([], [BY_HAND])
+    module.check_mode = True
+    assert nfs_exports.converge(module, module.run)
+    assert BY_HAND in module.table.read_text()
+    module.check_mode = False
+    assert nfs_exports.converge(module, module.run)
+    assert BY_HAND not in module.table.read_text()
+    assert nfs_exports.differences(module.params) == ([], [])
+
+
+def test_a_client_exported_by_hand_is_kept_by_a_file_of_the_administrator(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    nfs_exports.converge(module, module.run)
+    with module.table.open("a") as table:
+        table.write(f"/srv/runai\t{BY_HAND}({LIVE})\n")
+    module.others.write_text(f"/srv/runai {BY_HAND}({OPTIONS})\n")
+    for module.check_mode in (True, False):
+        assert not nfs_exports.converge(module, module.run)
+
+
 def test_check_mode_tells_and_runs_nothing(tmp_path: Path) -> None:
     module = FakeModule(tmp_path, check=True)
     assert nfs_exports.converge(module, module.run)
