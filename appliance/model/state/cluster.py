@@ -202,6 +202,8 @@ class Cluster:
         gpu_operators: of all namespaces; read for a site with ``gpu:`` or ``runai:`` only.
         prerequisites: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
+        runai_unconfirmed: Run:ai's backend was not seen to know this cluster since its part was
+            installed with values of the backend.
         api_flags: of the control plane: OIDC, configured and running, and the ranges.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
     """
@@ -225,6 +227,7 @@ class Cluster:
 
     prerequisites: Prerequisites | None = None
     vendor_pods: tuple[Pod, ...] = ()
+    runai_unconfirmed: bool = False
 
     @property
     def initialised(self) -> bool:

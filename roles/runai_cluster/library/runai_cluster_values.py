@@ -71,6 +71,7 @@ def fetch(backend, record, want):
     if ours and known.get("uuid"):
         values = backend.values(known["uuid"])
         if values is not None:
+            record.write(want["cluster"], known["uuid"])
             return known["uuid"], values, False
     begun = ours and not known.get("uuid")
     if not begun:

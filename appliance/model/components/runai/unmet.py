@@ -74,7 +74,7 @@ def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
 
 
 def releases(desired: Desired, observed: Observed) -> Iterator[str]:
-    """Backend and cluster part are deployed, as reported by helm and the API.
+    """Backend and cluster part are deployed, as reported by helm and the API, and connected.
 
     A release of an earlier version has no digest of the site's values, so it differs as well. That
     is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
@@ -92,6 +92,10 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
     for pod in cluster.vendor_pods:
         if not pod.ready and pod.phase != "Succeeded":
             yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+    settings = desired.site.settings.runai
+    # With a file that a person downloaded, nobody logs in to ask.
+    if cluster.runai_unconfirmed and settings and not settings.cluster_values_file:
+        yield f"its backend was not seen to know the cluster {settings.cluster_name} yet"
 
 
 def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:

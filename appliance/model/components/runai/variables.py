@@ -113,6 +113,7 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
     release = cluster.release("runai", CLUSTER_RELEASE) if isinstance(cluster, Cluster) else None
     return {
         "runai_cluster_is_new": release is None or release.status != "deployed",
+        "runai_cluster_is_unconfirmed": isinstance(cluster, Cluster) and cluster.runai_unconfirmed,
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_domain": desired.site.runai_domain,
