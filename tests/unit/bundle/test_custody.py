@@ -131,6 +131,21 @@ def test_what_one_of_the_signers_signed_is_taken_in_silence(desk: Desk) -> None:
     assert desired.manifest == samples.manifest()
 
 
+def test_a_signed_bundle_that_is_not_the_last_given_is_taken_and_said(desk: Desk) -> None:
+    """A signature shows the signer, not that the bundle is the newest."""
+    keeper(desk.site(signers=True).site, desk.said.append)(sha256(evil()))
+    desired = desk.read(Services(HONEST, desk.signed(HONEST, desk.ada)), signers=True)
+    assert (desired.bundle_digest, desired.doubt) == (sha256(HONEST), None)
+    (said,) = desk.said
+    assert sha256(HONEST)[:12] in said
+    assert sha256(evil())[:12] in said
+    assert "appliance install --bundle DIR" in said
+    keeper(desk.site(signers=True).site, desk.said.append)(sha256(HONEST))
+    desk.said.clear()
+    desk.read(Services(HONEST, desk.signed(HONEST, desk.ada)), signers=True)
+    assert desk.said == []
+
+
 @pytest.mark.parametrize(
     ("signature", "words"),
     [
