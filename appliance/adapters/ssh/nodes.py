@@ -144,8 +144,7 @@ class SshNodes:
         """Run one shell command on a node.
 
         Raises:
-            NodeUnreachable: no connection, no word of the shell in time, no complete answer within
-                ``timeout`` seconds, or an endless answer.
+            NodeUnreachable: no connection, a silent shell, or no complete answer in time.
             ConfigError: this machine's key or ``known_hosts`` is faulty.
         """
         import paramiko
