@@ -57,7 +57,7 @@ class Runai(Settings):
     admin_user: Text = "test@run.ai"
     """Who logs in to the backend; the vendor's first user. The password is in the vault."""
     cluster_values_file: Text | None = None
-    """Name of runai-<cluster>.yaml in the site's folder, if a person downloaded it; null: none."""
+    """runai-<cluster>.yaml in the site's folder, if it was downloaded; null: ask the backend."""
     cluster_name: Text = "appliance"
     """What the backend calls this cluster."""
     minimum_free_gb: Gigabytes = 20
