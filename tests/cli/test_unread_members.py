@@ -136,7 +136,7 @@ def test_who_only_looks_goes_on(scene: Scene, words: tuple[str, ...]) -> None:
     assert scene.is_untouched
 
 
-def test_a_passport_that_could_not_be_read_is_not_taken_for_none(
+def test_a_passport_that_could_not_be_read_is_not_treated_as_none(
     scene: Scene, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(name: str) -> str | None:
