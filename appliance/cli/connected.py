@@ -1,4 +1,4 @@
-"""One site of one command: what is asked for, who asks, and the workflows that it runs."""
+"""One site of one command: the desired state, the operator, and its workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adapters of one site, and the session of ports that workflows are given of them."""
+"""Builds the adapters of one site, and the session of ports for its workflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is everything there that the next stage needs? One look, pods on the nodes, the checks."""
+"""Run the health checks: inspect every node once, start test pods, judge the results."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def stage_of(site: Site, asked: Stage | None) -> Stage:
         return asked or "runai"
     if asked == "runai":
         raise Refused(
-            f"site {site.name} does not ask for Run:ai: site.yml has no section runai",
+            f"site {site.name} has no Run:ai: site.yml has no section runai",
             hint="add one, at its least 'runai: {}'; the cluster alone: appliance health "
             "--stage cluster",
         )

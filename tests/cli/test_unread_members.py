@@ -153,7 +153,7 @@ def test_what_was_not_read_is_said_although_the_look_then_fails(
     assert second == "error: w1: no SSH"
 
 
-def test_a_passport_that_could_not_be_read_is_not_taken_for_none(
+def test_a_passport_that_could_not_be_read_is_not_treated_as_none(
     scene: Scene, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(name: str) -> str | None:

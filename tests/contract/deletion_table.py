@@ -21,7 +21,7 @@ _REMOVAL: Final = "tests/unit/membership"
 MEMBER: Final = Evidence(
     "machine-id, API server, CA or what vouches for it; nothing mounted below; one file system",
     f"{_MODULES}/test_reset_evidence.py::"
-    "test_each_module_of_the_role_refuses_by_itself_and_leaves_the_machine_as_it_is",
+    "test_each_module_of_the_role_refuses_on_its_own_without_changes",
 )
 OUR_SERVER: Final = Evidence(
     "the kubeconfig names this cluster's API and no other, after the evidence of a member",

@@ -55,8 +55,7 @@ OUR_MARK: Final = Evidence(
 )
 OUR_TAINT: Final = Evidence(
     "the list without our taint, written against the version that was read",
-    "tests/unit/life/test_drain_conflicts.py::"
-    "test_a_taint_is_written_again_when_somebody_was_faster",
+    "tests/unit/life/test_drain_conflicts.py::test_a_taint_is_written_again_after_a_conflict",
 )
 KEPT_MARKS: Final = Evidence(
     "what a Node had before, put beside what it has, against the version that was read",

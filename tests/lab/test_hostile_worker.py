@@ -82,7 +82,7 @@ def test_a_worker_that_lies_stops_no_command_on_the_others(site: LabSite, kind: 
     assert not Path("/tmp/liar-was-here").exists()  # noqa: S108 - what the lie would leave
 
 
-def test_it_is_told_nothing_of_the_vault(site: LabSite) -> None:
+def test_it_receives_nothing_from_the_vault(site: LabSite) -> None:
     told = site.shell(HOSTILE, "cat /var/log/liar/* | tr -cd '\\11\\12\\15\\40-\\176'")
     assert "mktemp" in told, "the liar was asked"
     known = secrets(site)

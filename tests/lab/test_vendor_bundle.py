@@ -139,7 +139,7 @@ def test_a_script_that_was_killed_itself_is_run_again(story: Story) -> None:
     assert story.lab.install().returncode == 0
 
 
-def test_an_image_that_somebody_deleted_is_pushed_again(story: Story) -> None:
+def test_a_deleted_image_is_pushed_again(story: Story) -> None:
     story.lab.shell("cp1", f"rm -r {IMAGES}/agent-standin")
     assert "gcr.io/run-ai-prod/agent-standin:2.7.1" in json.dumps(story.lab.status()["unmet"])
     assert story.lab.install().returncode == 0

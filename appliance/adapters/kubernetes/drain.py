@@ -218,10 +218,10 @@ class KubernetesDrain:
                 return "a PodDisruptionBudget does not allow it"
             if error.status == 500 and SEVERAL_BUDGETS in error.body:
                 raise ClusterError(
-                    f"{pod.where}: more than one PodDisruptionBudget covers it, and then the "
+                    f"{pod.where}: more than one PodDisruptionBudget covers this pod, which the "
                     "eviction API refuses",
-                    hint=f"kubectl -n {shlex.quote(pod.namespace)} get pdb: its owner takes one of "
-                    "them away; then the same command",
+                    hint="ask the owner to delete all but one of them (kubectl -n "
+                    f"{shlex.quote(pod.namespace)} get pdb), then run the same command again",
                 ) from error
             raise _refused(f"{pod.where}: the eviction", error, writes=True) from error
         except ApiSilent as error:
@@ -240,7 +240,7 @@ class KubernetesDrain:
             where = f"{claim.namespace}/{claim.name}" if claim else ""
             local = volume.spec.host_path or volume.spec.local or volume.spec.node_affinity
             if where in claims and local:
-                found[where] = f"its volume {volume.metadata.name} lies on this node's disk"
+                found[where] = f"its volume {volume.metadata.name} is on this node's disk"
         return found
 
     def _client(self) -> Any:
@@ -279,7 +279,7 @@ class KubernetesDrain:
             except ApiRefused as error:
                 if error.status == CONFLICT:
                     raise Conflict(
-                        f"{what} failed: others changed it meanwhile",
+                        f"{what} failed: another client changed the object",
                         hint=HINT,
                     ) from error
                 raise _refused(what, error, writes=writes) from error
@@ -295,7 +295,7 @@ def _refused(what: str, error: ApiRefused | ApiSilent, *, writes: bool) -> Appli
         return ClusterError(f"{what} failed: {error.words}", hint=HINT)
     return NodeUnreachable(
         f"the Kubernetes API does not answer: {what}: {error.words}",
-        hint="see what is: appliance status",
+        hint="see what is wrong: appliance status",
     )
 
 

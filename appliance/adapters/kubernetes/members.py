@@ -33,7 +33,7 @@ class KubernetesMembers:
             ClusterError: the API refused, or others change the node all the time.
         """
         gone = set(new_role_taints(kept, node))
-        with self._core(f"{node.name}: its labels and taints could not be put back") as core:
+        with self._core(f"{node.name}: its labels and taints could not be restored") as core:
             metadata = {"labels": dict(kept.labels), "annotations": dict(kept.annotations)}
             core.patch_node(node.name, {"metadata": metadata}, _request_timeout=TIMEOUT)
             retry_on_conflict(node.name, lambda: _put_taints_back(core, node.name, kept, gone))
@@ -79,7 +79,7 @@ def _put_taints_back(core: Any, node: str, kept: NodeMetadata, gone: set[str]) -
             core.patch_node(node, body, _request_timeout=TIMEOUT)
     except ApiRefused as error:
         if error.status == CONFLICT:
-            raise Conflict(f"{node}: others changed it meanwhile", hint=HINT) from error
+            raise Conflict(f"{node}: another client changed the Node", hint=HINT) from error
         raise
 
 

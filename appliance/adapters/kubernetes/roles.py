@@ -55,7 +55,7 @@ class RolesApi(ApiConnection):
             except NotReadable as error:
                 raise ClusterError(
                     f"the roles could not be written: {error}",
-                    hint="the same command goes on from here",
+                    hint="run the same command again: it resumes here",
                 ) from error
 
 

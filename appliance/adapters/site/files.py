@@ -278,7 +278,7 @@ def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
             VAULT,
             1,
             "the file is not encrypted: every secret in it is readable",
-            f"encrypt it with: ansible-vault encrypt {VAULT}",
+            f"in the site's directory, encrypt it: ansible-vault encrypt {VAULT}",
         )
     else:
         for number, line in enumerate(lines[1:], 2):

@@ -1,4 +1,4 @@
-"""Show what Node objects claim that the documents on the control-plane nodes do not bear out."""
+"""Show annotations of Nodes that no record on the control-plane nodes confirms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def show_doubts(doubts: Sequence[Doubt]) -> None:
-    """Two lines each: what is said, and what to do about it."""
+    """Two lines each: the doubtful statement, and a hint."""
     for doubt in doubts:
         click.echo(f"doubtful: {doubt.node}: {doubt.text}")
         click.echo(f"   hint: {doubt.hint}")

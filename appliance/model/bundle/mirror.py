@@ -54,10 +54,10 @@ def unsigned(signature: Signature, signers: str) -> Doubt | None:
 def not_the_known(digest: str, known: KnownBundle) -> Doubt | None:
     """For a site without signers: whether the mirror's bundle differs from the last given."""
     if known.fault is not None:
-        return Doubt(known.fault, "the sha256 of the manifest of the last bundle given")
+        return Doubt(known.fault, "the sha256 of the manifest of the last --bundle")
     if known.digest is None or known.digest == digest:
         return None
     return Doubt(
         f"bundle {digest[:_SHOWN]} on the services node",
-        f"{known.digest[:_SHOWN]}, the last bundle given (known_bundle in the site's directory)",
+        f"{known.digest[:_SHOWN]}, the last --bundle (known_bundle in the site's directory)",
     )

@@ -1,4 +1,4 @@
-"""Is every node fit for what is asked? Pure checks over facts, before anything is changed.
+"""Does every node meet the requirements? Pure checks over facts, before any change.
 
 A check is a small function in :data:`CHECKS`: it sees one node (and, through it, the others) and
 yields findings that name the fact seen, the fact expected and the next command. What must not be

@@ -1,4 +1,4 @@
-"""Every check there is, by stage, and what is reported before the first change.
+"""Every check, by stage, and the findings before the first change.
 
 To add a check: write it in the module of its subject (of a component: in the component's folder),
 and name it in the list of its stage. What must not be here: what a check asks, and running one

@@ -1,4 +1,4 @@
-"""What another engineer has to know of a site before the first command: is anything half-done?"""
+"""What another engineer must know about a site before the first command: is work unfinished?"""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def handover(records: Sequence[Record], lock: Verdict) -> Handover:
         mine = [record for record in records if record.run == left.run]
         nodes = mine[-1].nodes if mine else ()
         after = f"after step {mine[-1].step}" if mine else "before its first step was recorded"
-        said = f"{left.sentence()} was cut off {after}: it left its lock behind"
+        said = f"{left.sentence()} was interrupted {after}: it left its lock behind"
         return Handover(Unfinished(left.run, said, _words(left, nodes)), None)
     last = max(
         (record for record in records if record.run == run),

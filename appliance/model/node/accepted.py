@@ -59,10 +59,10 @@ def accepted_of(
     keys = [SERIAL_ANNOTATION] if told.serial else sorted(told.annotations())
     return Accepted(
         written,
-        f"its Node object speaks of a machine with {told.words()}, and the one that was accepted "
-        f"has {written.words()}: the Node object is not believed",
-        f"who wrote it? kubectl get node {name} -o yaml --show-managed-fields; take it away, and "
-        f"an install writes it again: kubectl annotate node {name} "
+        f"its Node object names a machine with {told.words()}, but the accepted machine has "
+        f"{written.words()}: the Node object is ignored",
+        f"find the writer: kubectl get node {name} -o yaml --show-managed-fields; delete the wrong "
+        f"annotation, which the next install writes again: kubectl annotate node {name} "
         f"{' '.join(f'{key}-' for key in keys)}; if the Node object is right: appliance node "
         f"passport {name} --acknowledge",
     )

@@ -1,4 +1,4 @@
-"""A node's passport: what was accepted as this node, by whom, and what differs today.
+"""A node's passport: its accepted identity and hardware, who accepted it, and differences today.
 
 It is written when the node is first proved to be a member, and later only when a person accepts
 what has changed. What must not be here: reading or keeping it (those are ports').

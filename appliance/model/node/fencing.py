@@ -1,7 +1,7 @@
-"""Is the machine that had a name dead? What proves it, and what is only a guess.
+"""Fencing: is the old machine of a name off? What proves it, and what does not.
 
-A Node object, an etcd member and a host key may be let go only when the machine they stand for
-cannot come back and act under them. What must not be here: asking the machine.
+A Node object, an etcd member and a host key may be deleted only when their machine cannot come
+back and use them. What must not be here: asking the machine.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ class Witness:
 
 @dataclass(frozen=True)
 class Fenced:
-    """That the old machine is dead, in words for the operator and the journal."""
+    """The proof that the old machine is off, in words for the operator and the journal."""
 
     text: str
 
 
 def check_fenced(witness: Witness) -> Fenced | Refusal:
-    """The proof that nothing acts under the name any more, or what is in its way.
+    """The proof that no machine runs under this name any more, or a refusal.
 
-    Proofs, strongest first: no Node object; the same machine, empty; its BMC, known by the
-    machine's serial or UUID, says that it is off; NotReady because its kubelet fell silent, and no
-    SSH at the address by which the cluster knows it; the operator's word.
+    Proofs, strongest first: no Node object; the same machine, empty; its BMC, identified by the
+    machine's serial or UUID, reports power off; NotReady because the kubelet stopped reporting, and
+    no SSH at the node's InternalIP; the operator's word.
     """
     name, member, facts = witness.name, witness.member, witness.facts
     same = facts is not None and is_same(witness.accepted, witness.seen) and not witness.foreign
@@ -80,20 +80,20 @@ def check_fenced(witness: Witness) -> Fenced | Refusal:
         return Refusal(
             name,
             "identity",
-            f"something at its address that is not to be believed ({witness.alive})",
-            f"proof that the machine with {witness.accepted.words()} is dead: "
+            f"a machine at its address whose answers cannot be trusted ({witness.alive})",
+            f"proof that the machine with {witness.accepted.words()} is off: "
             "its containers may still run and write",
-            f"power it off and see that it is off; then the same command with {DEAD}"
+            f"power it off and verify that it is off; then rerun the command with {DEAD}"
             f"{_unasked(witness)}",
         )
     if member is not None and member.ready:
         return Refusal(
             name,
             "identity",
-            "its Node is Ready: a machine acts under this name",
-            "one that is NotReady, or the same machine wiped",
-            f"find it: kubectl get node {name} -o wide; if it was powered off just now, wait a "
-            f"minute until the API notices{_unasked(witness)}",
+            "a Ready Node: a machine is running under this name",
+            "a Node that is NotReady, or the same machine, reinstalled",
+            f"find that machine: kubectl get node {name} -o wide; if it was just powered off, wait "
+            f"a minute until the Node is NotReady{_unasked(witness)}",
         )
     alike = likeness(witness.accepted, witness.seen)
     nameless = alike == "unknown" and not witness.foreign
@@ -101,87 +101,87 @@ def check_fenced(witness: Witness) -> Fenced | Refusal:
         return Refusal(
             name,
             "identity",
-            "a machine that is NotReady and still has its identity as a member",
-            "one that is dead or empty",
-            f"mend it: appliance install; or take it out: appliance node remove {name}",
+            "a NotReady machine that still has its identity as a member",
+            "a machine that is off or empty",
+            f"repair it: appliance install; or remove it: appliance node remove {name}",
         )
     if facts is not None and same:
         return Refusal(
             name,
             "identity",
             f"the same machine, and {_pods_left(facts)}",
-            "one on which nothing of the node runs any more",
-            f"take it out first: appliance node remove {name}; or reboot it",
+            "a machine on which no pod of the node runs any more",
+            f"remove it first: appliance node remove {name}; or reboot it",
         )
     return _missing(witness)
 
 
 def _missing(witness: Witness) -> Refusal:
-    """That nothing proves that a machine is dead which is silent, or has another in its place."""
+    """Refuse: nothing proves that the old machine is off (no answer, or another machine)."""
     name = witness.name
     if witness.facts is None:
         return Refusal(
             name,
             "identity",
             f"a Node that is NotReady, and {_life_sign(witness)}",
-            f"proof that the machine with {witness.accepted.words()} is dead: "
+            f"proof that the machine with {witness.accepted.words()} is off: "
             "its containers may still run and write",
-            f"{_way_in(witness)}; or power it off and see that it is off, then the same "
-            f"command with {DEAD}{_unasked(witness)}",
+            f"{_way_in(witness)}; or power it off, verify that it is off, and rerun the command "
+            f"with {DEAD}{_unasked(witness)}",
         )
     return Refusal(
         name,
         "identity",
-        f"another machine ({witness.seen.words()}) at the address, and a "
+        f"another machine ({witness.seen.words()}) at its address, and a "
         "Node that is NotReady: the old machine may come back",
-        f"proof that the machine with {witness.accepted.words()} is dead",
-        f"power it off and see that it is off; then the same command with {DEAD}"
+        f"proof that the machine with {witness.accepted.words()} is off",
+        f"power the old machine off and verify that it is off; then rerun the command with {DEAD}"
         f"{_unasked(witness)}",
     )
 
 
 def _pods_left(facts: NodeFacts) -> str:
-    """That containers of pods run on a machine that is no member any more, or may; or empty."""
+    """That pods' containers run, or may run, on a machine that is no longer a member; or empty."""
     if is_member(facts):
         return ""
     if containers_untold(facts):
-        return "its Docker does not tell whether containers of pods run on it"
+        return "a Docker that does not report whether containers of pods run on it"
     count = pod_containers(facts)
     return f"{count} containers of pods that still run on it" if count else ""
 
 
 def _life_sign(witness: Witness) -> str:
-    """What speaks against its death, or leaves it open, in words."""
+    """Why the machine may still be on, in words."""
     if witness.alive:
-        return f"something that answers at its address ({witness.alive})"
+        return f"a machine that answers at its address ({witness.alive})"
     if _is_on(witness):
-        return "a BMC that says that this machine is not off"
+        return "a BMC that reports power on"
     member = witness.member
     if member is not None and member.kubelet_speaks:
-        return f"a kubelet that says so itself ({member.not_ready_reason})"
+        return f"a kubelet that reports this itself ({member.not_ready_reason})"
     known = member.internal_ip if member else None
-    here = f"nothing that answers at {witness.address}, the address in host_vars/{witness.name}.yml"
-    return f"{here}, while the cluster knows it by {known or 'no address'}"
+    here = f"no answer at {witness.address}, the address in host_vars/{witness.name}.yml"
+    return f"{here}, while its Node has {known or 'no address'}"
 
 
 def _way_in(witness: Witness) -> str:
-    """What to do about a silence that proves nothing."""
+    """What to do about a machine that does not answer and is not proved off."""
     member = witness.member
     if member is None or witness.alive or _is_on(witness):
-        return "mend what keeps us out"
+        return "restore SSH access to it"
     if member.kubelet_speaks:
-        soon = "if it was powered off just now, wait a minute until the API notices"
-        return f"mend what keeps us out; {soon}"
-    return f"correct the address in host_vars/{witness.name}.yml, then the same command"
+        soon = "if it was just powered off, wait a minute until its kubelet is reported silent"
+        return f"restore SSH access to it; {soon}"
+    return f"correct the address in host_vars/{witness.name}.yml, then run the same command again"
 
 
 def _lies(witness: Witness, member: ClusterNode) -> bool:
-    """Whether nothing that a worker says of itself is to be believed."""
+    """Whether a worker's own answers cannot be trusted."""
     return witness.deceives and not member.control_plane
 
 
 def _is_on(witness: Witness) -> bool:
-    """Whether the BMC of this very machine says that it runs."""
+    """Whether the BMC of exactly this machine reports power on."""
     bmc = witness.bmc
     if bmc is None or bmc.reason or bmc.powered_off:
         return False
@@ -189,19 +189,19 @@ def _is_on(witness: Witness) -> bool:
 
 
 def _unasked(witness: Witness) -> str:
-    """Why the BMC's word proved nothing."""
+    """Why the BMC's report proved nothing."""
     bmc = witness.bmc
     if bmc is None:
         return ""
     if bmc.reason:
-        return f" (its BMC could not be asked: {bmc.reason})"
+        return f" (its BMC could not be read: {bmc.reason})"
     if not bmc.powered_off:
-        return " (its BMC says that the machine is not off)"
-    return f" (the BMC speaks of {bmc.machine.words()})"
+        return " (its BMC reports power on)"
+    return f" (its BMC reports another machine: {bmc.machine.words()})"
 
 
 def _seen_dead(witness: Witness, *, same: bool) -> str | None:
-    """What proves it, in words; None when nothing does."""
+    """The proof in words; None without one."""
     member, facts = witness.member, witness.facts
     if member is None:
         return "the cluster has no such Node"
@@ -209,24 +209,24 @@ def _seen_dead(witness: Witness, *, same: bool) -> str | None:
         return f"the same machine ({witness.seen.words()}) answers, and it is empty"
     if witness.bmc and witness.bmc.confirms_off(witness.accepted) and not same:
         words = witness.bmc.machine.words()
-        return f"the BMC of its machine ({words}) says that it is powered off"
+        return f"the BMC of its machine ({words}) reports power off"
     silent = facts is None and not witness.alive and not _is_on(witness)
     # Silence at an address that the cluster does not know it by is somebody else's.
     there = bool(witness.address) and member.internal_ip == witness.address
     if silent and there and not member.ready and not member.kubelet_speaks:
         since = f" since {member.ready_since}" if member.ready_since else ""
-        return f"its Node is NotReady{since}, and nothing answers by SSH at {witness.address}"
+        return f"its Node is NotReady{since}, and SSH does not answer at {witness.address}"
     alive_member = member.ready or (witness.is_joined and same)
     # What a liar says proves nothing, the readiness of its Node least of all.
     lies = _lies(witness, member)
     if witness.sworn and (lies or not alive_member):
-        seen = "what answers is not to be believed" if lies else "NotReady"
-        return f"{seen}, and the operator says that the old machine is dead"
+        seen = "the answers from its address cannot be trusted" if lies else "its Node is NotReady"
+        return f"{seen}, and the operator confirmed that the old machine is off ({DEAD})"
     return None
 
 
 def same_machine(witness: Witness, *, replaces: bool) -> Refusal | None:
-    """Refuse other hardware under an old name, unless it is said to replace it."""
+    """Refuse other hardware under an old name, unless it replaces the old machine."""
     accepted, seen = witness.accepted, witness.seen
     if replaces or likeness(accepted, seen) != "another":
         return None
@@ -236,6 +236,6 @@ def same_machine(witness: Witness, *, replaces: bool) -> Refusal | None:
         "passport",
         f"DMI serial {seen.serial}" if by_serial else f"a machine with {seen.words()}",
         f"{accepted.serial if by_serial else accepted.words()}, which this node had when it joined",
-        "put the right machine there; or, if this one takes its place: "
+        "connect the right machine; or, if this machine replaces it: "
         f"appliance node add {witness.name} --replace {witness.name}",
     )

@@ -1,6 +1,6 @@
-"""Whose member is a machine? What proves that it is ours to empty, and what forbids it.
+"""To which cluster does a machine belong? What proves that we may clean it, and what forbids it.
 
-A machine is emptied on positive evidence alone: it names this cluster's API, and it has the
+A machine is cleaned only with positive evidence: it names this cluster's API, and it has the
 cluster's CA, or is by its serial, UUID or board the machine that was accepted under the node's
 name; NICs alone are no such evidence. The module that empties it asks again by itself
 (``roles/node_reset/module_utils/reset_evidence.py``). What must not be here: asking the machine.
@@ -117,13 +117,13 @@ def known_of(
 
 
 def has_kubeadm_state(facts: NodeFacts) -> bool:
-    """Whether there is anything of a member on a machine that a reset takes away."""
+    """Whether a machine has any kubeadm state that a reset would remove."""
     begun = facts.at("kubernetes.reset_begun")
     return is_member(facts) or bool(kubeadm_signs(facts) or begun or pod_containers(facts))
 
 
 def judge(facts: NodeFacts, known: Known) -> Ownership:
-    """Whether a machine may be emptied as this node."""
+    """Whether a machine may be cleaned as this node."""
     untold = containers_untold(facts) and not known.emptied
     if not has_kubeadm_state(facts) and not untold:
         return Ownership(bare=True)
@@ -136,8 +136,8 @@ def judge(facts: NodeFacts, known: Known) -> Ownership:
     etcd = bool(facts.at("kubernetes.etcd_data.present"))
     theirs = bool(own_ca and known.ca and own_ca != known.ca)
     if etcd and vouched not in ("ca", "removal"):
-        whose = "another CA's" if theirs else "nobody can tell whose"
-        against += (f"has etcd data that are {whose}",)
+        whose = "of another CA" if theirs else "of an unknown cluster"
+        against += (f"has etcd data {whose}",)
     never = etcd and (theirs or bool(_strange(facts, known)))
     return Ownership(False, vouched, against, never=never)
 
@@ -189,11 +189,11 @@ def member_name_of(facts: NodeFacts) -> str | None:
 
 
 def in_words(ownership: Ownership, known: Known) -> str:
-    """What was found of a machine that may not be emptied."""
+    """Why a machine may not be cleaned, in words."""
     if ownership.against:
         return " and ".join(ownership.against)
     unknown = "" if known.ca else " (the cluster's own CA is not known)"
     return (
-        "has signs of a member, and neither its CA nor its serial, UUID or board proves that it "
-        f"is {known.node}{unknown}"
+        "has kubeadm state, but neither its CA nor its serial, UUID or board proves that it is "
+        f"{known.node}{unknown}"
     )

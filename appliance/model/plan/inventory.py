@@ -45,7 +45,7 @@ def run_inventory(
     manifest = desired.manifest
     if manifest is None:
         raise BundleRefused(
-            "no bundle is at hand, and the services node holds none that the site accepts",
+            "there is no --bundle, and the services node has no bundle that the site accepts",
             hint="appliance install --bundle DIR",
         )
     site = desired.site

@@ -62,7 +62,7 @@ class Scope:
 
 EVERYTHING = Scope()
 # The reason of a step whose post-condition is met already.
-AGAIN = "asked for again"
+AGAIN = "requested with --again"
 
 
 def plan(
@@ -205,7 +205,7 @@ def _with_preflight(
     nodes = tuple(node.name for node in first.nodes(desired.site) if node.name in seen)
     if not nodes:
         return steps
-    reason = Reason(nodes[0], "checks run before any change and change nothing")
+    reason = Reason(nodes[0], "always runs before the first change; changes nothing")
     return [PlannedStep(first.name, nodes, (reason,)), *steps]
 
 
@@ -307,7 +307,7 @@ def _two_machines(name: str) -> Refusal:
         "an empty machine under the name of a node that is Ready in the cluster",
         "one machine for each name",
         f"find the machine that is Ready as {name} (kubectl get node {name} -o wide), or wait a "
-        "minute until the API notices that it is gone",
+        "minute until that Node is NotReady",
     )
 
 

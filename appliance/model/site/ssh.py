@@ -1,4 +1,4 @@
-"""The command line by which a person reaches a node, as the site says that nodes are reached."""
+"""The ssh command line for a node, with the site's user, port, key and jump host."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def _evidence(signs: _Signs, cluster: ClusterState) -> Iterator[str]:
     elif signs.foreign:
         yield f"its kubeconfigs name {', '.join(signs.foreign)}"
     else:
-        yield "kubelet.conf is there" if signs.has_identity else "no kubelet.conf"
+        yield "kubelet.conf exists" if signs.has_identity else "no kubelet.conf"
     member = signs.member
     if member is not None:
         why = member.not_ready_reason or "no reason given"
@@ -176,10 +176,10 @@ def _why_unseen(name: str, observed: Observed, missed: Sequence[Unseen]) -> str:
     facts = observed.node_facts.get(name)
     if facts is None:
         reasons = (fault.reason for fault in observed.faults if fault.node == name)
-        return next(reasons, "its machine was not looked at")
+        return next(reasons, "its machine was not inspected")
     if facts.kubernetes_untold:
         return "the probe timed out before it read the Kubernetes state"
-    own = (f"{one.path} was not seen: {one.why}" for one in missed if one.facts is facts)
+    own = (f"{one.path} is unknown: {one.why}" for one in missed if one.facts is facts)
     return next(own, "")
 
 

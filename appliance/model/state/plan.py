@@ -71,7 +71,7 @@ class Unknown:
 
     def sentence(self) -> str:
         """Return it in one line: node, fact, step, reason."""
-        return f"{self.node}: {self.path} is unknown, but {self.step} needs it: {self.why}"
+        return f"{self.node}: {self.path} is unknown ({self.why}), but step {self.step} needs it"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Let a machine join under a name that was known before, or is new: shared by rejoin and add.
+"""Let a machine join under a known or a new name: shared by rejoin and add.
 
-It is an install of that one node. What is said here comes before it: that nothing acts under the
-name any more, and that it is the machine that was meant.
+A join is an install of that one node. This module does the checks before it: no other machine
+runs under the name, and this is the intended machine.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Confirm = Callable[["Plan", tuple[str, ...], "Answering"], bool]
 
 @dataclass(frozen=True)
 class JoinResult:
-    """How it ended: the install of the node in its site, and what was said before it."""
+    """The result: the install of the node in its site, and the evidence before it."""
 
     site: Site
     installed: InstallResult
@@ -72,7 +72,7 @@ class JoinResult:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was looked at before anything was decided.
+    """The observations before the first decision.
 
     Attributes:
         desired: without nodes that were removed on purpose, other than this one.
@@ -112,8 +112,8 @@ def look(request: JoinRequest, session: Session) -> Seen:
     site = desired.site
     if name not in {node.name for node in site.cluster_members}:
         raise Refused(
-            f"{name}: the inventory has no such member of the cluster",
-            hint="write it into hosts.yml and host_vars, then: appliance site check",
+            f"{name}: the inventory has no cluster node of this name",
+            hint="add it to hosts.yml and host_vars/, then: appliance site check",
         )
     observed, found = observe(site, session.nodes, session.cluster)
     for fault in found.faults:
@@ -121,10 +121,12 @@ def look(request: JoinRequest, session: Session) -> Seen:
             raise NodeUnreachable(fault.reason, hint=fault.hint)
     require_evidence({name: observed.node_facts[name]})
     if not isinstance(observed.cluster, Cluster):
-        reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else "none"
+        reason = (
+            observed.cluster.reason if isinstance(observed.cluster, Unreachable) else "none yet"
+        )
         raise NodeUnreachable(
-            f"{name}: there is no cluster that answers: {reason}",
-            hint="see what is wrong: appliance status; a first install: appliance install",
+            f"{name}: the cluster does not answer: {reason}",
+            hint="see what is wrong: appliance status; for a first install: appliance install",
         )
     member, record = observed.cluster.nodes.get(name), records.get(name)
     passport = read_passport(session.archive, name)
@@ -144,16 +146,16 @@ def look(request: JoinRequest, session: Session) -> Seen:
 
 
 def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -> JoinResult:
-    """Prove that the name is free for this machine, then install the node.
+    """Verify that the name is free for this machine, then install the node.
 
     Raises:
-        PreflightFailed: the old machine may be alive, or it is another machine, or etcd would
+        PreflightFailed: the old machine may be running, or it is another machine, or etcd would
             lose its quorum; nothing was changed.
         what :func:`install` raises.
     """
     refuse(_of_old_data(request, seen))
     if seen.is_working_member:
-        fenced, returning = f"{request.node}: is a member already", frozenset[str]()
+        fenced, returning = f"{request.node}: is already a member", frozenset[str]()
     else:
         fenced, returning = _judge(request, session, seen), frozenset({request.node})
     kept = _kept(request, seen)
@@ -213,15 +215,15 @@ def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
         Refusal(
             request.node,
             "etcd",
-            "the data of a member that etcd has let go",
-            "an empty machine: it was away when it was removed",
-            f"empty it: appliance node remove {request.node}; then the same command",
+            "the data of a member that etcd has removed",
+            "an empty machine (this machine was off when its node was removed)",
+            f"clean it: appliance node remove {request.node}; then run the same command again",
         )
     ]
 
 
 def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal]:
-    """Whether etcd can let go of the member that the old machine left."""
+    """Whether etcd can remove the member of the old machine."""
     control_plane_nodes = seen.desired.site.control_plane
     if seen.node not in control_plane_nodes:
         return []
@@ -238,7 +240,7 @@ def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal
             return []
         return [Refusal(request.node, "etcd", verdict.seen, verdict.expected, verdict.hint)]
     raise NodeUnreachable(
-        f"{request.node}: no other control-plane node can say who etcd's members are: "
+        f"{request.node}: no other control-plane node can list etcd's members: "
         f"{'; '.join(reasons) or 'none was reached'}",
         hint="see what is wrong: appliance status",
     )

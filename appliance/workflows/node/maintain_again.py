@@ -1,4 +1,4 @@
-"""What an earlier run of a maintenance left, and what a run that is asked for more has to do.
+"""The state that an earlier maintenance run left, and what a run with further options must do.
 
 What must not be here: doing any of it (:mod:`appliance.workflows.node.maintain`).
 """

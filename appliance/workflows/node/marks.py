@@ -1,4 +1,4 @@
-"""The marks of one run on one node: written, and taken away, only while they are its own.
+"""The annotation, cordon and taint of one run on one node: changed only while they are its own.
 
 A laptop may sleep in the middle of a step. When it wakes, another one may have taken the site over
 and have the node out of service itself; its annotation can even be the same, as it goes on with
@@ -57,5 +57,5 @@ class Marks:
 
 
 def left_to_others(name: str) -> str:
-    """What is said of a node whose marks are not ours to undo any more."""
-    return f"{name} was left as it is, to whoever has the site now: appliance status"
+    """The sentence for a node whose annotation is no longer ours to undo."""
+    return f"{name} was left unchanged: another command has the site's lock now: appliance status"

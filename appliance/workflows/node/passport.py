@@ -1,4 +1,4 @@
-"""Show what was accepted as a node and what differs today; accept it anew when asked."""
+"""Show the accepted state of a node and the differences today; accept it again on request."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def node_passport(site: Site, names: Sequence[str], session: Session) -> list[Pa
     for name in names:
         if name not in members:
             raise Refused(
-                f"{name}: the inventory has no such member of the cluster",
-                hint=f"it has {', '.join(members)}",
+                f"{name}: the inventory has no cluster node of this name",
+                hint=f"the inventory has: {', '.join(members)}",
             )
     asked = [members[name] for name in names] or list(members.values())
     observed, look = observe(site, session.nodes, session.cluster)
@@ -87,7 +87,7 @@ def acknowledge(
     session: Session,
     confirm: Callable[[PassportView, Answering], bool],
 ) -> PassportView:
-    """Accept a node as it is now; nothing is written when nothing differs.
+    """Accept a node as it is now; write nothing if nothing differs.
 
     Raises:
         Refused: no such member, not a Ready one, or not confirmed; nothing was changed.
@@ -95,7 +95,9 @@ def acknowledge(
     """
     (view,) = node_passport(site, [name], session)
     if view.unseen:
-        raise NodeUnreachable(view.unseen, hint="a machine that cannot be seen is not accepted")
+        raise NodeUnreachable(
+            view.unseen, hint="only a node that answers can be accepted: appliance status"
+        )
     if view.is_as_accepted:
         return view
     observed, _ = observe(site, session.nodes, session.cluster)
@@ -103,8 +105,9 @@ def acknowledge(
     member = state.member
     if facts is None or member is None or not state.is_joined:
         raise Refused(
-            f"{name}: is no member of the cluster now, so nothing can be accepted",
-            hint=f"appliance status; a machine that came back: appliance node rejoin {name}",
+            f"{name}: is not a member of the cluster now, so it cannot be accepted",
+            hint=f"see its state: appliance status; to rejoin a removed or reinstalled node: "
+            f"appliance node rejoin {name}",
         )
     require_confirmed(confirm(view, answering_as(site.node(name), facts)))
     recorder = Recorder(run, session)

@@ -1,4 +1,4 @@
-"""Take a node out of the cluster, alive or dead, so that nothing of it is left anywhere.
+"""Remove a node from the cluster, reachable or not, and clean it up.
 
 A second run goes on where one was killed: the plan follows from what is observed and from the
 document that says that the node is removed. What must not be here: what forbids it (that is
@@ -78,22 +78,22 @@ def node_remove(
     session: Session,
     confirm: Callable[[RemovalPlan, tuple[str, ...], Answering], bool],
 ) -> RemoveResult:
-    """Look, refuse or remove, and look again.
+    """Inspect, refuse or remove, and verify.
 
     Raises:
         NodeUnreachable: the API or etcd does not answer, or the node is too busy to tell what it
             is; nothing was changed.
-        PreflightFailed: the node may not go; nothing was changed.
-        Refused: what is written down of members is not readable, it was not confirmed, or another
-            command is at work; nothing was changed.
+        PreflightFailed: the node cannot be removed; nothing was changed.
+        Refused: the records of members cannot be read, it was not confirmed, or another command
+            is at work; nothing was changed.
         LeaseLost: another command took the site over between two steps.
-        PlaybookFailed: the machine could not be emptied.
+        PlaybookFailed: the machine could not be cleaned.
         ClusterError: the API or etcd refused.
-        StepNotProven: what was to be gone is still there.
+        StepNotVerified: an object that was deleted is still there.
     """
     if request.removal.node not in {node.name for node in request.site.cluster_members}:
         raise Refused(
-            f"{request.removal.node}: the inventory has no such member of the cluster",
+            f"{request.removal.node}: the inventory has no cluster node of this name",
             hint=f"appliance site show --site {request.site.directory}",
         )
     run = _Removal(request, session)
@@ -134,7 +134,7 @@ class _Removal:
         if not isinstance(observed.cluster, Cluster):
             reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else ""
             raise NodeUnreachable(
-                f"{self._node.name}: there is no cluster that answers {reason}".rstrip(),
+                f"{self._node.name}: the cluster does not answer: {reason or 'none yet'}",
                 hint="see what is wrong: appliance status",
             )
         self._observed = observed
@@ -155,7 +155,7 @@ class _Removal:
         )
 
     def _ask_bmc(self, observed: Observed, cluster: Cluster) -> BmcReport | None:
-        """What the BMC says of a member whose machine does not answer itself."""
+        """The BMC's report of a member whose machine does not answer."""
         member = cluster.nodes.get(self._node.name)
         facts = observed.node_facts.get(self._node.name)
         removed = self._record.removed
@@ -182,7 +182,7 @@ class _Removal:
             except NodeUnreachable as error:
                 reasons.append(error.message)
         raise NodeUnreachable(
-            f"{self._node.name}: no other control-plane node can say who etcd's members are: "
+            f"{self._node.name}: no other control-plane node can list etcd's members: "
             f"{'; '.join(reasons)}",
             hint="see what is wrong: appliance status",
         )
@@ -191,31 +191,31 @@ class _Removal:
         session, name = self._session, self._node.name
         self._recorder.begin()
         if plan.drain:
-            with self._step("drain", "its pods move away"):
+            with self._step("drain", "its pods are evicted"):
                 session.emptying.empty(name)
         self._write_down(plan)
         if plan.etcd and self._asked:
-            with self._step("etcd", f"its member {plan.etcd.id} is taken out"):
+            with self._step("etcd", f"its member {plan.etcd.id} is removed"):
                 session.etcd.remove(self._asked, plan.etcd)
                 self._verify_etcd(self._asked, plan.etcd)
         if plan.reset:
-            with self._step(RESET, "nothing of a member stays on it"):
+            with self._step(RESET, "no cluster data stays on the machine"):
                 self._reset(plan.reset)
             self._write(replace(self._removal(), reset=True))
         if plan.delete:
-            with self._step("node_object", "the cluster forgets it"):
+            with self._step("node_object", "its Node object is deleted"):
                 session.members.delete(name)
                 self._verify_gone()
 
     def _write_down(self, plan: RemovalPlan) -> None:
-        """Before the first thing that cannot be undone: that it is on purpose, and what it had."""
+        """Record the removal and the node's metadata before the first irreversible change."""
         member = self._cluster.nodes.get(self._node.name)
         kept = self._record.kept
         if member is not None:
             kept = merged(kept, metadata_of(member))
         self._record = replace(self._record, kept=kept)
         if plan.record:
-            with self._step("record", "it is removed on purpose, with what it had"):
+            with self._step("record", "the removal and the node's metadata are recorded"):
                 at = datetime.fromtimestamp(self._session.clock.now(), UTC)
                 self._write(
                     Removal(
@@ -253,8 +253,8 @@ class _Removal:
         left = left_behind(facts) if facts else (look.faults[0].reason,)
         if left:
             raise StepNotVerified(
-                f"{name}: was emptied, but {left[0]}",
-                hint="the same command goes on from here",
+                f"{name}: was cleaned, but {left[0]}",
+                hint="run the same command again: it resumes here",
                 details=left[1:],
             )
 
@@ -262,15 +262,16 @@ class _Removal:
         if any(one.id == member.id for one in self._session.etcd.members(asked)):
             raise StepNotVerified(
                 f"{self._node.name}: etcd still lists its member {member.id}",
-                hint="the same command goes on from here",
+                hint="run the same command again: it resumes here",
             )
 
     def _verify_gone(self) -> None:
         state = self._session.cluster.read(self._observed.node_facts)
         if not isinstance(state, Cluster) or self._node.name in state.nodes:
             raise StepNotVerified(
-                f"{self._node.name}: its Node object was deleted, and the cluster still has one",
-                hint="a kubelet still runs under that name: find it, then run the command again",
+                f"{self._node.name}: its Node object was deleted, but the cluster has one again",
+                hint="a kubelet still runs under this name: find the machine (kubectl get node "
+                f"{self._node.name} -o wide), stop its kubelet, then run the same command again",
             )
 
     def _step(self, name: str, why: str) -> AbstractContextManager[Evidence]:
@@ -278,7 +279,7 @@ class _Removal:
 
 
 def reset_inventory(site: Site, node: Node, reset: Reset) -> dict[str, object]:
-    """The run's inventory for one machine that is emptied: no bundle is needed for that."""
+    """The run's inventory for one machine to clean; this needs no bundle."""
     variables = {
         **connection_vars(site),
         "node_reset_users": [site.settings.ssh.user],

@@ -1,4 +1,4 @@
-"""What Node objects claim that the documents on the control-plane nodes do not bear out."""
+"""Annotations of Nodes that no record on the control-plane nodes confirms."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def recorded_maintenance(
     try:
         return recorded(archive, marks)
     except ApplianceError as error:
-        warnings.append(f"nobody can tell who began a maintenance: {error.message}")
+        warnings.append(f"cannot verify who started a maintenance: {error.message}")
         return None
 
 
 def find_doubts(archive: Archive, observed: Observed, warnings: list[str]) -> tuple[Doubt, ...]:
-    """What is in doubt; the control-plane nodes are asked where there is a cluster."""
+    """Doubtful annotations; reads the records on the control-plane nodes of a cluster."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         return ()
@@ -51,7 +51,7 @@ def find_doubts(archive: Archive, observed: Observed, warnings: list[str]) -> tu
     try:
         passports = read_passports(archive)
     except ApplianceError as error:
-        warnings.append(f"no passport could be read: {error.message}")
+        warnings.append(f"the passports cannot be read: {error.message}")
         passports = {}
     for name, accepted in doubts_of(cluster.nodes, passports).items():
         found.append(Doubt(name, accepted.doubt, accepted.hint))

@@ -1,4 +1,4 @@
-"""Which nodes are lost, and what hangs on them."""
+"""Which nodes are lost, and what is stuck on them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_a_role_is_written_seen_again_and_recorded() -> None:
     )
 
 
-def test_a_second_run_writes_nothing_asks_nobody_and_records_nothing() -> None:
+def test_a_second_run_writes_nothing_asks_nothing_and_records_nothing() -> None:
     scene = Scene()
     scene.run(SET)
     done = scene.run(SET)
@@ -109,7 +109,7 @@ def test_a_write_that_fails_is_recorded_as_that() -> None:
     assert [record.outcome for record in scene.journal.records] == ["failed"]
 
 
-def test_what_is_not_seen_afterwards_is_not_proven() -> None:
+def test_a_change_that_is_not_observed_afterwards_is_not_verified() -> None:
     scene = Scene()
     scene.rack.without_effect.add("node_roles")
     with pytest.raises(StepNotVerified) as caught:
@@ -118,7 +118,7 @@ def test_what_is_not_seen_afterwards_is_not_proven() -> None:
     assert [record.outcome for record in scene.journal.records] == ["not verified"]
 
 
-def test_an_api_that_is_away_is_told_as_before_or_after_the_change(
+def test_an_api_that_is_away_is_reported_as_before_or_after_the_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene()

@@ -31,7 +31,7 @@ def test_a_failure_tells_the_command_and_the_last_words(tmp_path: Path) -> None:
     assert set(log.read_text().split()) == {"out", "why"}
 
 
-def test_a_missing_program_is_told_with_what_to_do() -> None:
+def test_a_missing_program_is_reported_with_what_to_do() -> None:
     with pytest.raises(CommandFailed, match="no-such-program could not be started") as caught:
         processes.run(["no-such-program"])
     assert "no-such-program" in str(caught.value.hint)

@@ -52,7 +52,7 @@ def drain(api: Api, monkeypatch: pytest.MonkeyPatch) -> KubernetesDrain:
     return KubernetesDrain(cast(KubernetesApi, api))
 
 
-def test_a_taint_is_written_again_when_somebody_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taint_is_written_again_after_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(conflicts=ATTEMPTS - 1)
     drain(api, monkeypatch).taint("w1", on=True, ours=[MARK])
     assert [body["spec"]["taints"][0]["key"] for body in api.written] == ["runai"]
@@ -72,7 +72,7 @@ def test_a_conflict_that_stays_is_an_error_with_a_next_step(
     port = drain(Api(conflicts=99), monkeypatch)
     with pytest.raises(ClusterError) as failed:
         write(port)
-    assert failed.value.hint == "the same command goes on from here"
+    assert failed.value.hint == "run the same command again: it resumes here"
 
 
 @pytest.mark.parametrize(

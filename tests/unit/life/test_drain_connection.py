@@ -61,7 +61,7 @@ def core(monkeypatch: pytest.MonkeyPatch) -> type:
 
 
 @pytest.mark.parametrize("death", [DEAD, ConnectionResetError()])
-def test_a_connection_that_died_idle_is_made_anew_and_the_same_is_written(
+def test_a_connection_that_died_idle_is_recreated_and_the_same_is_written(
     core: Any, death: BaseException
 ) -> None:
     core.api = api = Api(death, None)
@@ -97,7 +97,9 @@ def test_a_read_without_an_answer_changed_nothing(core: Any, silence: BaseExcept
         KubernetesDrain(Api()).view("w1")  # type: ignore[arg-type]
 
 
-def test_two_budgets_over_a_pod_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_budgets_over_a_pod_are_reported_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import kubernetes.client
 
     refusal = ApiException(status=500, reason="Internal Server Error")

@@ -39,7 +39,7 @@ STOPPED = (
     "install by ada on laptop since 2026-01-01T00:00:00+00:00 stopped in step step-2 on w1: "
     "failed: w1: no"
 )
-CUT = "node maintain (a DIMM) by bob on desk since T was cut off "
+CUT = "node maintain (a DIMM) by bob on desk since T was interrupted "
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_where_nothing_was_ever_written_there_is_none() -> None:
     records.require()
 
 
-def test_where_nobody_answers_there_is_none_to_look_at_and_none_to_change_by(
+def test_without_an_answer_there_is_no_removal_record_to_read_or_change(
     archive: FakeArchive,
 ) -> None:
     archive.away = NodeUnreachable("no control-plane node answers: cp1: gone", hint="ping it")

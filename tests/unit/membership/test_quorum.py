@@ -22,8 +22,8 @@ CASES = [
     ("hh[h]", ""),
     ("[s]hh", ""),
     ("h[s]h", ""),
-    ("[h]sh", "1 of the 2 members that would stay healthy (m1 not)"),
-    ("[h]hs", "1 of the 2 members that would stay healthy (m2 not)"),
+    ("[h]sh", "1 of the 2 remaining members healthy (m1 unhealthy)"),
+    ("[h]hs", "1 of the 2 remaining members healthy (m2 unhealthy)"),
     ("[s]sh", "1 of etcd's 3 members healthy"),
     ("[h]ss", "1 of etcd's 3 members healthy"),
     ("[s]ss", "0 of etcd's 3 members healthy"),
@@ -33,7 +33,7 @@ CASES = [
     ("[s]hhh", ""),
     ("[h]hhhh", ""),
     ("[h]hhhs", ""),
-    ("[h]hhss", "2 of the 4 members that would stay healthy (m3, m4 not)"),
+    ("[h]hhss", "2 of the 4 remaining members healthy (m3, m4 unhealthy)"),
     ("[s]hhhs", ""),
     ("[s]hhss", "2 of etcd's 5 members healthy"),
     ("[l]", ""),
@@ -102,7 +102,7 @@ def test_a_member_that_never_started_is_known_by_its_address_alone() -> None:
     assert may_go(found, address, name).member == found[0]
 
 
-def test_a_second_member_of_the_name_is_told() -> None:
+def test_a_second_member_of_the_name_is_reported() -> None:
     found, address, name = members("[h]hh")
     found[2] = replace(found[2], name=name)
     verdict = may_go(found, address, name)

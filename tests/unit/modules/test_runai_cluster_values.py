@@ -133,7 +133,7 @@ def test_one_whose_answer_was_lost_is_known_for_ours(make: Make) -> None:
     assert "GET /v1/k8s/clusters" in asked
 
 
-def test_one_that_somebody_else_made_is_never_taken_for_ours(make: Make) -> None:
+def test_a_foreign_object_is_never_treated_as_ours(make: Make) -> None:
     record = FakeRecord()
     for _ in range(2):
         backend, asked = make(create=(409, {}))

@@ -72,7 +72,7 @@ class PodTests(ApiConnection):
                 except NotReadable as error:
                     raise ClusterError(
                         f"{name}: the annotation {key} could not be written: {error}",
-                        hint="the same command goes on from here",
+                        hint="run the same command again: it resumes here",
                     ) from error
 
 

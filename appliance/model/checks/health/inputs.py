@@ -1,4 +1,4 @@
-"""What the checks may look at, and what they say."""
+"""The inputs of health checks, and the types of their results."""
 
 from __future__ import annotations
 
@@ -129,8 +129,10 @@ HealthCheck = Check[HealthInputs, Finding]
 Answers = Iterator[Finding | Skipped | str]
 # What has to be seen of the cluster before a check can be judged.
 CLUSTER: Final = Need[HealthInputs](lambda inputs: inputs.cluster is not None, "no cluster answers")
-MEMBERS: Final = Need[HealthInputs](lambda inputs: bool(inputs.seen_members), "no node was seen")
-PODS: Final = Need[HealthInputs](lambda inputs: inputs.pods is not None, "no pods were started")
+MEMBERS: Final = Need[HealthInputs](lambda inputs: bool(inputs.seen_members), "no node answers")
+PODS: Final = Need[HealthInputs](
+    lambda inputs: inputs.pods is not None, "no test pods were started"
+)
 PREREQUISITES: Final = Need[HealthInputs](
     lambda inputs: inputs.prerequisites is not None, "no cluster answers"
 )

@@ -58,5 +58,6 @@ def forbids(desired: Desired, observed: Observed) -> Iterator[Refusal]:
             # An install has no option to allow the move; the command for roles has one.
             role = f"appliance node role remove {refusal.node} --role system --allow-move"
             yield replace(
-                refusal, hint=f"{TO_MOVE}; or give up the role: {role}, then run this again"
+                refusal,
+                hint=f"{TO_MOVE}; or remove the role: {role}, then run the same command again",
             )

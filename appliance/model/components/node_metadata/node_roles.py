@@ -23,7 +23,7 @@ from appliance.model.state.roles import (
 )
 
 Verb = Literal["set", "remove"]
-TO_MOVE = "make this node a system node as well, or move the service by hand first"
+TO_MOVE = "make this node a system node too, or move the service by hand first"
 WORDS: Final[Mapping[Role, str]] = {
     "system": "a system node",
     "gpu": "a GPU worker",
@@ -161,7 +161,7 @@ def _refusals(request: RoleRequest, view: RolesView, names: Sequence[str]) -> It
             "cluster",
             "role",
             "--all with --role system",
-            "system nodes named one by one: --all never touches them",
+            "system nodes named one by one: --all never changes them",
             f"name them: appliance node role {request.verb} NODE... --role system",
         )
         return
@@ -169,7 +169,7 @@ def _refusals(request: RoleRequest, view: RolesView, names: Sequence[str]) -> It
         if name not in view.labels:
             known = ", ".join(sorted(view.labels))
             yield Refusal(
-                name, "role", "no such member", f"a node of the cluster: {known}",
+                name, "role", "no node of this name", f"a node of the cluster: {known}",
                 "appliance node role list",
             )  # fmt: skip
         elif request.verb == "set":
@@ -180,7 +180,7 @@ def _may_not_have(request: RoleRequest, view: RolesView, name: str) -> Iterator[
     if view.is_control_plane(name) and not (
         request.role == "system" and request.allow_control_plane
     ):
-        hint = "name a worker"
+        hint = "choose a worker"
         if request.role == "system":
             hint += ", or accept the risk: runai.system_on_control_plane: true in site.yml"
         yield Refusal(
@@ -284,6 +284,6 @@ def _would_move(moves: Sequence[Anchored], view: RolesView) -> Iterator[Refusal]
             "stateful service",
             f"{', '.join(here)} bound to this node, which "
             + ("would no longer be a system node" if loses else "is not a system node"),
-            "its data to stay on this node",
+            "a system node: its data stay on this node",
             f"{TO_MOVE}; or accept the move with --allow-move",
         )

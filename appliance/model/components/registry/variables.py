@@ -73,6 +73,6 @@ def _files(manifest: BundleManifest, kind: str, only: tuple[str, ...] = ()) -> l
     # Each becomes a file of that name in a folder of programs.
     if strange := [file["name"] for file in found if not _FILE_NAME.fullmatch(file["name"])]:
         raise BundleRefused(
-            f"the bundle has a {kind} called {strange[0]!r}, which is no file name", hint=DAMAGED
+            f"the bundle has a {kind} called {strange[0]!r}, which is not a file name", hint=DAMAGED
         )
     return found

@@ -104,11 +104,11 @@ def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> It
     if release.status != "deployed":
         yield f"the release {release.name} is {release.status}, not deployed"
     elif release.chart_sha256 is None:
-        yield f"the release {release.name} is unfinished, or not made by this product"
+        yield f"the release {release.name} is unfinished, or was not installed by this product"
     elif release.site_values_sha256 != values_digest(site_values(desired)[release.name]):
         yield f"the values of release {release.name} differ from site.yml"
     elif origin is not None and release.origin_sha256 != values_digest(origin):
-        yield f"the release {release.name} was made from another vendor bundle or site.yml"
+        yield f"the release {release.name} was installed from another vendor bundle or site.yml"
     elif release.name == BACKEND_RELEASE and _has_another_certificate(release, desired, observed):
         yield f"the release {release.name} does not have the certificate of the node"
 

@@ -81,7 +81,7 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         raise ConfigError(
             f"the certificate of Run:ai's backend {wanted.certificate} is not readable, "
             "or holds no PEM certificate",
-            hint="put it there, or correct runai.certificate in site.yml",
+            hint="copy it there, or correct runai.certificate in site.yml",
         )
     return {
         "runai_backend_domain": site.runai_domain,

@@ -85,7 +85,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     if not words:
-        return "there is none to choose from"
+        return "no value is available"
     return f"known are {', '.join(words)}"
 
 

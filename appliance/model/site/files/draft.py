@@ -1,4 +1,4 @@
-"""A site while it is being judged: every part as far as it could be read, with its lines."""
+"""A partly read site for the checks: every readable part, with its lines."""
 
 from __future__ import annotations
 
