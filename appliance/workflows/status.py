@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Look, Observed
     from appliance.model.state.plan import Plan
-    from appliance.workflows.session.doubts import Doubt
+    from appliance.workflows.session.doubts import NodeDoubt
     from appliance.workflows.session.session import Session
 
 
@@ -57,7 +57,7 @@ class StatusResult:
     plan: Plan
     removed: Mapping[str, Removal]
     losses: tuple[LostNode, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[NodeDoubt, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

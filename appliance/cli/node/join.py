@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from appliance.cli.app import Application
-    from appliance.cli.connected import Connected
-    from appliance.model.node.answering import Answering
+    from appliance.cli.site_session import SiteSession
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.removal import RemovalPlan
     from appliance.model.site.settings import Site
     from appliance.model.state.plan import Plan
@@ -108,11 +108,11 @@ def remove(
 
 
 def _remove(
-    connected: Connected, removal: Any, display: Any, *, yes: bool, dry_run: bool
+    connected: SiteSession, removal: Any, display: Any, *, yes: bool, dry_run: bool
 ) -> RemoveResult:
     from appliance.workflows.node.remove import COMMAND, NodeRemoveRequest, node_remove
 
-    def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: AnsweringMachine) -> bool:
         if plan.reset and not connected.vault_is_open:
             return False
         about = [*about_machine(connected.site, machine), *_notes(plan)]
@@ -296,10 +296,10 @@ def _workflow(*, add: bool) -> tuple[Callable[[JoinRequest, Session, Confirm], J
     return node_rejoin.node_rejoin, node_rejoin.COMMAND
 
 
-def _confirm_join(connected: Connected, *, yes: bool) -> Confirm:
+def _confirm_join(connected: SiteSession, *, yes: bool) -> Confirm:
     """Ask what is to be done with a node, once the vault was opened."""
 
-    def confirm(plan: Plan, said: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(plan: Plan, said: tuple[str, ...], machine: AnsweringMachine) -> bool:
         def show() -> None:
             tell(said)
             show_plan(plan, err=True)

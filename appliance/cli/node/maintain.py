@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from appliance.cli.app import Application
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.drain import Forecast
     from appliance.model.state.facts.hardware import Difference
     from appliance.model.state.maintenance import Maintenance
@@ -122,7 +122,7 @@ def maintain(
         budget_seconds=budget_wait,
     )
 
-    def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
+    def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
         said = _forecast_lines(foreseen, last_time, lost=lost)
         return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
 
@@ -273,7 +273,9 @@ def return_(
 
     found: list[Difference] = []
 
-    def confirm(mark: Maintenance, differences: Sequence[Difference], machine: Answering) -> bool:
+    def confirm(
+        mark: Maintenance, differences: Sequence[Difference], machine: AnsweringMachine
+    ) -> bool:
         said = [
             f"{name} is {mark.sentence()}; it goes back into service",
             *(f"  {difference.sentence()}" for difference in differences),

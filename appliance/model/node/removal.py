@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.accepted import accepted_of
-from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
-from appliance.model.node.fencing import DEAD, Witness, check_fenced
+from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
+from appliance.model.node.fencing import DEAD, FencingEvidence, check_fenced
 from appliance.model.node.ownership import (
     LOSE,
-    Known,
+    KnownNode,
     Ownership,
     Vouched,
     has_kubeadm_state,
@@ -201,7 +201,7 @@ def plan_removal(
     elif member is not None and ours is None and not settled:
         bmc, alive = answers.bmc, answers.alive
         fenced = check_fenced(
-            Witness(
+            FencingEvidence(
                 node.name,
                 member,
                 facts,
@@ -252,7 +252,7 @@ def plan_removal(
     )
 
 
-def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: Known) -> Refusal:
+def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: KnownNode) -> Refusal:
     """What answers is not proved to be this node: it is not ours to empty."""
     told = known.machine
     accepted = told.serial or (told.words() if told.is_told else "of which no serial is known")
@@ -326,7 +326,7 @@ def _of_the_site(site: Site, node: Node, node_facts: Mapping[str, NodeFacts]) ->
         )
 
 
-def _of_etcd(node: Node, verdict: Verdict) -> Iterator[Refusal]:
+def _of_etcd(node: Node, verdict: QuorumVerdict) -> Iterator[Refusal]:
     if not verdict.may_go:
         yield Refusal(
             node.name,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.node.accepted import Accepted, accepted_of
+from appliance.model.node.accepted import AcceptedMachine, accepted_of
 from appliance.model.node.answering import answering_as
 from appliance.model.node.etcd_quorum import may_go
-from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
+from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord
 from appliance.model.plan.planner import Scope
 from appliance.model.state.cluster import Cluster, Unreachable
@@ -25,7 +25,7 @@ from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.session.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.baseline import Passport
     from appliance.model.site.settings import Node
     from appliance.model.state.cluster import ClusterNode
@@ -62,7 +62,7 @@ class JoinRequest:
 
 
 # Is shown the plan, the proof, and the machine that answers.
-Confirm = Callable[["Plan", tuple[str, ...], "Answering"], bool]
+Confirm = Callable[["Plan", tuple[str, ...], "AnsweringMachine"], bool]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class JoinResult:
 
 
 @dataclass(frozen=True)
-class Seen:
+class JoinLook:
     """What was looked at before anything was decided."""
 
     node: Node
@@ -82,7 +82,7 @@ class Seen:
     cluster: Cluster
     facts: NodeFacts
     member: ClusterNode | None
-    accepted: Accepted
+    accepted: AcceptedMachine
 
     @property
     def is_working_member(self) -> bool:
@@ -90,7 +90,7 @@ class Seen:
         return self.member is not None and is_member(self.facts)
 
 
-def look(request: JoinRequest, session: Session) -> Seen:
+def look(request: JoinRequest, session: Session) -> JoinLook:
     """Look at everything once.
 
     Raises:
@@ -117,7 +117,7 @@ def look(request: JoinRequest, session: Session) -> Seen:
         )
     member, record = observed.cluster.nodes.get(name), request.records.get(name)
     passport = request.passport.machine if request.passport else None
-    return Seen(
+    return JoinLook(
         site.node(name),
         observed,
         observed.cluster,
@@ -127,7 +127,7 @@ def look(request: JoinRequest, session: Session) -> Seen:
     )
 
 
-def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -> JoinResult:
+def join(request: JoinRequest, session: Session, confirm: Confirm, seen: JoinLook) -> JoinResult:
     """Prove that the name is free for this machine, then install the node.
 
     Raises:
@@ -162,13 +162,13 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -
     return JoinResult(installed, said)
 
 
-def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
+def _judge(request: JoinRequest, session: Session, seen: JoinLook) -> str:
     """The proof, in words.
 
     Raises:
         PreflightFailed: something is in the way.
     """
-    witness = Witness(
+    evidence = FencingEvidence(
         request.node,
         seen.member,
         seen.facts,
@@ -176,18 +176,18 @@ def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
         request.sworn,
         session.bmcs.report(seen.node) if seen.member else None,
     )
-    other = same_machine(witness, replaces=request.replace == request.node)
+    other = same_machine(evidence, replaces=request.replace == request.node)
     accepted = seen.accepted
     if other:
         refuse([accepted.tell(other)])
-    fenced = check_fenced(witness)
+    fenced = check_fenced(evidence)
     refused = [accepted.tell(fenced)] if isinstance(fenced, Refusal) else []
     refuse([*refused, *_of_etcd(request, session, seen)])
-    assert isinstance(fenced, Fenced)  # noqa: S101  (for the type checker: it was refused)
+    assert isinstance(fenced, FencingProof)  # noqa: S101  (for the type checker: it was refused)
     return f"{request.node}: {fenced.text}"
 
 
-def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
+def _of_old_data(request: JoinRequest, seen: JoinLook) -> list[Refusal]:
     """A machine that was away when its etcd member was taken out must not start with its data."""
     record = request.records.get(request.node)
     gone = record.removed if record else None
@@ -204,7 +204,7 @@ def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
     ]
 
 
-def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal]:
+def _of_etcd(request: JoinRequest, session: Session, seen: JoinLook) -> list[Refusal]:
     """Whether etcd can let go of the member that the old machine left."""
     control_plane_nodes = request.desired.site.control_plane
     if seen.node not in control_plane_nodes:
@@ -228,7 +228,7 @@ def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal
     )
 
 
-def _kept(request: JoinRequest, seen: Seen) -> NodeMetadata | None:
+def _kept(request: JoinRequest, seen: JoinLook) -> NodeMetadata | None:
     """What the node is to have: its own of before, or that of the node whose place it takes.
 
     The passport knows it where the Node object was deleted by other means than ours.

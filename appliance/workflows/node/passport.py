@@ -17,7 +17,7 @@ from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.facts.hardware import Difference
     from appliance.model.state.journal import Run
@@ -85,7 +85,7 @@ def acknowledge(
     name: str,
     run: Run,
     session: Session,
-    confirm: Callable[[PassportView, Answering], bool],
+    confirm: Callable[[PassportView, AnsweringMachine], bool],
 ) -> PassportView:
     """Accept a node as it is now; nothing is written when nothing differs.
 

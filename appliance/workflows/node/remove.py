@@ -36,7 +36,7 @@ from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.bmc import BmcReport
     from appliance.model.node.etcd_quorum import EtcdMember
     from appliance.model.site.settings import Node, Site
@@ -78,7 +78,7 @@ class RemoveResult:
 def node_remove(
     request: NodeRemoveRequest,
     session: Session,
-    confirm: Callable[[RemovalPlan, tuple[str, ...], Answering], bool],
+    confirm: Callable[[RemovalPlan, tuple[str, ...], AnsweringMachine], bool],
 ) -> RemoveResult:
     """Look, refuse or remove, and look again.
 

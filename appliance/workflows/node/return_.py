@@ -28,7 +28,7 @@ from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.drain import DrainView
     from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
@@ -83,7 +83,7 @@ class ReturnResult:
 def node_return(
     request: ReturnRequest,
     session: Session,
-    confirm: Callable[[Maintenance, Sequence[Difference], Answering], bool],
+    confirm: Callable[[Maintenance, Sequence[Difference], AnsweringMachine], bool],
     refused: Callable[[Sequence[Difference]], None] = lambda _: None,
 ) -> ReturnResult:
     """Bring a node back, or say what keeps it out.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.plan import Plan, Refusal, Unknown
+    from appliance.model.state.plan import Plan, Refusal, UnknownFact
     from appliance.workflows.session.ports import ClusterReader, Nodes
 
 TOLD = (False, False, 0)
@@ -133,7 +133,7 @@ def survey(
     return Survey(observed, replace(made, left_out=asked_for(site, waiting, scope)))
 
 
-def require_seen(unknown: Sequence[Unknown]) -> None:
+def require_seen(unknown: Sequence[UnknownFact]) -> None:
     """Refuse to act on what nobody saw.
 
     Raises:
