@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.adapters.control_plane.local_lock import site_lock
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from appliance.adapters.control_plane.lock import SiteLease
     from appliance.model.control.lock import LockVerdict
 

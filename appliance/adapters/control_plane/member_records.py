@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import Protocol
 
 from appliance.adapters.control_plane.archive import FOLDER as ARCHIVE
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.node.membership import FOLDER, MemberRecord, parse_record
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Archive(Protocol):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,6 @@ from appliance.model.node.bmc import CA_NAME, PASSWORD_NAME, USER_NAME, BmcRepor
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from appliance.model.site.settings import Node, Site
 
 SITE_CA: Final = "vault_site_ca_certificate"

@@ -15,10 +15,10 @@ from appliance.errors import NodeUnreachable, Refused
 from appliance.model.components.access.kubeconfig import researcher_kubeconfig as document
 from appliance.model.components.access.oidc import SITE_CA_FILE
 from appliance.model.site.authority import Authority
+from appliance.model.site.settings import Site
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.site.settings import Site
 
 CLUSTER_CA: Final = "/etc/kubernetes/pki/ca.crt"
 # Folder of the site's state for the files of csr.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,14 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
+from appliance.model.site.settings import Site
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from appliance.cli.app import Application
     from appliance.cli.site_session import SiteSession
     from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.removal import RemovalPlan
-    from appliance.model.site.settings import Site
-    from appliance.model.state.plan import Plan
     from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult
     from appliance.workflows.node.remove import RemoveResult
     from appliance.workflows.session.session import Session

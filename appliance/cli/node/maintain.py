@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +16,13 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
+from appliance.model.state.maintenance import Maintenance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from appliance.cli.app import Application
     from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.drain import Forecast
     from appliance.model.state.facts.hardware import Difference
-    from appliance.model.state.maintenance import Maintenance
     from appliance.workflows.node.maintain import MaintainResult
     from appliance.workflows.node.return_ import ReturnResult
 

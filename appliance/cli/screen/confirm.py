@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,8 +22,6 @@ from appliance.errors import Refused
 MANY = 500
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from appliance.model.node.answering import AnsweringMachine
     from appliance.model.site.settings import Site
 

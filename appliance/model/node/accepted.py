@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from appliance.model.state.cluster import SERIAL_ANNOTATION
+from appliance.model.state.cluster import SERIAL_ANNOTATION, ClusterNode
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 
 if TYPE_CHECKING:
     from appliance.model.node.baseline import Passport
     from appliance.model.node.membership import Removal
-    from appliance.model.state.cluster import ClusterNode
     from appliance.model.state.plan import Refusal
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import (
     MachineIdentity,
     identity_of,
@@ -32,8 +34,6 @@ from appliance.model.state.kubeadm_state import (
 
 if TYPE_CHECKING:
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 LOSE: Final = "--lose-machine"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.accepted import accepted_of
+from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
 from appliance.model.node.fencing import DEAD, FencingEvidence, check_fenced
 from appliance.model.node.ownership import (
@@ -23,17 +24,16 @@ from appliance.model.node.ownership import (
     known_of,
 )
 from appliance.model.site import groups
+from appliance.model.site.settings import Node, Site
 from appliance.model.state.cluster import Cluster, ClusterNode
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity_of, likeness
 from appliance.model.state.kubeadm_state import named
 from appliance.model.state.maintenance import ANNOTATION
 from appliance.model.state.plan import Notice, Refusal
 
 if TYPE_CHECKING:
-    from appliance.model.node.bmc import BmcReport
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 # What a machine that missed its own removal still has, should it ever come back.

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from appliance.model.site.settings import Node
 from appliance.model.state.facts import facts
 from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.plan import Reason, UnknownFact, UnseenStep
 
 if TYPE_CHECKING:
     from appliance.model.components.base import Step
-    from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 

@@ -12,28 +12,25 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.node.accepted import AcceptedMachine, accepted_of
-from appliance.model.node.answering import answering_as
+from appliance.model.node.answering import AnsweringMachine, answering_as
+from appliance.model.node.baseline import Passport
 from appliance.model.node.etcd_quorum import may_go
 from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord
 from appliance.model.plan.planner import Scope
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import Cluster, ClusterNode, Unreachable
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.journal import Run
 from appliance.model.state.kubeadm_state import is_member
 from appliance.model.state.node_metadata import NodeMetadata
-from appliance.model.state.plan import Refusal
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Plan, Refusal
 from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.session.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import AnsweringMachine
-    from appliance.model.node.baseline import Passport
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import ClusterNode
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.journal import Run
-    from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Plan
     from appliance.workflows.session.session import Session
 
 
@@ -62,7 +59,7 @@ class JoinRequest:
 
 
 # Is shown the plan, the proof, and the machine that answers.
-Confirm = Callable[["Plan", tuple[str, ...], "AnsweringMachine"], bool]
+Confirm = Callable[[Plan, tuple[str, ...], AnsweringMachine], bool]
 
 
 @dataclass(frozen=True)

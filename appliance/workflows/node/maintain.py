@@ -21,7 +21,9 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.node.answering import AnsweringMachine, answering
-from appliance.model.node.drain import Forecast, forecast
+from appliance.model.node.drain import DrainView, Forecast, forecast
+from appliance.model.site.settings import Node
+from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.maintenance import TAINT, Maintenance, Phase, archived, timestamp
 from appliance.workflows.node.eviction import Eviction, to_be_moved
 from appliance.workflows.node.maintain_again import (
@@ -38,9 +40,6 @@ from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.node.drain import DrainView
-    from appliance.model.site.settings import Node
-    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.observed import Look
     from appliance.workflows.session.ports import JournalPort
     from appliance.workflows.session.session import Session

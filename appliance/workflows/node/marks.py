@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from appliance.model.state.maintenance import stands_as_ours
+from appliance.model.state.maintenance import Maintenance, stands_as_ours
 
 if TYPE_CHECKING:
-    from appliance.model.state.maintenance import Maintenance
     from appliance.workflows.session.ports import Drain
 
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from appliance.model.documents.pages import page
 from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.certificates import days_left
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.facts.facts import NodeFacts
 
 KUBELETS = frozenset(
     {"/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/kubelet.conf"}

@@ -19,10 +19,10 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Interface
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.shared_storage import export_of
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
     from appliance.model.state.facts.facts import NodeFacts
 
     AllFacts = Mapping[str, NodeFacts]
