@@ -17,13 +17,13 @@ from appliance.model.components.runai.backend_certificate import (
     KeyState,
     Link,
 )
+from appliance.model.site.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
     from cryptography import x509
 
     from appliance.model.site.settings import Site
 
-SITE_CA: Final = "vault_site_ca_certificate"
 _LONGEST: Final = 10
 
 
@@ -165,5 +165,5 @@ def _authority(site: Site, vault: Mapping[str, str] | None) -> bytes | None:
     if brought is not None:
         path = Path(brought)
         return path.read_bytes() if path.is_file() else None
-    own = (vault or {}).get(SITE_CA)
+    own = (vault or {}).get(CA_CERTIFICATE.name)
     return own.encode() if own else None
