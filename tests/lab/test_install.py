@@ -16,8 +16,8 @@ from collections.abc import Callable
 import pytest
 
 from tests import processes
-from tests.lab import faults
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.support import faults
 
 pytestmark = pytest.mark.lab
 

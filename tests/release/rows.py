@@ -87,13 +87,17 @@ ROWS = (
         "faults-in-force",
         "each fault of the matrix is in force while it lasts, and leaves nothing behind",
         "tests/lab/test_faults_in_force.py",
-        covers=("tests/lab/faults.py",),
+        covers=("tests/lab/support/faults.py",),
     ),
     _lab(
         "faults",
         "the same command heals each fault of the matrix",
         "tests/lab/test_faults.py",
-        covers=("tests/lab/faults.py", "tests/lab/faults_cluster.py", "tests/lab/matrix.py"),
+        covers=(
+            "tests/lab/support/faults.py",
+            "tests/lab/support/faults_cluster.py",
+            "tests/lab/support/matrix.py",
+        ),
     ),
     _lab(
         "life",
