@@ -12,7 +12,7 @@ from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.bundle.faults import BundleFault
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.components.node_metadata.node_roles import RolesPlan
-from appliance.model.control.lock import Verdict
+from appliance.model.control.lock import LockVerdict
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
@@ -215,7 +215,7 @@ class FakeJournal:
     def __exit__(self, *_: object) -> None:
         self.entered -= 1
 
-    def look(self) -> Verdict:
+    def look(self) -> LockVerdict:
         raise NotImplementedError
 
     def require(self) -> tuple[str, ...]:
@@ -235,11 +235,11 @@ class FakeJournal:
 
 def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:
     """Commands take no lock on nodes, and keep their documents here."""
-    from appliance.cli.connected import Connected
+    from appliance.cli.site_session import SiteSession
 
     archive = FakeArchive()
-    monkeypatch.setattr(Connected, "archive", archive)
-    monkeypatch.setattr(Connected, "lock", lambda *_: FakeJournal())
+    monkeypatch.setattr(SiteSession, "archive", archive)
+    monkeypatch.setattr(SiteSession, "lock", lambda *_: FakeJournal())
     return archive
 
 

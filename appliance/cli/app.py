@@ -15,7 +15,7 @@ from appliance.model.documents.pages import OPERATIONS, SECURITY
 
 if TYPE_CHECKING:
     from appliance.adapters.control_plane.journal import FileJournal
-    from appliance.cli.connected import Connected
+    from appliance.cli.site_session import SiteSession
     from appliance.model.site.settings import Site
 
 # Name -> module of each command; loaded only when it is named, or listed by --help.
@@ -91,7 +91,7 @@ class Application:
         *,
         reads_vendor_bundle: bool = False,
         new_cluster: bool = False,
-    ) -> Connected:
+    ) -> SiteSession:
         """Load a site, its release and its bundle, and prepare the adapters; connects lazily.
 
         Args:
@@ -106,9 +106,9 @@ class Application:
             ConfigError: the site or the release is wrong; every fault at once.
             BundleRefused: ``bundle`` is no bundle.
         """
-        from appliance.cli.connected import Connected
+        from appliance.cli.site_session import SiteSession
 
-        return Connected.load(
+        return SiteSession.load(
             directory,
             bundle,
             changed,

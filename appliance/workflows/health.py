@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
+from appliance.model.checks.health.inputs import HealthInputs
+from appliance.model.checks.health.stages import Result, Stage
 from appliance.model.checks.health.stages import health as judge
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
+from appliance.model.site.settings import Site
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Look, PodView
 from appliance.workflows.session.checks import inputs_without_pods
 from appliance.workflows.session.doubts import recorded_maintenance
 from appliance.workflows.session.look_warnings import collecting
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from appliance.model.bundle.vendor_diagnostics import VendorReport
-    from appliance.model.checks.health.inputs import HealthInputs
-    from appliance.model.checks.health.stages import Result, Stage
-    from appliance.model.site.settings import Site
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.observed import Look, PodView
     from appliance.workflows.session.session import Session
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from appliance.errors import BundleRefused, ClusterError, StepNotVerified
 from appliance.model.bundle.faults import cure
 from appliance.model.components.artifacts.unmet import mirrored
-from appliance.model.components.node_metadata.node_roles import plan_inventory
+from appliance.model.components.base import Step
+from appliance.model.components.node_metadata.node_roles import RolesPlan, plan_inventory
 from appliance.model.node.membership import to_keep
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.judging import judge
@@ -22,7 +23,11 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import facts_digest
+from appliance.model.state.journal import Run
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Plan, PlannedStep
 from appliance.model.state.roles import inventory_roles
 from appliance.workflows.node.baselines import Acceptances, settle, spread
 from appliance.workflows.session.confirmation import require_confirmed
@@ -32,12 +37,6 @@ from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import Survey, refuse, survey
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import Step
-    from appliance.model.components.node_metadata.node_roles import RolesPlan
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.journal import Run
-    from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Plan, PlannedStep
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS = 0.5

@@ -16,7 +16,7 @@ from appliance.adapters.local.this_machine import ThisMachine, login_known
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.cli import exits
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
+from appliance.cli.site_session import SiteSession
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.login import is_asked
 from appliance.model.checks.preflight import Finding
@@ -208,7 +208,7 @@ def test_a_plan_of_a_site_that_asks_for_runai_says_what_it_misses(
 def _preflight(seen: HealthInputs) -> Sequence[Finding]:
     """What the command line's own preflight says of a case."""
     nodes = SshNodes(seen.site)
-    connected = Connected(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
+    connected = SiteSession(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
     return connected.preflight(seen.desired, seen.observed.node_facts, seen.observed)
 
 

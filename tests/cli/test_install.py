@@ -12,9 +12,9 @@ import pytest
 
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.cli.site.host_keys import accept
+from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.checks.preflight import Finding, Subject
 from appliance.model.components.control_plane import checks
@@ -75,7 +75,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
         *,
         new_cluster: bool = False,
         **_: Any,
-    ) -> Connected:
+    ) -> SiteSession:
         at_hand = FakeBundle(samples.manifest()) if bundle else None
         asked = replace(found.desired, founded="" if new_cluster else found.desired.founded)
         return Site(desired.site, asked, found, found, at_hand)  # type: ignore[arg-type]

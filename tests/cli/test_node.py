@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.state.roles import Anchored, NodeAffinity, RolesView
+from appliance.cli.site_session import SiteSession
+from appliance.model.state.roles import AnchoredObject, NodeAffinity, RolesView
 from tests import samples
 from tests.fakes import FakeRack, without_nodes
 
@@ -27,7 +27,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """The site of --site is this one: a control plane, and workers of which w2 holds data."""
     desired = samples.desired(replace(samples.site(runai={}), directory=tmp_path))
     found = FakeRack(desired)
-    anchored = (Anchored("StatefulSet", "runai", "db", "w2"),)
+    anchored = (AnchoredObject("StatefulSet", "runai", "db", "w2"),)
     view = RolesView(
         {"cp1": {MASTER: ""}, "w1": {}, "w2": {}}, NodeAffinity(False, False), anchored
     )
@@ -35,9 +35,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
 
-    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> SiteSession:
         assert directory == tmp_path
-        return Connected(desired.site, desired, found, found, None)  # type: ignore[arg-type]
+        return SiteSession(desired.site, desired, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
     without_nodes(monkeypatch)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
 from appliance.model.node.membership import MemberRecord, Removal
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.node_metadata import NodeMetadata
@@ -57,7 +57,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
 
-    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> SiteSession:
         assert directory == tmp_path
         site = Site(desired.site, desired, found, found, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
         site.fakes = found.archive

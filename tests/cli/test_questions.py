@@ -19,11 +19,11 @@ from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.cli.screen.confirm import MANY, about_machine, about_nodes
+from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import Jumpbox
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault
@@ -185,7 +185,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("appliance.adapters.bundle.mirror.read_mirror", lambda desired, *_: desired)
 
-    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> SiteSession:
         assert directory == tmp_path
         bundle: Any = FakeBundle(samples.manifest())
         fakes: Any = found
@@ -351,7 +351,7 @@ def test_the_question_about_host_keys_names_the_whole_site(
 
 def test_what_a_machine_says_is_one_line_and_no_page(rack: Rack) -> None:
     said = about_machine(
-        rack.desired.site, Answering("w2", "198.18.7.22", f"x\nsite: {'y' * 9999}")
+        rack.desired.site, AnsweringMachine("w2", "198.18.7.22", f"x\nsite: {'y' * 9999}")
     )
     assert len(said) == 5
     assert all("\n" not in line and len(line) < MANY + 50 for line in said)

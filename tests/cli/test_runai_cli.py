@@ -14,8 +14,8 @@ from appliance.adapters.ansible import playbooks
 from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import CliOptions, Home, Jumpbox
 from tests import samples
 from tests.fakes import without_nodes
@@ -50,7 +50,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         assert changed(desired.site).settings.runai.access.enabled
         bundle: Any = object()
         nodes: Any = None
-        return Connected(desired.site, desired, nodes, nodes, bundle)
+        return SiteSession(desired.site, desired, nodes, nodes, bundle)
 
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(control_host, "present", frozenset)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable
 from appliance.model.node.membership import FOLDER, MemberRecord, Removal
 from appliance.model.state.cluster import Cluster
@@ -92,7 +92,7 @@ def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scene:
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
 
-    def connect(_self: Application, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, *_: Any, **__: Any) -> SiteSession:
         site = Site(desired.site, desired, rack, rack, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
         site.fakes = archive
         return site

@@ -146,8 +146,8 @@ PLACES: Final[Places] = {
         "Unit.remember: write_text": STATE,
         "mask_conflicting: argv mask": SERVER,
     },
-    "playbooks/library/text_files.py": {
-        "write: chown": NEW,
+    "playbooks/module_utils/appliance_files.py": {
+        "write: fchown": NEW,
     },
     "playbooks/module_utils/appliance_packages.py": {
         "module: shell mv": POLICY,
@@ -171,7 +171,7 @@ PLACES: Final[Places] = {
     },
     "roles/kubeadm_control_plane/library/operator_kubeconfig.py": {
         "remember: write_text": STATE,
-        "write: chown": (NEW, 2),
+        "save: chown": NEW,
     },
     "roles/kubernetes_node/templates/pod-guard.sh.j2": {
         "iptables-restore --wait 10 --noflush < {{ __kubernetes_node_guard_rules }}": GUARD,

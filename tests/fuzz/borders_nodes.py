@@ -20,8 +20,8 @@ from appliance.adapters.ssh.nodes import SshNodes
 from appliance.model.control.handover import handover
 from appliance.model.control.lock import (
     Holder,
+    LockVerdict,
     Origin,
-    Verdict,
     changed_meanwhile,
     judge,
     read_vote,
@@ -74,8 +74,8 @@ class _Nodes(SshNodes):
 
 
 class _Open(FakeJournal):
-    def look(self) -> Verdict:
-        return Verdict("open")
+    def look(self) -> LockVerdict:
+        return LockVerdict("open")
 
 
 MEMBER = MemberRecord(

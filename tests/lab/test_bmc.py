@@ -16,8 +16,8 @@ import yaml
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance
 from tests.lab.conftest import LabSite
-from tests.lab.faults_cluster import power_off
-from tests.lab.matrix import whole
+from tests.lab.support.faults_cluster import power_off
+from tests.lab.support.matrix import whole
 from tests.standins.test_bmc_standin import FILE, LOGIN, certificate
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
+from tests.lab.support.cluster import KUBECTL
 
 pytestmark = pytest.mark.lab
 

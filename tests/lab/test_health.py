@@ -20,9 +20,9 @@ import yaml
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
 
 pytestmark = pytest.mark.lab
 

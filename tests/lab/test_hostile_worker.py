@@ -15,9 +15,9 @@ import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance, succeed
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -47,7 +47,7 @@ def site(installed_lab: LabSite) -> Iterator[LabSite]:
         "cat >/usr/local/bin/liar; mkdir -p /var/log/liar; chmod 777 /var/log/liar;"
         f"echo templates >/etc/liar; echo '{FORCED}' >/etc/ssh/sshd_config.d/liar.conf;"
         "pkill -f '[s]shd: appliance' || true; systemctl reload ssh",
-        stdin=Path(__file__).with_name("liar.py").read_text(),
+        stdin=(Path(__file__).parent / "support" / "liar.py").read_text(),
     )
     for key, text in NOTES.items():
         faults.shell(

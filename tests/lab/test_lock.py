@@ -26,7 +26,7 @@ from appliance.adapters.ansible.play_processes import end_leftovers
 from appliance.model.control.lock import Holder
 from tests.commands import succeed
 from tests.lab.conftest import lab_up, wait_for
-from tests.lab.frozen import FROZEN_SECONDS, frozen
+from tests.lab.support.frozen import FROZEN_SECONDS, frozen
 from tests.this_run import lab_name
 
 pytestmark = pytest.mark.lab

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.stillness import assert_still, scene
 
 pytestmark = pytest.mark.lab
 

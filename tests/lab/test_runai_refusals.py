@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import faults, runai_faults
 from tests.lab.conftest import LabSite
-from tests.lab.runai_site import RunaiSite, runai_site
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support import faults, runai_faults
+from tests.lab.support.runai_site import RunaiSite, runai_site
+from tests.lab.support.stillness import assert_still, scene
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -19,10 +19,10 @@ import pytest
 
 from appliance.adapters.local.cache import Cache
 from appliance.lab.vendor_bundle import ingredients, write_vendor_bundle
-from tests.lab.cluster import kubectl
 from tests.lab.conftest import LabSite
-from tests.lab.runai_site import RunaiSite, own_authority, runai_site, signed
-from tests.lab.stillness import scene
+from tests.lab.support.cluster import kubectl
+from tests.lab.support.runai_site import RunaiSite, own_authority, runai_site, signed
+from tests.lab.support.stillness import scene
 
 # Some minutes: the first of them brings storage and the vendor's images.
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab import faults
-from tests.lab.api_probe import api_watched
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, lab_up, wait_for
+from tests.lab.support import faults
+from tests.lab.support.api_probe import api_watched
+from tests.lab.support.cluster import KUBECTL
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -18,8 +18,8 @@ import pytest
 
 from appliance.lab.vendor_bundle import build_vendor_bundle
 from tests.lab.conftest import LabSite, wait_for
-from tests.lab.runai_site import RunaiSite, runai_site
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support.runai_site import RunaiSite, runai_site
+from tests.lab.support.stillness import assert_still, scene
 from tests.vendor_bundles import with_hole
 
 # Run:ai is installed as a whole, and its bundle is streamed and prepared again and again.

@@ -16,7 +16,7 @@ from appliance.adapters.bundle.known import read_known
 from appliance.adapters.bundle.signature import judge_signature
 from appliance.errors import ApplianceError, BundleRefused, NodeUnreachable
 from appliance.model.bundle.manifest import SIGNATURE, BundleManifest
-from appliance.model.bundle.mirror import Doubt, KnownBundle, not_the_known, unsigned
+from appliance.model.bundle.mirror import BundleDoubt, KnownBundle, not_the_known, unsigned
 from appliance.model.bundle.signature import MOST_BYTES, Signature
 from appliance.model.documents.strict_json import Unreadable, read_json
 
@@ -64,7 +64,7 @@ def read_mirror(
 
 def _doubt(
     desired: Desired, nodes: SshNodes, raw: bytes, digest: str, say: Callable[[str], None]
-) -> Doubt | None:
+) -> BundleDoubt | None:
     """Why the mirror's manifest is not trusted; None if it is.
 
     Raises:

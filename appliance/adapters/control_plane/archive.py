@@ -13,19 +13,16 @@ import re
 import shlex
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from appliance.adapters.ssh.call import last_line
+from appliance.adapters.ssh.call import Answer, last_line
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.documents.places import ARCHIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from appliance.adapters.ssh.call import Answer
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.model.site.settings import Node, Site
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appliance.adapters.kubernetes.client import (
     NotReadable,
@@ -31,11 +31,9 @@ from appliance.model.state.cluster import (
     NoCluster,
     Unreachable,
 )
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.kubeadm_state import kubeadm_signs
 from appliance.model.state.pods import Pod
-
-if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import NodeFacts
 
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
 VENDOR_NAMESPACES = ("runai-backend", "runai")

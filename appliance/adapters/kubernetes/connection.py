@@ -18,10 +18,10 @@ from appliance.adapters.kubernetes.client import (
 from appliance.adapters.kubernetes.first import first_open
 from appliance.adapters.ssh.tunnel import NotTaken
 from appliance.errors import NodeUnreachable
+from appliance.model.site.settings import Node, Site
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.site.settings import Node, Site
 
 API_PORT = 6443
 

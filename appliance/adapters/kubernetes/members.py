@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from appliance.adapters.kubernetes.client import TIMEOUT, ApiRefused, ApiSilent, api_errors
 from appliance.adapters.kubernetes.conflicts import CONFLICT, HINT, Conflict, retry_on_conflict
 from appliance.errors import ClusterError
-from appliance.model.state.node_metadata import new_role_taints
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.node_metadata import NodeMetadata, new_role_taints
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection import ApiConnection
-    from appliance.model.state.cluster import ClusterNode
-    from appliance.model.state.node_metadata import NodeMetadata
 
 
 class KubernetesMembers:

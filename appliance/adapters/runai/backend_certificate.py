@@ -18,13 +18,13 @@ from appliance.model.components.runai.backend_certificate import (
     KeyState,
     Link,
 )
+from appliance.model.site.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
     from cryptography import x509
 
     from appliance.model.site.settings import Site
 
-SITE_CA: Final = "vault_site_ca_certificate"
 _LONGEST: Final = 10
 _MOST_BYTES: Final = 1_000_000
 
@@ -169,5 +169,5 @@ def _authority(site: Site, vault: Mapping[str, str] | None) -> bytes | None:
             return read_plain(Path(brought), most_bytes=_MOST_BYTES, follow=True)
         except OSError:
             return None
-    own = (vault or {}).get(SITE_CA)
+    own = (vault or {}).get(CA_CERTIFICATE.name)
     return own.encode() if own else None

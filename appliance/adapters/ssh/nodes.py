@@ -33,6 +33,7 @@ from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.node.fencing import DEAD
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS, jump_command
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.reader import NotFacts, read_facts
@@ -40,8 +41,6 @@ from appliance.model.state.observed import Fault, Look
 
 if TYPE_CHECKING:
     import paramiko
-
-    from appliance.model.site.settings import Node, Site
 
 # paramiko logs tracebacks of connections that fail; they become sentences here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from appliance.cli.screen.render import print_json, show_warnings
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from appliance.cli.app import Application
     from appliance.model.checks.health.stages import Stage
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.screen.render import print_table
-from appliance.model.bundle.vendor_diagnostics import by_title
+from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.vendor_diagnostics import VendorReport
     from appliance.model.checks.health.stages import Result
     from appliance.model.checks.preflight import Finding
     from appliance.workflows.health import HealthResult

@@ -20,11 +20,11 @@ from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.status.view import show_status
+from appliance.model.site.settings import Site
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.site.settings import Site
-    from appliance.model.state.plan import Plan
 
 
 @click.command()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from appliance.model.plan.steps import BY_NAME
-
-if TYPE_CHECKING:
-    from appliance.model.state.plan import Plan, PlannedStep
+from appliance.model.state.plan import Plan, PlannedStep
 
 FEW = 3
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.site.files.diagnostics import did_you_mean
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
+from appliance.model.site.settings import Node, Site
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _NAMES = click.Choice([step.name for step in INSTALL])

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from appliance.workflows.session.doubts import Doubt
+    from appliance.workflows.session.doubts import NodeDoubt
 
 
-def show_doubts(doubts: Sequence[Doubt]) -> None:
+def show_doubts(doubts: Sequence[NodeDoubt]) -> None:
     """Two lines each: the doubtful statement, and a hint."""
     for doubt in doubts:
         click.echo(f"doubtful: {doubt.node}: {doubt.text}")
         click.echo(f"   hint: {doubt.hint}")
 
 
-def doubts_as_json(doubts: Sequence[Doubt]) -> list[dict[str, str]]:
+def doubts_as_json(doubts: Sequence[NodeDoubt]) -> list[dict[str, str]]:
     """The same as plain data; the keys are a contract."""
     return [asdict(doubt) for doubt in doubts]

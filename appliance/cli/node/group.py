@@ -20,14 +20,12 @@ from appliance.cli.options import (
 )
 from appliance.cli.screen.confirm import about_nodes, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
-from appliance.model.components.node_metadata.node_roles import RoleRequest
-from appliance.model.state.roles import ROLES
+from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan, Verb
+from appliance.model.site.settings import Site
+from appliance.model.state.roles import ROLES, RolesView
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.components.node_metadata.node_roles import RolesPlan, Verb
-    from appliance.model.site.settings import Site
-    from appliance.model.state.roles import RolesView
     from appliance.workflows.node.role import RoleResult
 
 nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1)

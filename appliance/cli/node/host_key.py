@@ -8,11 +8,11 @@ from appliance.cli.site.host_keys import accept, keep
 from appliance.errors import NodeUnreachable, Refused
 
 if TYPE_CHECKING:
-    from appliance.cli.connected import Connected
+    from appliance.cli.site_session import SiteSession
 
 
 def renew_host_key(
-    connected: Connected, name: str, *, yes: bool, sworn: bool, dry_run: bool = False
+    connected: SiteSession, name: str, *, yes: bool, sworn: bool, dry_run: bool = False
 ) -> None:
     """Remove a stale host key of one node, show the new key, save it once confirmed.
 

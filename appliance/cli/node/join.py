@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,13 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from appliance.cli.app import Application
-    from appliance.cli.connected import Connected
-    from appliance.model.node.answering import Answering
+    from appliance.cli.site_session import SiteSession
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.removal import RemovalPlan
-    from appliance.model.state.plan import Plan
     from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult
     from appliance.workflows.node.remove import RemoveResult
     from appliance.workflows.session.session import Session
@@ -109,11 +108,11 @@ def remove(
 
 
 def _remove(
-    connected: Connected, removal: Any, display: Any, *, yes: bool, dry_run: bool
+    connected: SiteSession, removal: Any, display: Any, *, yes: bool, dry_run: bool
 ) -> RemoveResult:
     from appliance.workflows.node.remove import COMMAND, NodeRemoveRequest, node_remove
 
-    def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: AnsweringMachine) -> bool:
         if plan.reset and not connected.vault_is_open:
             return False
         about = [*about_machine(connected.site, machine), *_notes(plan)]
@@ -278,10 +277,10 @@ def _workflow(*, add: bool) -> tuple[Callable[[JoinRequest, Session, Confirm], J
     return node_rejoin.node_rejoin, node_rejoin.COMMAND
 
 
-def _confirm_join(connected: Connected, *, yes: bool) -> Confirm:
+def _confirm_join(connected: SiteSession, *, yes: bool) -> Confirm:
     """Ask what is to be done with a node, once the vault was opened."""
 
-    def confirm(plan: Plan, said: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(plan: Plan, said: tuple[str, ...], machine: AnsweringMachine) -> bool:
         def show() -> None:
             tell(said)
             show_plan(plan, err=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +16,13 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
+from appliance.model.state.maintenance import Maintenance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from appliance.cli.app import Application
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.drain import Forecast
     from appliance.model.state.facts.hardware import Difference
-    from appliance.model.state.maintenance import Maintenance
     from appliance.workflows.node.maintain import MaintainResult
     from appliance.workflows.node.return_ import ReturnResult
 
@@ -123,7 +122,7 @@ def maintain(
         budget_seconds=budget_wait,
     )
 
-    def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
+    def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
         said = _forecast_lines(foreseen, last_time, lost=lost)
         return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
 
@@ -272,7 +271,9 @@ def return_(
 
     found: list[Difference] = []
 
-    def confirm(mark: Maintenance, differences: Sequence[Difference], machine: Answering) -> bool:
+    def confirm(
+        mark: Maintenance, differences: Sequence[Difference], machine: AnsweringMachine
+    ) -> bool:
         said = [
             f"{name} is {mark.sentence()}; it goes back into service",
             *(f"  {difference.sentence()}" for difference in differences),

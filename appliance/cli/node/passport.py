@@ -16,7 +16,7 @@ from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.workflows.node.passport import PassportView
 
 
@@ -82,7 +82,7 @@ def _views(
     if not acknowledge or node is None:
         return workflow.node_passport(present, [node] if node else [], connected.session())
 
-    def confirm(view: PassportView, machine: Answering) -> bool:
+    def confirm(view: PassportView, machine: AnsweringMachine) -> bool:
         about = about_machine(connected.site, machine)
         return confirmed(yes, about, lambda: tell(_sentences(view)))
 

@@ -18,10 +18,10 @@ from appliance.cli.options import (
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
+from appliance.model.site.settings import Site
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.site.settings import Site
 
 
 @click.group()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,21 +12,17 @@ from appliance.cli.screen.render import print_table
 from appliance.model.components.control_plane.certificates import endings
 from appliance.model.node.maintenance_claims import claims_of
 from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.shared_storage import GB, export_of
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster import Cluster, ClusterState, NoCluster
 from appliance.model.state.maintenance import REMOVED, Maintenance
-from appliance.model.state.node_state import in_maintenance, node_states
+from appliance.model.state.node_state import NodeState, in_maintenance, node_states
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.cluster import ClusterState
-    from appliance.model.state.node_state import NodeState
-    from appliance.model.state.observed import Look, Observed
-    from appliance.model.state.plan import Plan
 
 
 def show_status(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
-from appliance.model.state.facts.facts import Unseen, watching
+from appliance.model.state.facts.facts import UnseenFact, watching
 from appliance.model.state.findings import Finding, Severity
 
 Stage = Literal["site", "preflight", "before_runai", "health"]
@@ -138,7 +138,7 @@ def failed_checks(findings: Iterable[Finding]) -> frozenset[str]:
     return frozenset(finding.check for finding in findings if finding.severity == "error")
 
 
-def _unseen(findings: Iterable[Any], missed: Unseen) -> tuple[Finding, ...]:
+def _unseen(findings: Iterable[Any], missed: UnseenFact) -> tuple[Finding, ...]:
     """The first error among findings that rest on a fact that was not seen, as such."""
     errors = (f for f in findings if isinstance(f, Finding) and f.severity == "error")
     return tuple(

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.facts.hardware import (
     FIRMWARE,
     IDENTITY,
@@ -25,8 +27,6 @@ from appliance.model.state.facts.placeholders import told_serial
 from appliance.model.state.node_metadata import NodeMetadata, metadata_of
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import ClusterNode
     from appliance.model.state.facts.facts import NodeFacts
 
 FOLDER: Final = "passports"

@@ -37,7 +37,7 @@ class EtcdMember:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class QuorumVerdict:
     """Whether an etcd member may be removed, and why not.
 
     Attributes:
@@ -60,7 +60,7 @@ class Verdict:
         return not self.seen
 
 
-def may_go(members: Sequence[EtcdMember], address: str, name: str) -> Verdict:
+def may_go(members: Sequence[EtcdMember], address: str, name: str) -> QuorumVerdict:
     """Whether the member of a node may be removed from etcd.
 
     kubeadm names a member after its node, so the inventory's address alone does not decide.
@@ -79,7 +79,7 @@ def may_go(members: Sequence[EtcdMember], address: str, name: str) -> Verdict:
         return _misplaced(elsewhere[0], address, name)
     if member is None:
         nowhere = f"etcd lists no member with its name, nor one at {address}" if members else ""
-        return Verdict(None, notice=nowhere)
+        return QuorumVerdict(None, notice=nowhere)
     verdict = _of_the_majority(members, member)
     if not elsewhere:
         return verdict
@@ -88,8 +88,8 @@ def may_go(members: Sequence[EtcdMember], address: str, name: str) -> Verdict:
     return replace(verdict, notice="; ".join(text for text in (verdict.notice, more) if text))
 
 
-def _misplaced(found: EtcdMember, address: str, name: str) -> Verdict:
-    return Verdict(
+def _misplaced(found: EtcdMember, address: str, name: str) -> QuorumVerdict:
+    return QuorumVerdict(
         None,
         f"its member {found.name} at {found.address}",
         f"the member {name} at {address}, the address in host_vars/{name}.yml",
@@ -98,31 +98,31 @@ def _misplaced(found: EtcdMember, address: str, name: str) -> Verdict:
     )
 
 
-def _of_the_majority(members: Sequence[EtcdMember], member: EtcdMember) -> Verdict:
+def _of_the_majority(members: Sequence[EtcdMember], member: EtcdMember) -> QuorumVerdict:
     voters = [one for one in members if not one.learner]
     if member.learner:
-        return Verdict(member)
+        return QuorumVerdict(member)
     alive = sum(one.healthy for one in voters)
     if alive < majority(len(voters)):
-        return Verdict(
+        return QuorumVerdict(
             member,
             f"{alive} of etcd's {len(voters)} members healthy: no quorum to change its members",
             f"at least {majority(len(voters))} healthy members",
         )
     staying = [one for one in voters if one is not member]
     if not staying:
-        return Verdict(member, "the only member of etcd", "another member with the same data")
+        return QuorumVerdict(member, "the only member of etcd", "another member with the same data")
     left = sum(one.healthy for one in staying)
     needed = majority(len(staying))
     if left < needed:
         sick = ", ".join(one.name or one.address for one in staying if not one.healthy)
-        return Verdict(
+        return QuorumVerdict(
             member,
             f"{left} of the {len(staying)} remaining members healthy ({sick} unhealthy)",
             f"at least {needed} healthy members, or etcd loses its quorum",
         )
     spare = left - needed
-    return Verdict(
+    return QuorumVerdict(
         member,
         notice=""
         if spare

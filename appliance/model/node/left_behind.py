@@ -6,14 +6,11 @@ What must not be here: whether it may be emptied (:mod:`appliance.model.node.own
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from appliance.model.state.certificates import FOLDER, SERVICES
-from appliance.model.state.facts.facts import watching
+from appliance.model.state.facts.facts import NodeFacts, watching
 from appliance.model.state.kubeadm_state import is_member, kubeadm_signs, pod_containers
-
-if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import NodeFacts
 
 # Links of the pod network.
 LINKS: Final = ("cni0", "flannel.1")

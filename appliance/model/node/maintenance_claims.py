@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from appliance.model.state.cluster import ClusterNode, ClusterState
 from appliance.model.state.maintenance import ANNOTATION, MANAGER, Maintenance, away
-
-if TYPE_CHECKING:
-    from appliance.model.state.cluster import ClusterNode, ClusterState
 
 # As which this tool writes; the second is what the API server made of it in earlier versions.
 OURS: Final = frozenset({MANAGER, "OpenAPI-Generator"})

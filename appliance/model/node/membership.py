@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
+from appliance.model.site.settings import Site
 from appliance.model.state.facts.identity import MachineIdentity, identity
 from appliance.model.state.node_metadata import NodeMetadata, merged, metadata_of, missing
 from appliance.model.state.node_state import node_states
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
     from appliance.model.state.plan import Choice

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import (
     MachineIdentity,
     identity_of,
@@ -32,8 +34,6 @@ from appliance.model.state.kubeadm_state import (
 
 if TYPE_CHECKING:
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 LOSE: Final = "--lose-machine"
@@ -44,7 +44,7 @@ Vouched = Literal["", "ca", "serial", "machine", "removal", "operator"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNode:
     """What is known of the node, beside the machine that answers.
 
     Attributes:
@@ -97,14 +97,14 @@ def known_of(
     observed: Observed,
     removed: Removal | None,
     accepted: MachineIdentity,
-) -> Known:
+) -> KnownNode:
     """Gather what speaks for a machine at a node's address."""
     others = {n: p for n, p in observed.node_facts.items() if n != node.name}
     control_plane_nodes = [others[n.name] for n in site.control_plane if n.name in others]
     cas = {ca for facts in control_plane_nodes if (ca := ca_of(facts))}
     endpoint = site.settings.control_plane_endpoint
     begun = removed.machine if removed and not removed.reset else MachineIdentity()
-    return Known(
+    return KnownNode(
         node.name,
         f"https://{endpoint.name}:{endpoint.port}",
         api_hosts(site),
@@ -122,7 +122,7 @@ def has_kubeadm_state(facts: NodeFacts) -> bool:
     return is_member(facts) or bool(kubeadm_signs(facts) or begun or pod_containers(facts))
 
 
-def judge(facts: NodeFacts, known: Known) -> Ownership:
+def judge(facts: NodeFacts, known: KnownNode) -> Ownership:
     """Whether a machine may be cleaned as this node."""
     untold = containers_untold(facts) and not known.emptied
     if not has_kubeadm_state(facts) and not untold:
@@ -142,30 +142,30 @@ def judge(facts: NodeFacts, known: Known) -> Ownership:
     return Ownership(False, vouched, against, never=never)
 
 
-def _by_machine(facts: NodeFacts, known: Known) -> Vouched:
+def _by_machine(facts: NodeFacts, known: KnownNode) -> Vouched:
     """By its serial; by its UUID or board where one side tells no serial."""
     if not _is_proved(known.machine, facts, known):
         return ""
     return "serial" if facts.serial and known.machine.serial else "machine"
 
 
-def _is_proved(accepted: MachineIdentity, facts: NodeFacts, known: Known) -> bool:
+def _is_proved(accepted: MachineIdentity, facts: NodeFacts, known: KnownNode) -> bool:
     """Whether it is that machine, also by what no other machine shows."""
     own = (accepted, without_shared(accepted, known.others))
     return all(likeness(one, identity_of(facts)) == "same" for one in own)
 
 
-def _begun(facts: NodeFacts, known: Known) -> object:
+def _begun(facts: NodeFacts, known: KnownNode) -> object:
     """The CA of the cluster as whose member a reset of ours found this machine, and began."""
     mine = facts.at("kubernetes.reset_begun.node") == known.node
     return facts.at("kubernetes.reset_begun.ca_sha256") if mine else None
 
 
-def _strange(facts: NodeFacts, known: Known) -> tuple[str, ...]:
+def _strange(facts: NodeFacts, known: KnownNode) -> tuple[str, ...]:
     return strange_servers(facts, known.hosts)
 
 
-def _against(facts: NodeFacts, known: Known) -> Iterator[str]:
+def _against(facts: NodeFacts, known: KnownNode) -> Iterator[str]:
     strange = _strange(facts, known)
     if strange:
         yield f"is a member of another cluster ({', '.join(strange)})"
@@ -188,7 +188,7 @@ def member_name_of(facts: NodeFacts) -> str | None:
     return next((match.group(1) for match in found if match), None)
 
 
-def in_words(ownership: Ownership, known: Known) -> str:
+def in_words(ownership: Ownership, known: KnownNode) -> str:
     """Why a machine may not be cleaned, in words."""
     if ownership.against:
         return " and ".join(ownership.against)

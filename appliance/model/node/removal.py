@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.accepted import accepted_of
-from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
-from appliance.model.node.fencing import DEAD, Witness, check_fenced
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
+from appliance.model.node.fencing import DEAD, FencingEvidence, check_fenced
 from appliance.model.node.ownership import (
     LOSE,
-    Known,
+    KnownNode,
     Ownership,
     Vouched,
     has_kubeadm_state,
@@ -23,17 +24,16 @@ from appliance.model.node.ownership import (
     known_of,
 )
 from appliance.model.site import groups
+from appliance.model.site.settings import Node, Site
 from appliance.model.state.cluster import Cluster, ClusterNode
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity_of, likeness
 from appliance.model.state.kubeadm_state import named
 from appliance.model.state.maintenance import ANNOTATION
 from appliance.model.state.plan import Notice, Refusal
 
 if TYPE_CHECKING:
-    from appliance.model.node.bmc import BmcReport
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 # What a machine that missed its own removal still has, should it ever come back.
@@ -201,7 +201,7 @@ def plan_removal(
     elif member is not None and ours is None and not settled:
         bmc, alive = answers.bmc, answers.alive
         fenced = check_fenced(
-            Witness(
+            FencingEvidence(
                 node.name,
                 member,
                 facts,
@@ -252,7 +252,7 @@ def plan_removal(
     )
 
 
-def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: Known) -> Refusal:
+def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: KnownNode) -> Refusal:
     """Refuse to clean a machine that is not proved to be this node."""
     told = known.machine
     accepted = told.serial or (told.words() if told.is_told else "serial unknown")
@@ -324,7 +324,7 @@ def _of_the_site(site: Site, node: Node, node_facts: Mapping[str, NodeFacts]) ->
         )
 
 
-def _of_etcd(node: Node, verdict: Verdict) -> Iterator[Refusal]:
+def _of_etcd(node: Node, verdict: QuorumVerdict) -> Iterator[Refusal]:
     if not verdict.may_go:
         yield Refusal(
             node.name,

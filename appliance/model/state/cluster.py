@@ -182,7 +182,7 @@ class Unreachable:
 
     Attributes:
         reason: what was tried and what came back.
-        traces: per control-plane node, what on it speaks of a cluster.
+        kubeadm_state: control-plane node -> what on it speaks of a cluster.
     """
 
     reason: str

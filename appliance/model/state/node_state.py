@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from appliance.model.state.cluster import Cluster, ClusterNode, NoCluster
-from appliance.model.state.facts.facts import Unseen, watching
+from appliance.model.site.settings import Site
+from appliance.model.state.cluster import Cluster, ClusterNode, ClusterState, NoCluster
+from appliance.model.state.facts.facts import NodeFacts, UnseenFact, watching
 from appliance.model.state.kubeadm_state import (
     api_hosts,
     ca_of,
@@ -23,9 +24,6 @@ from appliance.model.state.kubeadm_state import (
 from appliance.model.state.maintenance import Maintenance, maintenance_of
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
-    from appliance.model.state.cluster import ClusterState
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 Condition = Literal[
@@ -171,7 +169,7 @@ def _evidence(signs: _Signs, cluster: ClusterState) -> Iterator[str]:
         yield "there is no cluster" if isinstance(cluster, NoCluster) else "no API answers"
 
 
-def _why_unseen(name: str, observed: Observed, missed: Sequence[Unseen]) -> str:
+def _why_unseen(name: str, observed: Observed, missed: Sequence[UnseenFact]) -> str:
     """Why nobody saw what the machine has of Kubernetes; empty where somebody did."""
     facts = observed.node_facts.get(name)
     if facts is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
-from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult, Seen, join, look
+from appliance.workflows.node.joining import Confirm, JoinLook, JoinRequest, JoinResult, join, look
 
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
@@ -26,7 +26,7 @@ def node_add(request: JoinRequest, session: Session, confirm: Confirm) -> JoinRe
     return join(request, session, confirm, seen)
 
 
-def _require_free(request: JoinRequest, seen: Seen) -> None:
+def _require_free(request: JoinRequest, seen: JoinLook) -> None:
     """Refuse to add beside a member whose place is to be taken.
 
     Raises:

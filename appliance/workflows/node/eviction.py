@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError, LeaseLost, StepNotVerified
-from appliance.model.node.drain import forecast, moving
+from appliance.model.node.drain import DrainView, forecast, moving
 from appliance.model.state.maintenance import REMOVED, removal_of
+from appliance.model.state.pods import PodOnNode
 from appliance.workflows.node.marks import Marks, left_to_others
 
 if TYPE_CHECKING:
-    from appliance.model.node.drain import DrainView
     from appliance.model.state.journal import Run
-    from appliance.model.state.pods import PodOnNode
     from appliance.workflows.session.ports import Clock, Drain, Observer
 
 POLL_SECONDS = 1.0

@@ -11,31 +11,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.node.accepted import Accepted, accepted_of
-from appliance.model.node.answering import answering_as
+from appliance.model.node.accepted import AcceptedMachine, accepted_of
+from appliance.model.node.answering import AnsweringMachine, answering_as
+from appliance.model.node.baseline import Passport
 from appliance.model.node.etcd_quorum import may_go
-from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
+from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord, as_recorded
 from appliance.model.plan.planner import Scope
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import Cluster, ClusterNode, Unreachable
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.journal import Run
 from appliance.model.state.kubeadm_state import is_member
 from appliance.model.state.node_metadata import NodeMetadata
-from appliance.model.state.plan import Refusal
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Plan, Refusal
 from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
-    from appliance.model.node.baseline import Passport
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.cluster import ClusterNode
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.journal import Run
-    from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Plan
+    from appliance.model.site.settings import Site
     from appliance.workflows.session.session import Session
 
 
@@ -58,7 +56,7 @@ class JoinRequest:
 
 
 # Is shown the plan, the proof, and the machine that answers.
-Confirm = Callable[["Plan", tuple[str, ...], "Answering"], bool]
+Confirm = Callable[[Plan, tuple[str, ...], AnsweringMachine], bool]
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class JoinResult:
 
 
 @dataclass(frozen=True)
-class Seen:
+class JoinLook:
     """The observations before the first decision.
 
     Attributes:
@@ -90,7 +88,7 @@ class Seen:
     cluster: Cluster
     facts: NodeFacts
     member: ClusterNode | None
-    accepted: Accepted
+    accepted: AcceptedMachine
 
     @property
     def is_working_member(self) -> bool:
@@ -98,7 +96,7 @@ class Seen:
         return self.member is not None and is_member(self.facts)
 
 
-def look(request: JoinRequest, session: Session) -> Seen:
+def look(request: JoinRequest, session: Session) -> JoinLook:
     """Read what is written down, and look at everything once.
 
     Raises:
@@ -131,7 +129,7 @@ def look(request: JoinRequest, session: Session) -> Seen:
     member, record = observed.cluster.nodes.get(name), records.get(name)
     passport = read_passport(session.archive, name)
     machine = passport.machine if passport else None
-    return Seen(
+    return JoinLook(
         desired,
         records,
         passport,
@@ -145,7 +143,7 @@ def look(request: JoinRequest, session: Session) -> Seen:
     )
 
 
-def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -> JoinResult:
+def join(request: JoinRequest, session: Session, confirm: Confirm, seen: JoinLook) -> JoinResult:
     """Verify that the name is free for this machine, then install the node.
 
     Raises:
@@ -180,13 +178,13 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -
     return JoinResult(seen.desired.site, installed, said)
 
 
-def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
+def _judge(request: JoinRequest, session: Session, seen: JoinLook) -> str:
     """The proof, in words.
 
     Raises:
         PreflightFailed: something is in the way.
     """
-    witness = Witness(
+    evidence = FencingEvidence(
         request.node,
         seen.member,
         seen.facts,
@@ -194,18 +192,18 @@ def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
         request.sworn,
         session.bmcs.report(seen.node) if seen.member else None,
     )
-    other = same_machine(witness, replaces=request.replace == request.node)
+    other = same_machine(evidence, replaces=request.replace == request.node)
     accepted = seen.accepted
     if other:
         refuse([accepted.tell(other)])
-    fenced = check_fenced(witness)
+    fenced = check_fenced(evidence)
     refused = [accepted.tell(fenced)] if isinstance(fenced, Refusal) else []
     refuse([*refused, *_of_etcd(request, session, seen)])
-    assert isinstance(fenced, Fenced)  # noqa: S101  (for the type checker: it was refused)
+    assert isinstance(fenced, FencingProof)  # noqa: S101  (for the type checker: it was refused)
     return f"{request.node}: {fenced.text}"
 
 
-def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
+def _of_old_data(request: JoinRequest, seen: JoinLook) -> list[Refusal]:
     """A machine that was away when its etcd member was taken out must not start with its data."""
     record = seen.records.get(request.node)
     gone = record.removed if record else None
@@ -222,7 +220,7 @@ def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
     ]
 
 
-def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal]:
+def _of_etcd(request: JoinRequest, session: Session, seen: JoinLook) -> list[Refusal]:
     """Whether etcd can remove the member of the old machine."""
     control_plane_nodes = seen.desired.site.control_plane
     if seen.node not in control_plane_nodes:
@@ -246,7 +244,7 @@ def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal
     )
 
 
-def _kept(request: JoinRequest, seen: Seen) -> NodeMetadata | None:
+def _kept(request: JoinRequest, seen: JoinLook) -> NodeMetadata | None:
     """What the node is to have: its own of before, or that of the node whose place it takes.
 
     The passport knows it where the Node object was deleted by other means than ours.
@@ -259,7 +257,7 @@ def _kept(request: JoinRequest, seen: Seen) -> NodeMetadata | None:
     return passport.belongings if passport and owner not in seen.cluster.nodes else None
 
 
-def _forget_removal(seen: Seen, session: Session) -> None:
+def _forget_removal(seen: JoinLook, session: Session) -> None:
     """A member that was to be removed, and was not, stays: on the operator's word."""
     record = seen.records.get(seen.node.name)
     if record and record.removed:

@@ -20,7 +20,7 @@ from appliance.errors import (
     NodeUnreachable,
     StepNotVerified,
 )
-from appliance.model.node.answering import Answering, answering
+from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.maintenance import TAINT, Maintenance, Phase, archived, timestamp
@@ -35,7 +35,7 @@ from appliance.workflows.node.maintain_again import (
 )
 from appliance.workflows.node.maintain_refusals import refuse, require_writable
 from appliance.workflows.node.marks import Marks, left_to_others
-from appliance.workflows.node.power_off import PowerWatch, Seen
+from appliance.workflows.node.power_off import PowerState, PowerWatch
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 
@@ -72,7 +72,7 @@ class MaintainResult:
 def node_maintain(
     request: MaintainRequest,
     session: Session,
-    confirm: Callable[[Forecast, str, Answering], bool],
+    confirm: Callable[[Forecast, str, AnsweringMachine], bool],
 ) -> MaintainResult:
     """Take a node out of service, or restore it when that fails.
 
@@ -312,7 +312,7 @@ class _Run:
             self._write_order()
         self._off = seen.words if seen.off else watch.wait(self._mark.ordered or "")
 
-    def _order(self, seen: Seen) -> str:
+    def _order(self, seen: PowerState) -> str:
         """Send the shutdown; the time at which the node accepted it."""
         self._recorder.begin()  # the look before took some seconds
         try:

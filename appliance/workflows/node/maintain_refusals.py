@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from appliance.errors import PreflightFailed, Refused
+from appliance.model.node.drain import DrainView, Forecast
 from appliance.model.state.maintenance import TAINT
-from appliance.workflows.node.maintain_again import is_out_and_empty
-
-if TYPE_CHECKING:
-    from appliance.model.node.drain import DrainView, Forecast
-    from appliance.workflows.node.maintain_again import MaintainRequest
-
+from appliance.workflows.node.maintain_again import MaintainRequest, is_out_and_empty
 
 MOST_LETTERS = 1000
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from appliance.model.state.maintenance import Maintenance
+
 if TYPE_CHECKING:
-    from appliance.model.state.maintenance import Maintenance
     from appliance.workflows.session.ports import Drain
 
 

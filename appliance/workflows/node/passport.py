@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.node.answering import answering_as
+from appliance.model.node.answering import AnsweringMachine, answering_as
 from appliance.model.node.baseline import Passport, differences, passport_of
+from appliance.model.site.settings import Node, Site
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.facts.hardware import Difference
+from appliance.model.state.journal import Run
 from appliance.model.state.node_state import node_states
+from appliance.model.state.observed import Observed
 from appliance.workflows.node.baselines import acceptance, read_passport
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.hardware import Difference
-    from appliance.model.state.journal import Run
-    from appliance.model.state.observed import Observed
     from appliance.workflows.session.ports import Archive
     from appliance.workflows.session.session import Session
 
@@ -85,7 +84,7 @@ def acknowledge(
     name: str,
     run: Run,
     session: Session,
-    confirm: Callable[[PassportView, Answering], bool],
+    confirm: Callable[[PassportView, AnsweringMachine], bool],
 ) -> PassportView:
     """Accept a node as it is now; write nothing if nothing differs.
 

@@ -27,7 +27,7 @@ POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class PowerState:
     """What was seen of a node's power.
 
     Attributes:
@@ -57,7 +57,7 @@ class PowerWatch:
     observer: Observer
     accepted: Callable[[], MachineIdentity]
 
-    def look(self, ordered: str | None) -> Seen:
+    def look(self, ordered: str | None) -> PowerState:
         """Whether it is off; takes a moment when it answers, and some seconds when it does not.
 
         Args:
@@ -66,9 +66,9 @@ class PowerWatch:
         began = self.clock.monotonic()
         while True:
             if self.power.answers(self.node):
-                return Seen(False, f"{self.node.name} answers", answers=True)
+                return PowerState(False, f"{self.node.name} answers", answers=True)
             if not self._reaches_another():
-                return Seen(False, "no other node of the site answers this machine either")
+                return PowerState(False, "no other node of the site answers this machine either")
             silent = self.clock.monotonic() - began
             if silent >= SILENT_SECONDS:
                 break
@@ -76,10 +76,10 @@ class PowerWatch:
         silence = f"nothing answered at its address for {silent:.0f} s"
         off, said = self._bmc_says()
         if off is not None:
-            return Seen(off, f"{said}; {silence}")
+            return PowerState(off, f"{said}; {silence}")
         if ordered is None:
-            return Seen(False, f"{silence}, but no accepted shutdown is recorded; {said}")
-        return Seen(True, f"it accepted the shutdown at {ordered}; {silence}; {said}")
+            return PowerState(False, f"{silence}, but no accepted shutdown is recorded; {said}")
+        return PowerState(True, f"it accepted the shutdown at {ordered}; {silence}; {said}")
 
     def wait(self, ordered: str) -> str:
         """Wait until it is off after the order; what was seen.

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
-from appliance.model.node.answering import answering
+from appliance.model.node.answering import AnsweringMachine, answering
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import MemberRecord, Removal, removed
 from appliance.model.node.removal import (
@@ -28,8 +30,10 @@ from appliance.model.node.removal import (
     plan_removal,
 )
 from appliance.model.plan.play import Play
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.journal import Run
 from appliance.model.state.node_metadata import merged, metadata_of
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.confirmation import require_confirmed
@@ -38,11 +42,6 @@ from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
-    from appliance.model.node.bmc import BmcReport
-    from appliance.model.node.etcd_quorum import EtcdMember
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.journal import Run
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
 
@@ -76,7 +75,7 @@ class RemoveResult:
 def node_remove(
     request: NodeRemoveRequest,
     session: Session,
-    confirm: Callable[[RemovalPlan, tuple[str, ...], Answering], bool],
+    confirm: Callable[[RemovalPlan, tuple[str, ...], AnsweringMachine], bool],
 ) -> RemoveResult:
     """Inspect, refuse or remove, and verify.
 

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
 from appliance.model.documents.strict_json import read_json
-from appliance.model.node.answering import answering_as
+from appliance.model.node.answering import AnsweringMachine, answering_as
 from appliance.model.plan.judging import judge
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
+from appliance.model.site.settings import Node
+from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts, facts_digest
 from appliance.model.state.facts.hardware import Difference, compare, hardware_facts
 from appliance.model.state.facts.reader import check_facts
-from appliance.model.state.observed import Observed
+from appliance.model.state.journal import Run
+from appliance.model.state.maintenance import Maintenance
+from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import PlannedStep
 from appliance.workflows.node.marks import Marks
 from appliance.workflows.session.confirmation import require_confirmed
@@ -28,13 +32,7 @@ from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
     from appliance.model.node.drain import DrainView
-    from appliance.model.site.settings import Node
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.journal import Run
-    from appliance.model.state.maintenance import Maintenance
-    from appliance.model.state.observed import Look
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS = 1.0
@@ -83,7 +81,7 @@ class ReturnResult:
 def node_return(
     request: ReturnRequest,
     session: Session,
-    confirm: Callable[[Maintenance, Sequence[Difference], Answering], bool],
+    confirm: Callable[[Maintenance, Sequence[Difference], AnsweringMachine], bool],
     refused: Callable[[Sequence[Difference]], None] = lambda _: None,
 ) -> ReturnResult:
     """Bring a node back, or say what prevents that.

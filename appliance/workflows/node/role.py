@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import StepNotVerified
-from appliance.model.components.node_metadata.node_roles import plan_roles
-from appliance.model.state.roles import inventory_roles
+from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan, plan_roles
+from appliance.model.site.settings import Site
+from appliance.model.state.journal import Run
+from appliance.model.state.roles import RolesView, inventory_roles
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan
-    from appliance.model.site.settings import Site
-    from appliance.model.state.journal import Run
-    from appliance.model.state.roles import RolesView
     from appliance.workflows.session.session import Session
 
 

@@ -7,17 +7,15 @@ here: the flags (:mod:`appliance.model.components.access.oidc`), or how an API s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.model.plan.planner import Scope
-from appliance.workflows.install import install
+from appliance.model.state.plan import Plan
+from appliance.workflows.install import InstallRequest, InstallResult, install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from appliance.model.state.plan import Plan
-    from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.session.session import Session
 
 COMMAND = "runai access enable"

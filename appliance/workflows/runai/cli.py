@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import StepNotVerified
-from appliance.model.components.access.runai_cli import plan_cli, play_inventory
+from appliance.model.components.access.runai_cli import (
+    CliOptions,
+    CliPlan,
+    Jumpbox,
+    plan_cli,
+    play_inventory,
+)
 from appliance.model.plan.play import Play
+from appliance.model.state.desired import Desired
+from appliance.model.state.journal import Run
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.model.components.access.runai_cli import CliOptions, CliPlan, Jumpbox
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.journal import Run
     from appliance.workflows.session.session import Session
 
 COMMAND = "runai cli install"

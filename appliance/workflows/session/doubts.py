@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class NodeDoubt:
     """One thing that a Node object says and that is not simply believed."""
 
     node: str
@@ -41,18 +41,18 @@ def recorded_maintenance(
         return None
 
 
-def find_doubts(archive: Archive, observed: Observed, warnings: list[str]) -> tuple[Doubt, ...]:
+def find_doubts(archive: Archive, observed: Observed, warnings: list[str]) -> tuple[NodeDoubt, ...]:
     """Doubtful annotations; reads the records on the control-plane nodes of a cluster."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         return ()
     claims = claims_of(cluster, recorded_maintenance(archive, observed, warnings))
-    found = [Doubt(c.node, c.sentence(), c.hint()) for c in claims if c.is_doubtful]
+    found = [NodeDoubt(c.node, c.sentence(), c.hint()) for c in claims if c.is_doubtful]
     try:
         passports = read_passports(archive)
     except ApplianceError as error:
         warnings.append(f"the passports cannot be read: {error.message}")
         passports = {}
     for name, accepted in doubts_of(cluster.nodes, passports).items():
-        found.append(Doubt(name, accepted.doubt, accepted.hint))
+        found.append(NodeDoubt(name, accepted.doubt, accepted.hint))
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from appliance.errors import StepNotVerified
@@ -10,8 +11,6 @@ from appliance.model.plan.test_image import CUDA, pod_test_image
 from appliance.model.state.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
     from appliance.model.state.plan import PlannedStep

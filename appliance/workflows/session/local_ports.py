@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     )
     from appliance.model.site.authority import Authority
     from appliance.model.site.settings import Site
-    from appliance.model.state.journal import Merged, Record
+    from appliance.model.state.journal import MergeResult, Record
 
 
 class ControlHost(Protocol):
@@ -39,7 +39,7 @@ class ControlHost(Protocol):
 class Records(Protocol):
     """The records of a site on this machine."""
 
-    def merge(self, texts: Mapping[str, str]) -> Merged:
+    def merge(self, texts: Mapping[str, str]) -> MergeResult:
         """Add those (file name -> document) that are not here; what is no record is named."""
 
     def read(self) -> Sequence[Record]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.components.access.runai_cli import CliOptions, Jumpbox
     from appliance.model.components.node_metadata.node_roles import RolesPlan
-    from appliance.model.control.lock import Verdict
+    from appliance.model.control.lock import LockVerdict
     from appliance.model.node.bmc import BmcReport
     from appliance.model.node.drain import DrainView
     from appliance.model.node.etcd_quorum import EtcdMember
@@ -164,7 +164,7 @@ class SiteLock(Protocol):
             LeaseLost: it was ours, and is no longer.
         """
 
-    def look(self) -> Verdict:
+    def look(self) -> LockVerdict:
         """The holder of the site's lock; writes nothing."""
 
 

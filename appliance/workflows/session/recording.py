@@ -15,10 +15,9 @@ from appliance.errors import (
     NodeUnreachable,
     StepNotVerified,
 )
-from appliance.model.state.journal import Record
+from appliance.model.state.journal import Outcome, Record, Run
 
 if TYPE_CHECKING:
-    from appliance.model.state.journal import Outcome, Run
     from appliance.workflows.session.session import Session
 
 AGAIN: Final = "run the same command again: it resumes here"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from appliance.errors import LeftOut, NodeUnreachable, PreflightFailed
 from appliance.model.plan.left_out import asked_for, not_joined
 from appliance.model.plan.planner import EVERYTHING, Scope, plan
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan, Refusal, UnknownFact
 
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.plan import Plan, Refusal, Unknown
     from appliance.workflows.session.ports import ClusterReader, Nodes
 
 TOLD = (False, False, 0)
@@ -133,7 +133,7 @@ def survey(
     return Survey(observed, replace(made, left_out=asked_for(site, waiting, scope)))
 
 
-def require_seen(unknown: Sequence[Unknown]) -> None:
+def require_seen(unknown: Sequence[UnknownFact]) -> None:
     """Refuse to act on unknown facts.
 
     Raises:

@@ -12,7 +12,7 @@ from appliance.errors import ConfigError, Refused
 from appliance.model.site.files.schema import site_schema_text
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.files.text import SCHEMA, hosts_text, node_text, site_text
-from appliance.model.site.vault_ref import TEMPLATE, UNSAFE
+from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_KEY, TEMPLATE, UNSAFE
 
 if TYPE_CHECKING:
     from appliance.workflows.session.local_ports import Authorities, SiteFolder, Vault
@@ -75,8 +75,8 @@ def site_init(
     secrets = "---\n" + "".join(
         _entry(name, secret)
         for name, secret in (
-            ("vault_site_ca_certificate", authority.certificate),
-            ("vault_site_ca_key", authority.key),
+            (CA_CERTIFICATE.name, authority.certificate),
+            (CA_KEY.name, authority.key),
             *((name, f"{secret}\n") for name, secret in request.secrets.items()),
         )
     )

@@ -19,9 +19,9 @@ import pytest
 
 from appliance.model.state.maintenance import ANNOTATION
 from tests.commands import appliance
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL, allocatable, busybox, kubectl
 from tests.lab.conftest import GPUS, LabSite, wait_for
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL, allocatable, busybox, kubectl
 
 pytestmark = pytest.mark.lab
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
-from tests.lab.cluster import KUBECTL, busybox, kubectl
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.hiding_places import CANARIES, PLACES, World, found_in
 from tests.lab.runai.known_secrets import secrets_of
 from tests.lab.runai.researchers import LOGIN
 from tests.lab.runai.watch import ProcessWatch
+from tests.lab.support.cluster import KUBECTL, busybox, kubectl
 
 pytestmark = pytest.mark.lab
 

@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
-from tests.lab import faults
 from tests.lab.conftest import LabSite
-from tests.lab.issuer import settings_file, site_with
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.hiding_places import CANARIES, PLACES, World, found_in
 from tests.lab.runai.known_secrets import Secret, forms, secrets_of
 from tests.lab.runai.researchers import HOST, Researchers
 from tests.lab.runai.watch import HERE, ProcessWatch
+from tests.lab.support import faults
+from tests.lab.support.issuer import settings_file, site_with
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

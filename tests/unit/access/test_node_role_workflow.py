@@ -14,7 +14,7 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.components.node_metadata.node_roles import RoleRequest
-from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView
+from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
 from appliance.workflows.node.role import (
     NodeRoleRequest,
     RoleResult,
@@ -32,7 +32,7 @@ SET = RoleRequest("set", "gpu", ("w1",))
 class Scene:
     """A cluster with a control plane and two workers, none with a role."""
 
-    def __init__(self, *anchored: Anchored) -> None:
+    def __init__(self, *anchored: AnchoredObject) -> None:
         self.desired = samples.desired(samples.site(runai={}))
         self.rack = FakeRack(self.desired)
         labels: dict[str, dict[str, str]] = {"cp1": {}, "w1": {}, "w2": {}}
@@ -92,7 +92,7 @@ def test_what_is_not_confirmed_is_not_written() -> None:
 
 
 def test_what_would_move_a_service_is_refused_before_anything_is_written() -> None:
-    scene = Scene(Anchored("StatefulSet", "runai-backend", "thanos", "w2"))
+    scene = Scene(AnchoredObject("StatefulSet", "runai-backend", "thanos", "w2"))
     with pytest.raises(PreflightFailed) as caught:
         scene.run(RoleRequest("set", "system", ("w1",)))
     assert caught.value.exit_code == 3

@@ -13,7 +13,7 @@ from appliance.model.components.access import oidc
 from appliance.model.plan.planner import Scope
 from appliance.model.state.api_flags import ApiFlags
 from appliance.model.state.cluster import Cluster, Unreachable
-from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView
+from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
 from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.runai.access import enable
 from tests import samples
@@ -30,7 +30,7 @@ ISSUER = "https://runai.rack.test/auth/realms/runai"
 class Rack(FakeRack):
     """A converged site with Run:ai; the play ``access`` gives its API server the flags."""
 
-    def __init__(self, *anchored: Anchored) -> None:
+    def __init__(self, *anchored: AnchoredObject) -> None:
         super().__init__(samples.desired(samples.site(runai={"access": {"enabled": True}})))
         site = self.desired.site
         self.documents = {node.name: samples.converged(node, self.desired) for node in site.nodes}
@@ -91,7 +91,7 @@ def test_a_role_that_the_inventory_does_not_have_is_removed() -> None:
 
 
 def test_the_inventory_does_not_move_a_stateful_service() -> None:
-    rack = Rack(Anchored("StatefulSet", "runai", "db", "w2"))
+    rack = Rack(AnchoredObject("StatefulSet", "runai", "db", "w2"))
     nodes = tuple(
         replace(node, groups=frozenset({"system_nodes"})) if node.name == "w1" else node
         for node in rack.desired.site.nodes

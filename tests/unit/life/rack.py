@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from appliance.errors import NodeUnreachable
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.drain import DrainView, Forecast
 from appliance.model.site.settings import Node
@@ -164,7 +164,7 @@ class Bench:
         self.journal = FakeJournal()
         self.observer = FakeObserver()
         self.asked: list[Any] = []
-        self.machines: list[Answering] = []
+        self.machines: list[AnsweringMachine] = []
         self.answer = True
         self.thinks = 0.0
 
@@ -186,8 +186,8 @@ class Bench:
             observer=self.observer,
         )
 
-    def _confirm(self) -> Callable[[Forecast, str, Answering], bool]:
-        def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
+    def _confirm(self) -> Callable[[Forecast, str, AnsweringMachine], bool]:
+        def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
             self.asked.append((foreseen, last_time))
             self.machines.append(machine)
             self.clock.sleep(self.thinks)
@@ -201,7 +201,7 @@ class Bench:
         )
 
         def confirm(
-            mark: Maintenance, differences: Sequence[Difference], machine: Answering
+            mark: Maintenance, differences: Sequence[Difference], machine: AnsweringMachine
         ) -> bool:
             self.asked.append((mark, differences))
             self.machines.append(machine)

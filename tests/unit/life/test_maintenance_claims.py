@@ -20,7 +20,7 @@ from appliance.model.state.journal import Record
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived, away
 from appliance.model.state.observed import Observed
 from appliance.workflows.node.maintenance_records import recorded
-from appliance.workflows.session.doubts import Doubt, find_doubts
+from appliance.workflows.session.doubts import NodeDoubt, find_doubts
 from tests import samples
 from tests.fakes import FakeArchive
 from tests.unit.health.scene import RUN, in_maintenance
@@ -151,7 +151,7 @@ def keeping(**documents: str) -> FakeArchive:
 
 def doubts(
     observed: Observed, archive: FakeArchive | None = None, warnings: list[str] | None = None
-) -> tuple[Doubt, ...]:
+) -> tuple[NodeDoubt, ...]:
     return find_doubts(archive or FakeArchive(), observed, [] if warnings is None else warnings)
 
 

@@ -16,7 +16,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.drain import DrainView
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.maintenance import TAINT
@@ -285,7 +285,7 @@ def test_the_look_before_the_question_serves_as_facts_unless_it_is_old(
     bench.thinks = thinks
     bench.maintain()
     assert bench.rack.looks == looks
-    assert bench.machines == [Answering("w1", "198.18.7.21", "host name w1, serial SN-w1")]
+    assert bench.machines == [AnsweringMachine("w1", "198.18.7.21", "host name w1, serial SN-w1")]
 
 
 def test_a_lost_node_is_asked_about_with_the_reason_why_nothing_is_known_of_its_machine() -> None:
@@ -293,7 +293,7 @@ def test_a_lost_node_is_asked_about_with_the_reason_why_nothing_is_known_of_its_
     bench.drain.ready = False
     bench.rack.faults["w1"] = Fault("w1", "w1: no route", "look")
     bench.maintain(lost=True)
-    assert bench.machines == [Answering("w1", "198.18.7.21", "no answer: no route")]
+    assert bench.machines == [AnsweringMachine("w1", "198.18.7.21", "no answer: no route")]
 
 
 def test_pods_that_came_after_the_eviction_keep_the_taint_away() -> None:

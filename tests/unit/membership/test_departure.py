@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from appliance.model.node.bmc import BmcReport
-from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
+from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity
@@ -37,7 +37,7 @@ class Case:
     containers: int | None = None
     docker_hangs: bool = False
 
-    def witness(self) -> Witness:
+    def evidence(self) -> FencingEvidence:
         """As the workflow gathers it."""
         serials = {"same": "SN-w2", "other": "SN-x", "unknown": None}
         document = None
@@ -58,7 +58,7 @@ class Case:
             document["runtime"]["docker"] = {"containers_of_pods": self.containers}
         if document and self.docker_hangs:
             document["unseen"] = {"runtime.docker.containers_of_pods": "no answer in time"}
-        return Witness(
+        return FencingEvidence(
             "w2",
             None if self.node == "none" else member,
             NodeFacts(document) if document else None,
@@ -144,9 +144,9 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=repr)
 def test_a_name_is_released_only_with_proof_that_its_machine_is_off(case: Case) -> None:
-    found = check_fenced(case.witness())
+    found = check_fenced(case.evidence())
     if case.proof:
-        assert isinstance(found, Fenced)
+        assert isinstance(found, FencingProof)
         assert case.proof in found.text
     else:
         assert isinstance(found, Refusal)
@@ -156,7 +156,7 @@ def test_a_name_is_released_only_with_proof_that_its_machine_is_off(case: Case) 
 
 
 def test_the_way_out_of_a_missing_proof_is_named() -> None:
-    found = check_fenced(Case("away", "blank", "other").witness())
+    found = check_fenced(Case("away", "blank", "other").evidence())
     assert isinstance(found, Refusal)
     assert "--i-know-it-is-dead" in found.hint
 
@@ -173,7 +173,7 @@ def test_the_way_out_of_a_missing_proof_is_named() -> None:
 def test_other_hardware_under_an_old_name_must_be_said(
     serial: str, replaces: bool, refused: bool
 ) -> None:
-    found = same_machine(Case("away", "blank", serial).witness(), replaces=replaces)
+    found = same_machine(Case("away", "blank", serial).evidence(), replaces=replaces)
     assert (found is not None) == refused
     if found:
         assert found.sentence() == (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.errors import NodeUnreachable, PreflightFailed, Refused
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
@@ -45,7 +45,7 @@ class Bench:
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
     shown: list[tuple[str, ...]] = field(default_factory=list)
-    machines: list[Answering] = field(default_factory=list)
+    machines: list[AnsweringMachine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         desired = samples.desired(samples.site(self.masters))
@@ -83,7 +83,7 @@ class Bench:
             self.rack, self.journal, archive=self.archive, etcd=self.etcd, bmcs=self.bmcs
         )
 
-        def confirm(_plan: Plan, said: tuple[str, ...], machine: Answering) -> bool:
+        def confirm(_plan: Plan, said: tuple[str, ...], machine: AnsweringMachine) -> bool:
             self.shown.append(said)
             self.machines.append(machine)
             return True

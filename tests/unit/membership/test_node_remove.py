@@ -15,7 +15,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.left_behind import left_behind
@@ -26,7 +26,7 @@ from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.observed import Fault
-from appliance.model.state.roles import Anchored, RolesView
+from appliance.model.state.roles import AnchoredObject, RolesView
 from appliance.workflows.node.remove import (
     NodeRemoveRequest,
     RemoveResult,
@@ -60,7 +60,7 @@ class Bench:
     emptying: FakeEmptying = field(default_factory=FakeEmptying)
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
-    machines: list[Answering] = field(default_factory=list)
+    machines: list[AnsweringMachine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         desired = samples.desired(samples.site(self.masters))
@@ -107,7 +107,9 @@ class Bench:
         )
         return node_remove(request, session, self.confirm)
 
-    def confirm(self, plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(
+        self, plan: RemovalPlan, forecast: tuple[str, ...], machine: AnsweringMachine
+    ) -> bool:
         self.machines.append(machine)
         assert plan.sentences()
         assert bool(forecast) == plan.drain
@@ -276,7 +278,7 @@ def test_who_served_the_registry_stays_until_another_does() -> None:
 def test_a_stateful_service_keeps_its_node_unless_it_is_said() -> None:
     bench = Bench()
     assert isinstance(bench.rack.cluster, Cluster)
-    roles = RolesView({}, None, (Anchored("StatefulSet", "runai", "db", "w2"),))
+    roles = RolesView({}, None, (AnchoredObject("StatefulSet", "runai", "db", "w2"),))
     bench.rack.cluster = replace(bench.rack.cluster, roles=roles)
     with pytest.raises(PreflightFailed, match="StatefulSet runai/db"):
         bench.remove("w2")

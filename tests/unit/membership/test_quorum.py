@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
+from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
 from appliance.model.site.groups import majority
 
 # h: healthy, s: sick, l: a learner, healthy. The one that is to go is in brackets.
@@ -79,7 +79,7 @@ def test_a_node_without_a_member_may_always_go() -> None:
     verdict = may_go(found, "198.18.7.99", "m9")
     assert (verdict.member, verdict.may_go) == (None, True)
     assert verdict.notice == "etcd lists no member with its name, nor one at 198.18.7.99"
-    assert may_go((), "198.18.7.99", "w1") == Verdict(None)
+    assert may_go((), "198.18.7.99", "w1") == QuorumVerdict(None)
 
 
 def test_a_member_of_the_name_at_another_address_is_not_passed_over() -> None:

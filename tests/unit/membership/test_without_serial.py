@@ -11,7 +11,7 @@ from appliance.errors import ClusterError, PreflightFailed
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.baseline import Acceptance, differences, parse_passport, passport_of
 from appliance.model.node.bmc import BmcReport
-from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
+from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
@@ -75,9 +75,11 @@ class Removing(test_node_remove.Bench):
 def test_the_same_board_empty_is_proof_that_nothing_acts_under_the_name() -> None:
     member = ClusterNode("w2", ready=True)
     for seen in (BOARD, replace(BOARD, macs=(NEW_MAC,)), replace(BOARD, board=None)):
-        found = check_fenced(Witness("w2", member, blank(seen), BOARD))
-        assert isinstance(found, Fenced), seen
-    assert isinstance(check_fenced(Witness("w2", member, blank(identity()), BOARD)), Refusal)
+        found = check_fenced(FencingEvidence("w2", member, blank(seen), BOARD))
+        assert isinstance(found, FencingProof), seen
+    assert isinstance(
+        check_fenced(FencingEvidence("w2", member, blank(identity()), BOARD)), Refusal
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,13 +96,13 @@ def test_the_same_board_empty_is_proof_that_nothing_acts_under_the_name() -> Non
 def test_other_hardware_under_an_old_name_must_be_said_and_a_new_nic_is_none(
     seen: MachineIdentity, is_refused: bool
 ) -> None:
-    witness = Witness("w2", None, blank(seen), BOARD)
-    found = same_machine(witness, replaces=False)
+    evidence = FencingEvidence("w2", None, blank(seen), BOARD)
+    found = same_machine(evidence, replaces=False)
     assert (found is not None) == is_refused
     if found:
         assert found.seen == f"a machine with serial unknown, UUID {OTHER_UUID}, board BRD-2"
         assert f"UUID {UUID}, board BRD-1" in found.expected
-    assert same_machine(witness, replaces=True) is None
+    assert same_machine(evidence, replaces=True) is None
 
 
 @pytest.mark.parametrize(

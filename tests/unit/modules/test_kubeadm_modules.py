@@ -203,7 +203,7 @@ def account() -> pwd.struct_passwd:
 
 def test_a_kubeconfig_is_written_for_the_user_alone(tmp_path: Path) -> None:
     path = tmp_path / ".kube" / "config"
-    operator_kubeconfig.write(path, b"one", account())
+    operator_kubeconfig.save(path, b"one", account())
     assert operator_kubeconfig.is_right(path, b"one", account())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)

@@ -322,6 +322,6 @@ def test_it_insists_until_it_is_late() -> None:
 
 def test_values_are_for_root_alone_and_written_once(tmp_path: Path) -> None:
     path = tmp_path / "runai" / "values.yaml"
-    assert module.write(path, b"a: 1\n") is True
-    assert module.write(path, b"a: 1\n") is False
+    assert module.save(path, b"a: 1\n") is True
+    assert module.save(path, b"a: 1\n") is False
     assert path.stat().st_mode & 0o077 == 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from appliance.adapters.kubernetes.client import NotReadable, call
 from appliance.adapters.kubernetes.connection import ApiConnection
@@ -16,9 +15,7 @@ from appliance.adapters.kubernetes.pod_tests.gpu import run_gpu_test
 from appliance.adapters.kubernetes.pod_tests.network import run_network_test
 from appliance.errors import ClusterError
 from appliance.model.state.cluster import GPU_ANNOTATION, NETWORK_ANNOTATION
-
-if TYPE_CHECKING:
-    from appliance.model.state.observed import GpuTestResult, PodView
+from appliance.model.state.observed import GpuTestResult, PodView
 
 
 class PodTests(ApiConnection):

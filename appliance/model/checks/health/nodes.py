@@ -7,7 +7,7 @@ from appliance.model.checks.health.inputs import MEMBERS, Answers, HealthInputs
 from appliance.model.checks.naming import ANSWER_SECONDS
 from appliance.model.components.control_plane.certificates import (
     KUBELET_DAYS,
-    Ending,
+    CertificateExpiry,
     cure,
     endings,
 )
@@ -269,7 +269,7 @@ def kubernetes_certificates(inputs: HealthInputs) -> Answers:
     yield f"the first expires in {soonest[0]:.0f} days ({soonest[1]})"
 
 
-def _ends(inputs: HealthInputs, node: Node, ending: Ending) -> Finding:
+def _ends(inputs: HealthInputs, node: Node, ending: CertificateExpiry) -> Finding:
     kubelets = ending.keeper == "kubelet"
     allowed = 0 if kubelets else CERTIFICATES_ERROR_DAYS
     return Finding(

@@ -6,8 +6,9 @@ changed, so a plan runs them as well. What must not be here: looking at anything
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from appliance.model.checks import engine
 from appliance.model.checks.engine import failed_checks, run_all
@@ -22,9 +23,6 @@ from appliance.model.checks.health.inputs import (
     HealthInputs,
 )
 from appliance.model.state.findings import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["CHECKS", "Result", "Stage", "before_change", "health"]
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.model.components.node_metadata.node_roles import TO_MOVE, plan_inventory
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.plan import Refusal
 from appliance.model.state.prerequisites import CLUSTER_RELEASE
 from appliance.model.state.roles import inventory_roles
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Refusal
 
 
 def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:

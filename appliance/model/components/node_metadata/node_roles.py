@@ -16,7 +16,7 @@ from appliance.model.state.roles import (
     GROUP_ROLES,
     LABELS,
     ROLES,
-    Anchored,
+    AnchoredObject,
     NodeAffinity,
     Role,
     RolesView,
@@ -77,7 +77,7 @@ class RolesPlan:
     changes: tuple[LabelChange, ...] = ()
     patch: Mapping[str, Any] | None = None
     patch_first: bool = False
-    moves: tuple[Anchored, ...] = ()
+    moves: tuple[AnchoredObject, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     notices: tuple[Notice, ...] = field(default=())
 
@@ -262,7 +262,7 @@ def _with_patch(
     )
 
 
-def _moves(view: RolesView, after: RolesView) -> tuple[Anchored, ...]:
+def _moves(view: RolesView, after: RolesView) -> tuple[AnchoredObject, ...]:
     """Return the services whose node allows them now, and would not after the change."""
     before, then = view.having("system"), after.having("system")
     restricted = view.affinity.restrict_system if view.affinity else bool(before)
@@ -275,7 +275,7 @@ def _moves(view: RolesView, after: RolesView) -> tuple[Anchored, ...]:
     )
 
 
-def _would_move(moves: Sequence[Anchored], view: RolesView) -> Iterator[Refusal]:
+def _would_move(moves: Sequence[AnchoredObject], view: RolesView) -> Iterator[Refusal]:
     for node in sorted({thing.node for thing in moves}):
         here = [str(thing) for thing in moves if thing.node == node]
         loses = "system" in view.roles(node)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai.origin import origins
 from appliance.model.site.runai_settings import Runai
+from appliance.model.site.settings import Node
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster import Cluster, HelmRelease
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import HelmRelease
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))

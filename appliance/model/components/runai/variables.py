@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
+from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.origin import backend_arguments, origins
 from appliance.model.components.runai.unmet import vendor_bundle
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.desired import Desired
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.roles import inventory_roles
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.bundle.vendor_bundle import VendorBundle
     from appliance.model.components.base import PlannedRun
-    from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 
 

@@ -38,7 +38,7 @@ About = ParamSpec("About")
 
 
 @dataclass
-class Connected(Wiring):
+class SiteSession(Wiring):
     """One site with its adapters, for the life of one command."""
 
     _inventory: Desired | None = field(default=None, init=False)
