@@ -107,15 +107,6 @@ def install(module, job, planned):
     return left
 
 
-def hold(module, planned):
-    """Put the packages on hold."""
-    if not planned.to_hold:
-        return
-    rc, out, err = runner(module)(["apt-mark", "hold", *planned.to_hold])
-    if rc != 0:
-        raise packages.PackagesError("apt-mark hold failed: %s" % (err or out).strip())
-
-
 def converge(module):
     """Return what was done, as the result of the module."""
     job = NodeJob("packages", run, python=sys.executable)
@@ -128,7 +119,8 @@ def converge(module):
         if stale:
             packages.remove_stale_policy()
         left = install(module, job, planned) if planned.needs_dpkg else planned
-        hold(module, left)
+        if left.to_hold:
+            packages.hold(runner(module), left.to_hold, module.params["lock_wait_seconds"])
     return {
         "changed": changed,
         "installed": planned.missing,

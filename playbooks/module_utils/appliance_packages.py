@@ -206,6 +206,25 @@ def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
         sleep(1)
 
 
+def hold(run, names, seconds, clock=time.monotonic, sleep=time.sleep):
+    """Put packages on hold; apt-mark itself does not wait for dpkg's lock.
+
+    A run that was killed may still end its own work on this node, and take the lock at any time.
+
+    Raises:
+        PackagesError: the lock is still held after that many seconds, or apt-mark failed.
+    """
+    until = clock() + seconds
+    while True:
+        rc, out, err = run(["apt-mark", "hold", *names])
+        if rc == 0:
+            return
+        said = " ".join((err or out).split())
+        if "lock was locked by another process" not in said or clock() >= until:
+            raise PackagesError("apt-mark hold failed: %s" % said)
+        sleep(1)
+
+
 def apt_configuration(source_list, state_dir, lock_seconds):
     """Return the apt configuration of our runs: one source, own folders.
 

@@ -121,7 +121,7 @@ def test_it_is_there_and_a_second_run_changes_nothing(stored_lab: LabSite) -> No
     assert "nothing to do" in done.stdout + done.stderr
     assert_still(before, scene(lab))
     found = lab.status()
-    assert "(asked before first use: 1)" in found["storage"]
+    assert "(needed before first use: 1 GB)" in found["storage"]
     assert "storage" in found["standins"][lab.node("w1")], "the mount is a stand-in, and named"
 
 

@@ -22,8 +22,8 @@ def test_a_configuration_that_is_no_json_is_refused_and_left_as_it_is(host, refu
     before = host.file(CONFIGURATION).content_string
     host.run_expect([0], f"echo '// theirs' >> {CONFIGURATION}")
     said = refusal()
-    assert f"{CONFIGURATION} is not what Docker can read" in said
-    assert "it was left as it is" in said
+    assert f"Docker cannot read {CONFIGURATION} (" in said
+    assert "it was not changed: fix or remove it" in said
     assert host.file(CONFIGURATION).content_string == before + "// theirs\n"
     host.run_expect([0], f"sed -i '$d' {CONFIGURATION}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import fnmatch
 
+from ansible.module_utils import appliance_packages as packages
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.host_changes import settle
+from ansible.module_utils.host_changes import SettingsError, settle
 
 DOCUMENTATION = r"""
 module: packages_held
@@ -15,6 +16,7 @@ description:
   - Puts packages on hold with apt-mark; one that is not installed is left alone.
 options:
   patterns: {description: Patterns as of a shell, type: list, elements: str, required: true}
+  lock_wait_seconds: {description: How long to wait for dpkg's lock, type: int, default: 120}
 author: [Hyperscalers]
 """
 
@@ -41,13 +43,21 @@ def bring(host, want):
         and any(fnmatch.fnmatchcase(row[0], pattern) for pattern in want["patterns"])
     )
     if loose:
-        host.act("on hold: " + ", ".join(loose), ["apt-mark", "hold", *loose])
+        host.note("on hold: " + ", ".join(loose))
+        if not host.check_mode:
+            try:
+                packages.hold(host.run, loose, want["lock_wait_seconds"])
+            except packages.PackagesError as error:
+                raise SettingsError(str(error)) from error
 
 
 def main():
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={"patterns": {"type": "list", "elements": "str", "required": True}},
+        argument_spec={
+            "patterns": {"type": "list", "elements": "str", "required": True},
+            "lock_wait_seconds": {"type": "int", "default": 120},
+        },
         supports_check_mode=True,
     )
     settle(module, bring)

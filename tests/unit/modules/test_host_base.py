@@ -24,7 +24,7 @@ TASKS: list[tuple[ModuleType, dict[str, Any]]] = [
     (modules, {"names": ["overlay"]}),
     (sysctls, {"values": {SYSCTL: 1}}),
     (swap, {}),
-    (held, {"patterns": ["linux-image-*"]}),
+    (held, {"patterns": ["linux-image-*"], "lock_wait_seconds": 1}),
 ]
 
 

@@ -9,6 +9,7 @@ import os
 import struct
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,33 @@ def test_waiting_for_the_lock_ends_and_says_who_holds_it() -> None:
 def test_waiting_goes_on_when_the_lock_is_released() -> None:
     answers = iter(["pid 7 (apt)", None])
     packages.wait_for_lock(60, lambda: next(answers), lambda: 0, lambda _: None)
+
+
+LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid 9478\nNote: no"
+
+
+@pytest.mark.parametrize(
+    ("answers", "ran", "fault"),
+    [
+        pytest.param([(0, "", "")], 1, "", id="free"),
+        pytest.param([(100, "", LOCKED), (0, "", "")], 2, "", id="a killed run ends meanwhile"),
+        pytest.param([(100, "", LOCKED)] * 9, 3, "with pid 9478 Note", id="held for ever"),
+        pytest.param([(100, "E: no such package", "")], 1, "no such package", id="refused"),
+    ],
+)
+def test_a_hold_waits_for_the_lock(
+    answers: list[tuple[int, str, str]], ran: int, fault: str
+) -> None:
+    clock, commands = iter(range(100)), []
+
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        commands.append(argv)
+        return answers[len(commands) - 1]
+
+    outcome = pytest.raises(packages.PackagesError, match=fault) if fault else nullcontext()
+    with outcome:
+        packages.hold(run, ["docker.io"], 3, lambda: next(clock), lambda _: None)
+    assert commands == [["apt-mark", "hold", "docker.io"]] * ran
 
 
 def test_only_one_source_and_no_configuration_of_the_site_is_read(tmp_path: Path) -> None:
