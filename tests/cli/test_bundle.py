@@ -168,6 +168,15 @@ def test_build_passes_the_signing_key_on(builds: Builds, tmp_path: Path, capsys:
     assert builds.arguments["sign_key"] == key
 
 
+def test_build_passes_the_keyrings_on_in_order(builds: Builds, tmp_path: Path) -> None:
+    rings = [tmp_path / name for name in ("one.gpg", "two.asc")]
+    for ring in rings:
+        ring.write_text("")
+    typed = [word for ring in rings for word in ("--keyring", str(ring))]
+    assert run([*BUILD, *typed, "out"]) == 0
+    assert builds.arguments["keyrings"] == tuple(rings)
+
+
 def test_a_build_with_a_missing_artifact_exits_with_1(builds: Builds, capsys: Capture) -> None:
     for kind in ("url", "go"):
         builds.sources.break_source("tool", kind)

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from appliance.builder.archive_keys import PLACES
 from appliance.cli.app import cli
 from appliance.model.plan.steps import INSTALL
 from tests.contract import tree
@@ -94,6 +95,11 @@ def test_the_readme_names_the_steps_that_are_no_playbook() -> None:
     assert re.findall(r"`(\w+)`", sentence) == [
         step.name for step in INSTALL if not step.has_playbook
     ]
+
+
+def test_the_page_of_builds_names_every_place_that_is_searched_for_keys() -> None:
+    text = (OPERATIONS / "build-a-bundle.md").read_text(encoding="utf-8")
+    assert [place for place in PLACES if f"`{place}`" not in text] == []
 
 
 def test_what_a_page_asks_for_again_has_a_play() -> None:

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from appliance.errors import ConfigError
-from appliance.model.bundle.sources import ComposeSource, Frozen, Source
+from appliance.model.bundle.archives import AptArchive, Frozen
+from appliance.model.bundle.sources import ComposeSource, Source
 
 ArtifactKind = Literal["binary", "cni", "image", "chart", "part"]
 PACKAGE_GROUPS = (
@@ -90,30 +91,6 @@ class Artifact(Frozen):
         if (self.kind == "image") != (self.image is not None):
             raise ValueError(f"{self.name}: an image, and nothing else, has 'image: name:tag'")
         return self
-
-
-class AptArchive(Frozen):
-    """A package archive of a target operating system, as apt is to see it.
-
-    Attributes:
-        uri: its address.
-        suites: such as ``focal`` and ``focal-updates``.
-        components: such as ``main`` and ``universe``.
-        keyring: file on the builder that its signatures are checked with.
-    """
-
-    uri: str
-    suites: tuple[str, ...]
-    components: tuple[str, ...]
-    keyring: str
-
-    @property
-    def stanza(self) -> str:
-        """The archive as a deb822 stanza."""
-        return (
-            f"Types: deb\nURIs: {self.uri}\nSuites: {' '.join(self.suites)}\n"
-            f"Components: {' '.join(self.components)}\nSigned-By: {self.keyring}\n"
-        )
 
 
 class OperatingSystem(Frozen):

@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
+
+from appliance.model.bundle.archives import Frozen
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 LocalPath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(/[\w-][\w.-]*)+$")]
-
-
-class Frozen(BaseModel):
-    """Immutable data without unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class UrlSource(Frozen):
