@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,26 @@ from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.adapters.local.control_host import present
 from appliance.builder.archive_keys import find_keys
 from appliance.builder.sources import oci, url
+from appliance.builder.sources.apt_sources import AptTarget, running_system
 from appliance.builder.sources.compose import AptFile, Compose
+from appliance.builder.sources.controller import Controller, resolved
 from appliance.builder.sources.go import Go
 from appliance.builder.sources.local import LocalChart, LocalFile, OperatorFile, why_not_there
-from appliance.builder.sources.packages import TargetPackages, target_of
+from appliance.builder.sources.packages import TargetPackages, controller_target, target_of
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context, Fetcher
-from appliance.builder.sources.wheels import closure_recipe, write_wheel_closure
+from appliance.builder.sources.wheels import (
+    carried,
+    closure_recipe,
+    this_python,
+    write_wheel_closure,
+)
+from appliance.builder.wheel_needs import describe
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused
 from appliance.model.bundle.builders import BUILDERS, impossible, lacking_programs
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import FileSource, OciSource, UrlSource
+from appliance.model.bundle.sources import ControllerSource, FileSource, OciSource, UrlSource
 from appliance.model.bundle.sources import Source as Spec
 
 _SUPPLY = "make one of these sources reachable, or supply the file, and run the same command again"
@@ -51,7 +59,14 @@ class Sources:
         system = release.operating_system(os_name)
         self._release, self._os_name = release, os_name
         self._roots = system.roots
-        self._archives = system.archives
+        self._controllers = {
+            spec.ref: TargetPackages(cache, partial(self._controller_target, spec, cache))
+            for spec in release.controllers_on(os_name)
+        }
+        foreign = [
+            spec for spec in release.controllers_on(os_name) if spec.system != running_system()
+        ]
+        self._archives = (*system.archives, *(one for spec in foreign for one in spec.archives))
         self._keyrings, self._command = keyrings, command
         self._context = Context(
             cache=cache,
@@ -72,6 +87,7 @@ class Sources:
             "go": Go(),
             "apt": AptFile(),
             "compose": Compose(),
+            "controller": Controller(self._controllers, self.wheels),
             "file": OperatorFile(),
             "local": LocalFile(),
             "local-chart": LocalChart(),
@@ -113,6 +129,8 @@ class Sources:
             for name, why in lost.items()
         ]
         faults += [*self._fails(self._resolve), *self._fails(self.wheels)]
+        for spec in self._release.controllers_on(self._os_name):
+            faults += self._fails(partial(resolved, self._controllers[spec.ref], spec))
         if len(faults) == 1:
             raise BundleRefused(faults[0].message, details=faults[0].details, hint=faults[0].hint)
         if faults:
@@ -120,6 +138,10 @@ class Sources:
             raise BundleRefused(
                 f"{len(faults)} faults make this build impossible", details=lines, hint=_AGAIN
             )
+
+    def _controller_target(self, spec: ControllerSource, cache: Cache) -> AptTarget:
+        keys = {} if spec.system == running_system() else self._keys
+        return controller_target(spec, self._release.architecture, cache, keys)
 
     def _resolve(self) -> object:
         return self._context.packages.closure(self._roots, essential=True)
@@ -210,7 +232,10 @@ class Sources:
             )
             for wheel in wheels
         )
-        return FetchedArtifact("pypi", "the tool and its dependencies", "pypi", files)
+        tried = describe((target.python for target in carried()), this_python().python)
+        return FetchedArtifact(
+            "pypi", "the tool and its dependencies", "pypi", files, details=tried
+        )
 
     def stop(self) -> None:
         """Stop every compiler and download of this build."""

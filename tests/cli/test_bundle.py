@@ -202,6 +202,7 @@ def test_show_lists_sources_skipped_sources_and_unverified_artifacts(
     manifest = {
         "schema": 1, "release": "r1", "os": "debian-12", "architecture": "amd64",
         "tool_version": "0", "created": "now", "images": {}, "packages": {}, "package_roots": {},
+        "pythons": {"3.11": "the builder runs them", "3.12": "resolved, not tried"},
         "files": [],
         "artifacts": [
             {"name": "tool", "version": "1", "kind": "binary", "path": "bin/tool",
@@ -222,6 +223,8 @@ def test_show_lists_sources_skipped_sources_and_unverified_artifacts(
     assert "go e.test/tool@v1" in out
     assert "skipped: url u: no" in out
     assert "never verified: odd" in out
+    words = "wheels for python: 3.11 (the builder runs them), 3.12 (resolved, not tried)"
+    assert words in out
     assert "chrony" not in out
     assert run(["bundle", "show", "--all", str(tmp_path)]) == 0
     assert "chrony" in capsys.readouterr().out

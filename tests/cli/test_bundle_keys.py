@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder import archive_keys
+from appliance.builder import archive_keys, fetch
 from appliance.cli.exits import run
 from appliance.model.programs import Use
 from tests.prerequisites import require_for
@@ -23,6 +23,7 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("APPLIANCE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(archive_keys, "PLACES", (str(tmp_path / "keyrings"),))
     monkeypatch.setattr(archive_keys, "_packages_here", lambda _names: frozenset())
+    monkeypatch.setattr(fetch, "running_system", lambda: "debian-12")
     (tmp_path / "keyrings").mkdir()
     return tmp_path
 
@@ -53,6 +54,16 @@ def test_a_builder_whose_archives_have_a_package_of_keys_is_told_its_name(
     said = capsys.readouterr().err
     assert "sudo apt-get install ubuntu-keyring" in said
     assert "--os ubuntu-20.04 --keyring 8d81803c0ebfcd88.gpg\n" in said
+
+
+def test_a_builder_that_runs_another_system_needs_the_controller_images_keys_too(
+    builder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "running_system", lambda: "ubuntu-24.04")
+    assert run([*BUILD, str(builder / "b")]) == 3
+    said = capsys.readouterr().err
+    assert "no key that may sign 5 package archives" in said
+    assert "B8B80B5B623EAB6AD8775C45B7C5D7D6350947F8" in said
 
 
 def test_a_keyring_without_a_key_of_the_release_is_refused_by_its_fingerprints(

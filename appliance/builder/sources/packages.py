@@ -9,9 +9,16 @@ from pathlib import Path
 from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.builder.archive_keys import keyring_file
 from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
-from appliance.builder.sources.apt_sources import AptTarget, host_target, with_host_network
+from appliance.builder.sources.apt_sources import (
+    AptTarget,
+    host_target,
+    running_system,
+    with_host_network,
+)
 from appliance.errors import ApplianceError, BuildFailed
+from appliance.model.bundle.archives import AptArchive
 from appliance.model.bundle.release import OperatingSystem
+from appliance.model.bundle.sources import ControllerSource
 
 
 def target_of(
@@ -35,9 +42,26 @@ def target_of(
     """
     if not operating_system.archives:
         return host_target(name, architecture)
-    sources = tuple(
-        item.stanza(str(keyring_file(cache, item, keys))) for item in operating_system.archives
-    )
+    return _named(name, operating_system.archives, architecture, cache, keys)
+
+
+def controller_target(
+    spec: ControllerSource, architecture: str, cache: Cache, keys: Mapping[str, bytes]
+) -> AptTarget:
+    """The package archives of the controller image: this machine's own if it runs the system."""
+    if running_system() == spec.system:
+        return host_target(spec.system, architecture)
+    return _named(spec.system, spec.archives, architecture, cache, keys)
+
+
+def _named(
+    name: str,
+    archives: Sequence[AptArchive],
+    architecture: str,
+    cache: Cache,
+    keys: Mapping[str, bytes],
+) -> AptTarget:
+    sources = tuple(item.stanza(str(keyring_file(cache, item, keys))) for item in archives)
     return with_host_network(AptTarget(name, architecture, sources))
 
 

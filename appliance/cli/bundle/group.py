@@ -225,8 +225,14 @@ def _summary(
         "files": len(manifest.files),
         "bytes": sum(item.size for item in manifest.files),
         **{f"{kind}s": kinds.count(kind) for kind in dict.fromkeys(kinds)},
+        **_pythons(manifest),
         **({"standins": list(manifest.standins)} if manifest.standins else {}),
     }
+
+
+def _pythons(manifest: BundleManifest) -> dict[str, list[str]]:
+    tried = [f"{python} ({how})" for python, how in sorted(manifest.pythons.items())]
+    return {"wheels_for_python": tried} if tried else {}
 
 
 def _show_summary(result: dict[str, Any], output: str) -> None:

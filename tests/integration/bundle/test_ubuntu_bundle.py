@@ -9,17 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 import yaml
 
+from appliance import __version__
 from appliance.adapters.local.cache import Cache
 from appliance.builder.fetch import Sources
 from appliance.model.bundle.release import Release
@@ -28,6 +31,7 @@ from tests.prerequisites import require
 from tests.unit.bundle.samples import VERSIONS, artifact
 
 ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "appliance/docs/operations/run-the-tool-in-a-container.md"
 DOCKER = "5:20.10.11~3-0~ubuntu-focal"
 TOOL = b"a program of the release"
 
@@ -46,6 +50,7 @@ class World:
         self.ubuntu = Suites(self.web / "ubuntu", self.keys, "ubuntu")
         self.security = Suites(self.web / "security", self.keys, "ubuntu")
         self.docker = Suites(self.web / "docker", self.keys, "docker")
+        self.debian = Suites(self.web / "debian", self.keys, "docker")
         (self.web / "tool").write_bytes(TOOL)
         self._fill()
         for owner in ("ubuntu", "docker"):
@@ -60,6 +65,9 @@ class World:
         self.ubuntu.add("focal", "universe", "chrony", Depends="libc6")
         self.ubuntu.add("focal-updates", "universe", "chrony", "1.1", Depends="libc6")
         self.security.add("focal-security", "main", "libc6", "1.2")
+        self.debian.add("bookworm", "main", "python3", "3.11.2", Depends="python3.11")
+        python = {"usr/bin/python3.11": "no real Python"}
+        self.debian.add("bookworm", "main", "python3.11", "3.11.2", files=python)
         self.docker.add("focal", "stable", "docker-ce", DOCKER, Depends="libc6, iptables")
         self.docker.add("focal", "stable", "docker-ce", DOCKER.replace("11", "24"))
         self.publish()
@@ -69,6 +77,7 @@ class World:
         self.ubuntu.publish(["focal", "focal-updates"], ["main", "universe"], **changes)
         self.security.publish(["focal-security"], ["main", "universe"])
         self.docker.publish(["focal"], ["stable"])
+        self.debian.publish(["bookworm"], ["main"])
 
     @property
     def release_file(self) -> Path:
@@ -127,6 +136,11 @@ def release_of(keys: Keys) -> dict[str, Any]:
                 "kind": "url", "url": "http://127.0.0.1/tool",
                 "sha256": hashlib.sha256(TOOL).hexdigest(),
             }]),
+            artifact("appliance-controller", "controller", sources=[{
+                "kind": "controller", "system": "test-1", "python": "3.11",
+                "archives": [archive("debian", "docker", "bookworm", "main")],
+                "packages": ["python3"],
+            }]),
         ],
     }  # fmt: skip
 
@@ -166,10 +180,48 @@ def test_the_command_of_the_readme_builds_a_bundle_that_verify_accepts(world: Wo
         "libc6": "1.2",
     }  # fmt: skip
     assert (bundle / "bin/tool").read_bytes() == TOOL
+    with tarfile.open(bundle / "controller/appliance-controller.tar") as saved:
+        ((image,), names) = json.load(_member(saved, "manifest.json")), saved.getnames()
+        assert {image["Config"], *image["Layers"]} < set(names)
+        assert image["RepoTags"] == [f"appliance-controller:{__version__}"]
+        paths = [path for layer in image["Layers"] for path in _paths(saved, layer)]
+    assert {"usr/bin/python3.11", "usr/local/bin/appliance"} < set(paths)
+    assert "usr/local/bin/ansible-playbook" in paths
+    assert _page_accepts(bundle)
     verified = world.type("bundle", "verify", str(bundle))
     assert verified.returncode == 0, verified.stderr
     again = world.build("-o", "json")
     assert json.loads(again.stdout)["digest"] == json.loads(done.stdout)["digest"]
+
+
+def test_the_page_of_containers_loads_no_image_that_was_changed(world: World) -> None:
+    done = world.build()
+    assert done.returncode == 0, done.stderr
+    bundle = world.folder / "bundle"
+    with (bundle / "controller/appliance-controller.tar").open("ab") as image:
+        image.write(b"more")
+    assert not _page_accepts(bundle)
+
+
+def _page_accepts(bundle: Path) -> bool:
+    """Whether the page's commands would load the image, once its signer is known."""
+    block = re.findall(r"```\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
+    check = block.partition("&&\n")[2].replace("docker load -i", "test -s")
+    done = subprocess.run(
+        ["sh", "-c", check], env={**os.environ, "B": str(bundle)}, check=False, capture_output=True
+    )
+    return done.returncode == 0
+
+
+def _member(saved: tarfile.TarFile, name: str) -> IO[bytes]:
+    found = saved.extractfile(name)
+    assert found is not None
+    return found
+
+
+def _paths(saved: tarfile.TarFile, layer: str) -> list[str]:
+    with tarfile.open(fileobj=_member(saved, layer)) as files:
+        return files.getnames()
 
 
 def _expired_key(world: World) -> None:
@@ -223,7 +275,7 @@ def _no_release_file(world: World) -> None:
 UBUNTU = "apt rejects the package archive of ubuntu-20.04: http://127.0.0.1/ubuntu: "
 CASES: dict[str, tuple[Callable[[World], None], tuple[str, ...]]] = {
     "no key": (_key_missing, (
-        "no key that may sign 3 package archives of the release is on this machine",
+        "no key that may sign 4 package archives of the release is on this machine",
         "http://127.0.0.1/ubuntu (focal focal-updates) is signed by one of these keys:",
         "http://127.0.0.1/security (focal-security) is signed by one of these keys:",
         "The key of ubuntu", "The key of docker", "/usr/share/keyrings", "/etc/apt/keyrings",
@@ -232,7 +284,7 @@ CASES: dict[str, tuple[Callable[[World], None], tuple[str, ...]]] = {
         "--keyring {ubuntu} --keyring {docker}\n",
     )),
     "one key": (_one_key_missing, (
-        "no key that may sign a package archive of the release is on this machine",
+        "no key that may sign 2 package archives of the release is on this machine",
         "http://127.0.0.1/docker (focal) is signed by one of these keys:",
         "looked for in: {folder}/ubuntu.gpg, ",
         "--keyring {folder}/ubuntu.gpg --keyring {docker}\n",

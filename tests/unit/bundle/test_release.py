@@ -117,6 +117,11 @@ def test_roots_are_named_once_and_without_versions() -> None:
     assert system.root_names() == {"time": ("chrony",), "runtime": ("docker.io", "chrony")}
 
 
+def test_a_bundle_for_ubuntu_carries_rsync_for_machines_without_it() -> None:
+    system = load_release("k8s-1.23.5-r1").operating_system("ubuntu-20.04")
+    assert system.root_names()["by_hand"] == ("rsync",)
+
+
 @pytest.mark.parametrize("name", list_releases())
 def test_a_shipped_release_is_whole(name: str) -> None:
     found = load_release(name)
@@ -162,7 +167,7 @@ def test_the_appliances_docker_is_pinned_to_the_version_that_was_read() -> None:
 
 
 # Read with the keys in lxc/lxc-ci, images/ubuntu.yaml (and computed from their bytes there);
-# Docker's in docker/docs and kubespray.
+# Docker's in docker/docs and kubespray; Debian's on ftp-master.debian.org/keys.html.
 ARCHIVE_KEYS = {
     "http://archive.ubuntu.com/ubuntu": {
         "790BC7277767219C42C86F933B4FE6ACC0B21F32", "F6ECB3762474EDA9D21B7022871920D1991BC93C",
