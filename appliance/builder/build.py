@@ -273,6 +273,7 @@ def _manifest(
         },
         packages={file.name: file.version for file in packages.files},
         package_roots=system.root_names(),
+        pythons=wheels.details,
     )
 
 

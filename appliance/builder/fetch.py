@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 from appliance.adapters.local import processes
 from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.adapters.local.control_host import present
+from appliance.builder.archive_keys import find_keys
 from appliance.builder.sources import oci, url
+from appliance.builder.sources.apt_sources import AptTarget, running_system
 from appliance.builder.sources.compose import AptFile, Compose
+from appliance.builder.sources.controller import Controller, resolved
 from appliance.builder.sources.go import Go
-from appliance.builder.sources.local import LocalChart, LocalFile, OperatorFile
-from appliance.builder.sources.packages import TargetPackages, target_of
+from appliance.builder.sources.local import LocalChart, LocalFile, OperatorFile, why_not_there
+from appliance.builder.sources.packages import TargetPackages, controller_target, target_of
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context, Fetcher
-from appliance.builder.sources.wheels import closure_recipe, write_wheel_closure
-from appliance.model.bundle.builders import BUILDERS, lacking_programs
+from appliance.builder.sources.wheels import (
+    carried,
+    closure_recipe,
+    this_python,
+    write_wheel_closure,
+)
+from appliance.builder.wheel_needs import describe
+from appliance.errors import ApplianceError, BuildFailed, BundleRefused
+from appliance.model.bundle.builders import BUILDERS, impossible, lacking_programs
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import OciSource, UrlSource
+from appliance.model.bundle.sources import ControllerSource, FileSource, OciSource, UrlSource
 from appliance.model.bundle.sources import Source as Spec
+
+_SUPPLY = "make one of these sources reachable, or supply the file, and run the same command again"
+_AGAIN = "fix the causes above and run the same command again"
 
 
 class Sources:
@@ -39,16 +53,28 @@ class Sources:
         files: Path | None = None,
         locked: Mapping[str, str] | None = None,
         standins: Path | None = None,
+        keyrings: Sequence[Path] = (),
+        command: str = "",
     ) -> None:
         system = release.operating_system(os_name)
         self._release, self._os_name = release, os_name
         self._roots = system.roots
+        self._controllers = {
+            spec.ref: TargetPackages(cache, partial(self._controller_target, spec, cache))
+            for spec in release.controllers_on(os_name)
+        }
+        foreign = [
+            spec for spec in release.controllers_on(os_name) if spec.system != running_system()
+        ]
+        self._archives = (*system.archives, *(one for spec in foreign for one in spec.archives))
+        self._keyrings, self._command = keyrings, command
         self._context = Context(
             cache=cache,
             folder=folder,
             architecture=release.architecture,
             packages=TargetPackages(
-                cache, lambda: target_of(os_name, system, release.architecture)
+                cache,
+                lambda: target_of(os_name, system, release.architecture, cache, self._keys),
             ),
             reach=Reach(),
             files=files,
@@ -61,6 +87,7 @@ class Sources:
             "go": Go(),
             "apt": AptFile(),
             "compose": Compose(),
+            "controller": Controller(self._controllers, self.wheels),
             "file": OperatorFile(),
             "local": LocalFile(),
             "local-chart": LocalChart(),
@@ -72,6 +99,74 @@ class Sources:
         """Fetch an artifact from one source."""
         context = replace(self._context, inputs=inputs)
         return self._by_kind[source.kind].fetch(artifact, source, context)
+
+    @cached_property
+    def _keys(self) -> Mapping[str, bytes]:
+        return find_keys(self._archives, self._keyrings, again=self._command)
+
+    def require_keys(self) -> None:
+        """Find the key of every package archive; nothing is asked or downloaded for it.
+
+        Raises:
+            BundleRefused: archives have no key on this machine; all of them at once.
+        """
+        if self._archives or self._keyrings:
+            _ = self._keys
+
+    def require_possible(self) -> None:
+        """Refuse what is known to be fatal before any artifact is fetched or compiled.
+
+        The archives are asked for their indexes, hosts for an answer, and pip for the wheels,
+        which stay in the cache.
+
+        Raises:
+            BundleRefused: all that is fatal, at once.
+        """
+        artifacts = self._release.artifacts_on(self._os_name)
+        lost = impossible(artifacts, self._why_not)
+        faults: list[ApplianceError] = [
+            BuildFailed(f"{name}: no source works", details=why, hint=_SUPPLY)
+            for name, why in lost.items()
+        ]
+        faults += [*self._fails(self._resolve), *self._fails(self.wheels)]
+        for spec in self._release.controllers_on(self._os_name):
+            faults += self._fails(partial(resolved, self._controllers[spec.ref], spec))
+        if len(faults) == 1:
+            raise BundleRefused(faults[0].message, details=faults[0].details, hint=faults[0].hint)
+        if faults:
+            lines = [line for fault in faults for line in _lines(fault)]
+            raise BundleRefused(
+                f"{len(faults)} faults make this build impossible", details=lines, hint=_AGAIN
+            )
+
+    def _controller_target(self, spec: ControllerSource, cache: Cache) -> AptTarget:
+        keys = {} if spec.system == running_system() else self._keys
+        return controller_target(spec, self._release.architecture, cache, keys)
+
+    def _resolve(self) -> object:
+        return self._context.packages.closure(self._roots, essential=True)
+
+    @staticmethod
+    def _fails(fetch: Callable[[], object]) -> list[ApplianceError]:
+        try:
+            fetch()
+        except ApplianceError as error:
+            return [error]
+        return []
+
+    def _why_not(self, spec: Spec) -> str | None:
+        if isinstance(spec, FileSource):
+            return why_not_there(spec, self._context)
+        if isinstance(spec, (UrlSource, OciSource)) and not self._in_cache(spec):
+            address = spec.url if isinstance(spec, UrlSource) else oci.address_of(spec)
+            why = self._context.reach.why_not(address)
+            return f"{spec.ref}: the host cannot be reached: {why}" if why else None
+        return None
+
+    def _in_cache(self, spec: UrlSource | OciSource) -> bool:
+        if isinstance(spec, UrlSource):
+            return url.in_cache(spec, self._context) is not None
+        return oci.in_cache(spec, self._context) is not None
 
     def lacking(self) -> frozenset[str]:
         """Missing programs that the build needs, as far as this can be known beforehand.
@@ -87,16 +182,7 @@ class Sources:
         return lacking_programs(artifacts, installed, lambda spec: fetchable[spec.ref])
 
     def _can_be_fetched(self, source: Spec) -> bool:
-        if isinstance(source, UrlSource):
-            known = url.in_cache(source, self._context) is not None
-            return known or self._answers(source.url)
-        if isinstance(source, OciSource):
-            known = oci.in_cache(source, self._context) is not None
-            return known or self._answers(oci.address_of(source))
-        return False
-
-    def _answers(self, address: str) -> bool:
-        return self._context.reach.why_not(address) is None
+        return isinstance(source, (UrlSource, OciSource)) and self._why_not(source) is None
 
     def packages(self) -> FetchedArtifact:
         """The closure of the release's packages, essential ones included."""
@@ -146,8 +232,16 @@ class Sources:
             )
             for wheel in wheels
         )
-        return FetchedArtifact("pypi", "the tool and its dependencies", "pypi", files)
+        tried = describe((target.python for target in carried()), this_python().python)
+        return FetchedArtifact(
+            "pypi", "the tool and its dependencies", "pypi", files, details=tried
+        )
 
     def stop(self) -> None:
         """Stop every compiler and download of this build."""
         processes.end_all()
+
+
+def _lines(fault: ApplianceError) -> list[str]:
+    more = [*fault.details, *([fault.hint] if fault.hint else [])]
+    return [fault.message, *(f"    {line}" for line in more)]

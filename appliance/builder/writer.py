@@ -16,7 +16,7 @@ from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import Cache, digest_of
 from appliance.builder.sources.apt_repository import write_flat_repository
 from appliance.builder.sources.oci_layout import LAYOUT, layout_index
-from appliance.builder.sources.wheels import requirements
+from appliance.builder.wheel_needs import requirements
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
 from appliance.model.bundle.fetched import FetchedFile
 from appliance.model.bundle.manifest import (

@@ -168,6 +168,15 @@ def test_build_passes_the_signing_key_on(builds: Builds, tmp_path: Path, capsys:
     assert builds.arguments["sign_key"] == key
 
 
+def test_build_passes_the_keyrings_on_in_order(builds: Builds, tmp_path: Path) -> None:
+    rings = [tmp_path / name for name in ("one.gpg", "two.asc")]
+    for ring in rings:
+        ring.write_text("")
+    typed = [word for ring in rings for word in ("--keyring", str(ring))]
+    assert run([*BUILD, *typed, "out"]) == 0
+    assert builds.arguments["keyrings"] == tuple(rings)
+
+
 def test_a_build_with_a_missing_artifact_exits_with_1(builds: Builds, capsys: Capture) -> None:
     for kind in ("url", "go"):
         builds.sources.break_source("tool", kind)
@@ -193,6 +202,7 @@ def test_show_lists_sources_skipped_sources_and_unverified_artifacts(
     manifest = {
         "schema": 1, "release": "r1", "os": "debian-12", "architecture": "amd64",
         "tool_version": "0", "created": "now", "images": {}, "packages": {}, "package_roots": {},
+        "pythons": {"3.11": "the builder runs them", "3.12": "resolved, not tried"},
         "files": [],
         "artifacts": [
             {"name": "tool", "version": "1", "kind": "binary", "path": "bin/tool",
@@ -213,6 +223,8 @@ def test_show_lists_sources_skipped_sources_and_unverified_artifacts(
     assert "go e.test/tool@v1" in out
     assert "skipped: url u: no" in out
     assert "never verified: odd" in out
+    words = "wheels for python: 3.11 (the builder runs them), 3.12 (resolved, not tried)"
+    assert words in out
     assert "chrony" not in out
     assert run(["bundle", "show", "--all", str(tmp_path)]) == 0
     assert "chrony" in capsys.readouterr().out

@@ -101,7 +101,10 @@ PLACES: Final[Places] = {
     },
     "appliance/builder/sources/compose.py": {
         "_applets: unlink": CACHE,
-        "_package_layer.layer: rmtree": CACHE,
+        "package_layer.layer: rmtree": CACHE,
+    },
+    "appliance/builder/sources/controller.py": {
+        "Controller._tool_layer.layer: rmtree": (CACHE, 2),
     },
     "appliance/builder/sources/go.py": {
         "Go._build_in: rmtree": CACHE,
@@ -122,11 +125,15 @@ PLACES: Final[Places] = {
         "fetch: unlink": (CACHE, 2),
     },
     "appliance/builder/sources/wheels.py": {
-        "_download: unlink": CACHE,
+        "_download_whole: unlink": CACHE,
         "refuse_state: unlink": CACHE,
         "write_wheel_closure: replace": (CACHE, 2),
         "write_wheel_closure: rmtree": CACHE,
         "write_wheel_closure: unlink": CACHE,
+    },
+    "appliance/builder/wheel_files.py": {
+        "_entries: open w": CACHE,
+        "_set_interpreter: write_bytes": CACHE,
     },
     "appliance/adapters/bundle/signature.py": {
         "SshSigner._write: replace": WRITE,

@@ -10,8 +10,12 @@ from pathlib import Path
 import click
 import pytest
 
+from appliance import __version__
+from appliance.adapters.local.content import load_release
+from appliance.builder.archive_keys import PLACES
 from appliance.cli.app import cli
 from appliance.model.plan.steps import INSTALL
+from appliance.model.programs import Use, used_by
 from tests.contract import tree
 
 HEADINGS = ["When", "Before you start", "Command", "What you will see", "If it fails", "Undo"]
@@ -94,6 +98,31 @@ def test_the_readme_names_the_steps_that_are_no_playbook() -> None:
     assert re.findall(r"`(\w+)`", sentence) == [
         step.name for step in INSTALL if not step.has_playbook
     ]
+
+
+def test_the_readme_and_the_page_of_install_name_the_programs_of_the_admin_host() -> None:
+    for path in (tree.ROOT / "README.md", OPERATIONS / "install.md"):
+        text = path.read_text(encoding="utf-8")
+        for row in used_by([Use.PLAYS, Use.BRING]):
+            assert f"`{row.name}`" in text, f"{path.name}: {row.name}"
+
+
+def test_the_page_of_builds_names_every_place_that_is_searched_for_keys() -> None:
+    text = (OPERATIONS / "build-a-bundle.md").read_text(encoding="utf-8")
+    assert [place for place in PLACES if f"`{place}`" not in text] == []
+
+
+def test_the_page_of_containers_names_the_image_as_it_is_built() -> None:
+    text = (OPERATIONS / "run-the-tool-in-a-container.md").read_text(encoding="utf-8")
+    (image,) = (
+        item
+        for item in load_release("k8s-1.23.5-r1").artifacts_on("ubuntu-20.04")
+        if item.kind == "controller"
+    )
+    assert set(re.findall(r"controller/[\w.-]+", text)) == {image.path}
+    assert set(re.findall(r"appliance-controller:[\w.]+\w", text)) == {
+        f"{image.name}:{__version__}"
+    }
 
 
 def test_what_a_page_asks_for_again_has_a_play() -> None:

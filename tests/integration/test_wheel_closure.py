@@ -15,6 +15,7 @@ import pytest
 
 from appliance.builder.sources import wheels
 from appliance.builder.sources.wheels import Wheel, WheelTarget
+from appliance.builder.wheel_needs import CARRIED, WheelSet, requirements
 from appliance.errors import BuildFailed, BundleRefused
 from tests.prerequisites import require
 
@@ -36,7 +37,7 @@ def offline(
     home = tmp_path_factory.mktemp("offline") / "venv"
     venv.create(home, with_pip=True)
     listed = home.parent / "requirements.txt"
-    listed.write_text(wheels.requirements({wheel.filename: wheel.sha256 for wheel in closure[1]}))
+    listed.write_text(requirements({wheel.filename: wheel.sha256 for wheel in closure[1]}))
     pip: list[str | Path] = [home / "bin/pip", "install", "--no-index", "--require-hashes"]
     pip += ["--find-links", closure[0], "-r", listed]
     done = without_network(pip)
@@ -193,3 +194,25 @@ def test_a_target_takes_any_glibc_from_its_floor_on() -> None:
     assert target.platforms[0] == "manylinux_2_28_x86_64"
     assert "manylinux2014_x86_64" in target.platforms
     assert wheels.this_python().python == ".".join(map(str, sys.version_info[:2]))
+
+
+@pytest.mark.parametrize("python", CARRIED)
+def test_the_wheels_are_whole_for_each_python_that_the_bundle_names(
+    closure: tuple[Path, tuple[Wheel, ...]], python: str
+) -> None:
+    assert WheelSet(closure[0], python).unmet("appliance") == ()
+
+
+@pytest.mark.parametrize("python", CARRIED)
+def test_pip_resolves_the_wheels_for_each_python_without_a_network(
+    closure: tuple[Path, tuple[Wheel, ...]], tmp_path: Path, python: str
+) -> None:
+    """Not tried: only the Python of this test runs here. pip takes each wheel by its digest."""
+    listed = tmp_path / "requirements.txt"
+    listed.write_text(requirements({wheel.filename: wheel.sha256 for wheel in closure[1]}))
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps"]
+    pip += ["--ignore-installed", "--no-index", "--require-hashes", "--find-links", closure[0]]
+    pip += ["--only-binary", ":all:", "--python-version", python, "--target", tmp_path / "t"]
+    done = without_network([*pip, "-r", listed])
+    assert done.returncode == 0, done.stderr
+    assert "Would install" in done.stdout

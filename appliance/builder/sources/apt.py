@@ -21,6 +21,7 @@ from appliance.adapters.local import processes
 from appliance.builder.sources.apt_sources import AptTarget, as_deb822, stanza_fields
 from appliance.builder.sources.reach import unanswered
 from appliance.errors import BuildFailed
+from appliance.model.bundle.archive_faults import causes
 
 PATIENCE_SECONDS = 8
 _UPDATE_LIMIT_SECONDS = 600
@@ -87,11 +88,13 @@ class IsolatedApt:
                 details=_unique(reasons),
                 hint="build where the archive can be reached; what is cached is kept",
             )
+        found = causes(reasons, self._archives())
+        told = [": ".join([", ".join(uris), fault.meaning]) for fault, uris in found.items()]
         raise BuildFailed(
             f"apt rejects the package archive of {self._target.name}: "
-            + ", ".join(self._archives()),
+            + "; ".join(text.removesuffix(": ") for text in told),
             details=_unique(reasons),
-            hint="check the archive's address and the key that signs it",
+            hint="; ".join(_unique(fault.hint for fault in found)),
         )
 
     def _require_answers(self) -> None:

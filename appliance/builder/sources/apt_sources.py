@@ -86,6 +86,12 @@ def read_os_release(root: Path = Path("/")) -> dict[str, str]:
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs if value}
 
 
+def running_system(root: Path = Path("/")) -> str:
+    """This machine's operating system, as releases name it."""
+    os_release = read_os_release(root)
+    return f"{os_release.get('ID', 'unknown')}-{os_release.get('VERSION_ID', 'unknown')}"
+
+
 def host_target(name: str, architecture: str, *, root: Path = Path("/")) -> AptTarget:
     """The target whose packages this machine's own apt sources provide.
 
@@ -96,7 +102,7 @@ def host_target(name: str, architecture: str, *, root: Path = Path("/")) -> AptT
         BundleRefused: this machine runs another operating system, or has no such source.
     """
     os_release = read_os_release(root)
-    running = f"{os_release.get('ID', 'unknown')}-{os_release.get('VERSION_ID', 'unknown')}"
+    running = running_system(root)
     if running != name:
         raise BundleRefused(
             f"this machine's apt sources have no packages for {name}: it runs {running}",

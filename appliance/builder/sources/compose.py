@@ -24,7 +24,7 @@ from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import AptSource, ComposeSource
+from appliance.model.bundle.sources import AptSource, ComposeSource, ControllerSource
 
 _RECIPE = 1
 
@@ -36,7 +36,7 @@ class Compose:
         """Build an image or a program, or recall it from the cache."""
         if spec.c_program:
             return _compiled(artifact, spec, spec.c_program, context)
-        layers = [_package_layer(spec, context)] if spec.packages else []
+        layers = [package_layer(spec, context)] if spec.packages else []
         if spec.files or spec.directories:
             layers.append(_file_layer(spec, context))
         settings = ImageSettings(
@@ -74,7 +74,8 @@ class AptFile:
         return FetchedArtifact("apt", ref, "apt", (file,))
 
 
-def _package_layer(spec: ComposeSource, context: Context) -> Blob:
+def package_layer(spec: ComposeSource | ControllerSource, context: Context) -> Blob:
+    """A layer of packages with their dependencies, and of the links that replace their scripts."""
     closure = context.packages.closure(spec.packages, essential=False)
     key = recipe_key(
         {

@@ -79,13 +79,10 @@ class OperatorFile:
 
     def fetch(self, artifact: Artifact, spec: FileSource, context: Context) -> FetchedArtifact:
         """Check a file against its ``.sha256`` and copy it into the cache."""
-        if context.files is None:
-            raise SourceUnavailable(f"you supply {spec.name}: give its folder with --files")
-        path = context.files / spec.name
-        checksum = path.with_name(f"{path.name}.sha256")
-        for file in (path, checksum):
-            if not file.is_file():
-                raise SourceUnavailable(f"{file} does not exist")
+        reason = why_not_there(spec, context)
+        if context.files is None or reason:
+            raise SourceUnavailable(reason or "")
+        path, checksum = _operators(spec, context.files)
         words = checksum.read_text(encoding="utf-8").split()
         landing = context.cache.work("files") / artifact.name
         shutil.copyfile(path, landing)
@@ -94,3 +91,16 @@ class OperatorFile:
             raise SourceUnavailable(f"{path} has sha256 {digest}, {checksum.name} has another one")
         fetched = FetchedFile(artifact.path, digest, size, executable=artifact.executable)
         return FetchedArtifact("file", spec.ref, "sha256", (fetched,))
+
+
+def why_not_there(spec: FileSource, context: Context) -> str | None:
+    """Why the operator's file cannot be taken; None if it and its ``.sha256`` are there."""
+    if context.files is None:
+        return f"you supply {spec.name}: give its folder with --files"
+    absent = [file for file in _operators(spec, context.files) if not file.is_file()]
+    return f"{absent[0]} does not exist" if absent else None
+
+
+def _operators(spec: FileSource, folder: Path) -> tuple[Path, Path]:
+    path = folder / spec.name
+    return path, path.with_name(f"{path.name}.sha256")

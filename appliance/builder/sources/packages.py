@@ -3,25 +3,65 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from appliance.adapters.local.cache import Cache, recipe_key
+from appliance.builder.archive_keys import keyring_file
 from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
-from appliance.builder.sources.apt_sources import AptTarget, host_target, with_host_network
+from appliance.builder.sources.apt_sources import (
+    AptTarget,
+    host_target,
+    running_system,
+    with_host_network,
+)
 from appliance.errors import ApplianceError, BuildFailed
+from appliance.model.bundle.archives import AptArchive
 from appliance.model.bundle.release import OperatingSystem
+from appliance.model.bundle.sources import ControllerSource
 
 
-def target_of(name: str, operating_system: OperatingSystem, architecture: str) -> AptTarget:
+def target_of(
+    name: str,
+    operating_system: OperatingSystem,
+    architecture: str,
+    cache: Cache,
+    keys: Mapping[str, bytes],
+) -> AptTarget:
     """The package archives of a release's operating system.
 
+    Args:
+        name: its name.
+        operating_system: what the release knows of it.
+        architecture: dpkg's name of the architecture.
+        cache: holds the keyring of each archive.
+        keys: fingerprint -> the key, as far as this machine has the keys.
+
     Raises:
-        BundleRefused: this machine lacks the keyring, or has no sources for the system.
+        BundleRefused: this machine has no sources for the system.
     """
     if not operating_system.archives:
         return host_target(name, architecture)
-    sources = tuple(archive.stanza for archive in operating_system.archives)
+    return _named(name, operating_system.archives, architecture, cache, keys)
+
+
+def controller_target(
+    spec: ControllerSource, architecture: str, cache: Cache, keys: Mapping[str, bytes]
+) -> AptTarget:
+    """The package archives of the controller image: this machine's own if it runs the system."""
+    if running_system() == spec.system:
+        return host_target(spec.system, architecture)
+    return _named(spec.system, spec.archives, architecture, cache, keys)
+
+
+def _named(
+    name: str,
+    archives: Sequence[AptArchive],
+    architecture: str,
+    cache: Cache,
+    keys: Mapping[str, bytes],
+) -> AptTarget:
+    sources = tuple(item.stanza(str(keyring_file(cache, item, keys))) for item in archives)
     return with_host_network(AptTarget(name, architecture, sources))
 
 

@@ -16,13 +16,14 @@ import sys
 import tempfile
 import zipfile
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import appliance
 from appliance.adapters.local import processes
+from appliance.builder.wheel_needs import CARRIED, WheelSet
 from appliance.errors import BuildFailed, BundleRefused
 
 _SHIPPED = ("appliance", "playbooks", "roles", "hardware", "inventories/example")
@@ -34,6 +35,8 @@ PROJECT = "appliance"
 _NEWEST_GLIBC_MINOR = 28
 _OLDEST_GLIBC_MINOR = 5
 _LIMIT_SECONDS = 1800
+# Needs of needs that only another Python has.
+_MOST_ROUNDS = 5
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 _LEFT_BEHIND = {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "uv_cache.json"}
 _NO_CONNECTION = re.compile(r"(?:Connection|Timeout|NewConnection|ProxyE|MaxRetry)\w*|Retrying \(")
@@ -72,6 +75,13 @@ def this_python() -> WheelTarget:
     return WheelTarget(f"{sys.version_info.major}.{sys.version_info.minor}", platform.machine())
 
 
+def carried() -> tuple[WheelTarget, ...]:
+    """The Pythons that a bundle has wheels for: this one first."""
+    here = this_python()
+    others = (WheelTarget(one, here.machine) for one in CARRIED if one != here.python)
+    return (here, *others)
+
+
 def checkout() -> Path | None:
     """The source tree of this process, or None if it runs from a wheel."""
     root = Path(appliance.__file__).resolve().parent.parent
@@ -88,7 +98,7 @@ def write_wheel_closure(
 
     Args:
         destination: the folder of wheels; wheels of an earlier build are removed from it.
-        targets: the Pythons to support; only this one by default.
+        targets: the Pythons to support; by default all that a bundle carries wheels for.
         on_line: receives pip's progress.
 
     Raises:
@@ -101,27 +111,13 @@ def write_wheel_closure(
     with tempfile.TemporaryDirectory(dir=destination.parent, prefix=".wheels-") as name:
         landing = Path(name)
         own = write_own_wheel(landing / "own")
-        for target in tuple(targets) or (this_python(),):
-            _download(own, target, landing, on_line)
+        for target in tuple(targets) or carried():
+            _download_whole(own, target, landing, on_line)
         own.replace(landing / own.name)
         wheels = sorted(landing.glob("*.whl"))
         for old in destination.glob("*.whl"):
             old.unlink()
         return tuple(_describe(path.replace(destination / path.name)) for path in wheels)
-
-
-def requirements(digests: Mapping[str, str]) -> str:
-    """The input of ``pip --require-hashes -r``: every wheel with its version and digest.
-
-    Args:
-        digests: file name of a wheel -> its sha256, hex.
-    """
-    pins: dict[str, list[str]] = {}
-    for file, digest in sorted(digests.items()):
-        name, version, *tags = file.removesuffix(".whl").split("-")
-        if tags:
-            pins.setdefault(f"{name}=={version}", []).append(f"--hash=sha256:{digest}")
-    return "".join(" ".join([pin, *hashes]) + "\n" for pin, hashes in pins.items())
 
 
 def write_own_wheel(folder: Path) -> Path:
@@ -137,8 +133,31 @@ def write_own_wheel(folder: Path) -> Path:
     return wheel
 
 
-def _download(
+def _download_whole(
     own: Path, target: WheelTarget, landing: Path, on_line: Callable[[str], None] | None
+) -> None:
+    """Download for a target until its wheels are whole by their own metadata."""
+    wanted: tuple[str | Path, ...] = (own,)
+    for _ in range(_MOST_ROUNDS):
+        _download(wanted, target, landing, on_line)
+        shutil.copyfile(own, landing / own.name)
+        unmet = WheelSet(landing, target.python).unmet(PROJECT)
+        (landing / own.name).unlink()
+        if not unmet:
+            return
+        wanted = unmet
+    raise BuildFailed(
+        f"the wheels for Python {target.python} are not whole",
+        details=[str(need) for need in wanted],
+        hint="pin these dependencies in this environment and run the same command again",
+    )
+
+
+def _download(
+    wanted: Iterable[str | Path],
+    target: WheelTarget,
+    landing: Path,
+    on_line: Callable[[str], None] | None,
 ) -> None:
     arguments: list[str | Path] = ["--dest", landing, "--only-binary", ":all:"]
     arguments += ["--python-version", target.python, "--implementation", "cp"]
@@ -147,8 +166,7 @@ def _download(
     constraints = landing / "constraints.txt"
     constraints.write_text("\n".join(_running_versions()) + "\n", encoding="utf-8")
     arguments += ["--constraint", constraints]
-    _pip("download", *arguments, own, on_line=on_line)
-    (landing / own.name).unlink(missing_ok=True)
+    _pip("download", *arguments, *wanted, on_line=on_line)
 
 
 def _running_versions() -> list[str]:
@@ -268,6 +286,7 @@ def closure_recipe() -> dict[str, object]:
             f"{item.metadata['Name']}=={item.version}" for item in metadata.distributions()
         ),
         "python": sys.version_info[:2],
+        "carried": CARRIED,
         "machine": os.uname().machine,
     }
 

@@ -47,6 +47,12 @@ def bundle() -> None:
     envvar="APPLIANCE_SIGN_KEY", help="SSH key to sign the complete bundle with.",
 )  # fmt: skip
 @click.option(
+    "--keyring", "keyrings", multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="File with public keys of package archives, armoured or binary; repeatable. Only keys "
+    "that the release names are used.",
+)  # fmt: skip
+@click.option(
     "--standins", is_flag=True, envvar="APPLIANCE_STANDINS",
     help="Replace NVIDIA's and Run:ai's components by the lab's stand-ins. Never for a site.",
 )  # fmt: skip
@@ -55,13 +61,14 @@ def bundle() -> None:
 @directory_argument
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
-    sign_key: Path | None, output: str, *, standins: bool, yes: bool,
+    sign_key: Path | None, keyrings: tuple[Path, ...], output: str, *, standins: bool, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or resume an interrupted build.
 
     No host is touched. What will happen on this machine:
 
     \b
+    - a missing key of a package archive, or an artifact without any source, is refused first;
     - each artifact is fetched from the first of its sources that works;
     - a source that cannot be reached is skipped within seconds and reported;
     - finished artifacts stay in the cache: none is fetched or compiled twice;
@@ -77,6 +84,7 @@ def build(
     built = run(
         release, os_name, directory,
         jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
+        keyrings=keyrings,
     )  # fmt: skip
     result = _summary(directory, built.manifest, built.digest, signature_of(directory))
     result["verified_never"] = [item.name for item in unverified(built.manifest)]
@@ -217,8 +225,14 @@ def _summary(
         "files": len(manifest.files),
         "bytes": sum(item.size for item in manifest.files),
         **{f"{kind}s": kinds.count(kind) for kind in dict.fromkeys(kinds)},
+        **_pythons(manifest),
         **({"standins": list(manifest.standins)} if manifest.standins else {}),
     }
+
+
+def _pythons(manifest: BundleManifest) -> dict[str, list[str]]:
+    tried = [f"{python} ({how})" for python, how in sorted(manifest.pythons.items())]
+    return {"wheels_for_python": tried} if tried else {}
 
 
 def _show_summary(result: dict[str, Any], output: str) -> None:

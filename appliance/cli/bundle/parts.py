@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from collections.abc import Sequence
@@ -45,9 +46,13 @@ def build(
     sign_key: Path | None = None,
     replace_other: bool = False,
     standins: bool = False,
+    keyrings: Sequence[Path] = (),
     observer: BuildObserver | None = None,
 ) -> BuildResult:
-    """Run the workflow with this machine's adapters."""
+    """Run the workflow with this machine's adapters.
+
+    What is known to be fatal ends it before anything is fetched, compiled or written.
+    """
     progress = observer or BuildProgress()
     require(Use.BUILD, *([Use.SIGN] if sign_key else []))
     loaded = load_release_with_standins(release) if standins else load_release(release)
@@ -56,11 +61,15 @@ def build(
     locks = Locks(release, RELEASES, cache)
     sources = Sources(
         loaded, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
-        standins=STANDINS if standins else None,
+        standins=STANDINS if standins else None, keyrings=keyrings,
+        command=_command(release, os_name, directory, files, sign_key, keyrings, standins=standins),
     )  # fmt: skip
+    sources.require_keys()
     missing = sources.lacking()
     if missing:
         raise refusal([row for row in used_by([Use.COMPILE]) if row.name in missing])
+    progress.note("checking package archives, hosts and wheels")
+    sources.require_possible()
     ports = BuildPorts(
         sources=sources,
         store=BundleWriter(directory, cache, replace_other=replace_other),
@@ -77,6 +86,19 @@ def build(
     )
     with progress if isinstance(progress, BuildProgress) else nullcontext():
         return build_bundle(request, ports)
+
+
+def _command(
+    release: str, os_name: str, directory: Path, files: Path | None, sign_key: Path | None,
+    keyrings: Sequence[Path], *, standins: bool,
+) -> str:  # fmt: skip
+    """What was typed, for hints; further options can follow."""
+    words = ["appliance", "bundle", "build", str(directory), "--release", release, "--os", os_name]
+    words += ["--standins"] if standins else []
+    words += ["--files", str(files)] if files else []
+    words += ["--sign-key", str(sign_key)] if sign_key else []
+    words += [word for path in keyrings for word in ("--keyring", str(path))]
+    return shlex.join(words)
 
 
 def signature_of(directory: Path) -> Signature:

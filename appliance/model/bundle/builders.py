@@ -1,4 +1,8 @@
-"""The programs that this machine needs to build artifacts that are not fetched."""
+"""What a build needs before it begins: programs on this machine, and sources.
+
+Artifacts that are not fetched are built here. An artifact that can neither be fetched nor built
+ends the build at once.
+"""
 
 from __future__ import annotations
 
@@ -52,3 +56,28 @@ def lacking_programs(
 
     shipped = (item for item in artifacts if item.kind != "part")
     return frozenset[str]().union(*(lacking(item) for item in shipped))
+
+
+def impossible(
+    artifacts: Sequence[Artifact], why_not: Callable[[Source], str | None]
+) -> dict[str, tuple[str, ...]]:
+    """The artifacts that none of their sources can deliver -> the reason of each source.
+
+    Args:
+        artifacts: all of one operating system, parts included.
+        why_not: why a source itself cannot deliver, as far as this is known; None if it may.
+    """
+    parts = {item.name: item for item in artifacts if item.kind != "image"}
+
+    def reasons(artifact: Artifact) -> tuple[str, ...]:
+        found = [of(source) for source in artifact.sources]
+        return () if None in found else tuple(text for text in found if text)
+
+    def of(source: Source) -> str | None:
+        if not isinstance(source, ComposeSource):
+            return why_not(source)
+        lost = [name for name in source.inputs if reasons(parts[name])]
+        return f"{source.ref}: cannot be had: {', '.join(lost)}" if lost else None
+
+    shipped = (item for item in artifacts if item.kind != "part")
+    return {f"{item.kind} {item.name}": why for item in shipped if (why := reasons(item))}

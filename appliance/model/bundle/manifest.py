@@ -20,7 +20,7 @@ PACKAGE_INDEX = "apt/Packages"
 # For pip: the tool and its dependencies, each with version and digest.
 REQUIREMENTS = "wheels/requirements.txt"
 # All other files of a bundle are in these folders.
-FOLDERS = ("apt", "bin", "charts", "cni", "images", "wheels")
+FOLDERS = ("apt", "bin", "charts", "cni", "controller", "images", "wheels")
 DAMAGED = (
     "the medium may be damaged: get another copy from its sender, or build the bundle again "
     "where there is internet; then: appliance bundle verify"
@@ -132,6 +132,7 @@ class BundleManifest:
         images: ``name:tag`` without a registry -> manifest digest ``sha256:…``.
         packages: package name -> exact version, with all dependencies.
         package_roots: group of a release (``runtime``, ``registry``, …) -> package names.
+        pythons: version of Python that the wheels are for -> how they were tried.
     """
 
     release: Line
@@ -144,6 +145,7 @@ class BundleManifest:
     packages: Mapping[PackageName, PackageVersion] = field(default_factory=dict)
     package_roots: Mapping[Line, tuple[PackageName, ...]] = field(default_factory=dict)
     files: Annotated[tuple[BundledFile, ...], Field(max_length=MOST_FILES)] = ()
+    pythons: Mapping[Line, Line] = field(default_factory=dict)
 
     def binary_sha256(self, name: str) -> str:
         """Digest of a program; empty if the bundle has no program of that name."""
@@ -202,6 +204,7 @@ class BundleManifest:
             "images": dict(self.images),
             "packages": dict(self.packages),
             "package_roots": {k: list(v) for k, v in self.package_roots.items()},
+            **({"pythons": dict(self.pythons)} if self.pythons else {}),
             "files": [vars(item) for item in self.files],
         }
 

@@ -12,9 +12,10 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from appliance.errors import ConfigError
-from appliance.model.bundle.sources import ComposeSource, Frozen, Source
+from appliance.model.bundle.archives import AptArchive, Frozen
+from appliance.model.bundle.sources import ComposeSource, ControllerSource, Source
 
-ArtifactKind = Literal["binary", "cni", "image", "chart", "part"]
+ArtifactKind = Literal["binary", "cni", "image", "chart", "controller", "part"]
 PACKAGE_GROUPS = (
     "host",
     "time",
@@ -27,14 +28,18 @@ PACKAGE_GROUPS = (
     "dns",
     "storage_server",
     "driver",
+    # No step installs these: they have to be there before a bundle can be delivered.
+    "by_hand",
 )
 _FOLDERS: Mapping[ArtifactKind, str] = {
     "binary": "bin/",
     "cni": "cni/",
     "image": "images/",
     "chart": "charts/",
+    "controller": "controller/",
     "part": "parts/",
 }
+_ENDINGS: Mapping[ArtifactKind, str] = {"chart": ".tgz", "controller": ".tar"}
 # kubeadm's own table of the etcd it brings, and the last Docker line its preflight was tested with.
 _ETCD_OF_KUBERNETES = {"1.22": "3.5", "1.23": "3.5", "1.24": "3.5"}
 _DOCKER_OF_KUBERNETES = {"1.22": "20.10", "1.23": "20.10"}
@@ -61,7 +66,8 @@ class Artifact(Frozen):
     """One thing of the bundle, or a part that only another is made from.
 
     Attributes:
-        kind: ``part`` is built for others and not shipped by itself; ``chart`` is a Helm chart.
+        kind: ``part`` is built for others and not shipped by itself; ``chart`` is a Helm chart;
+            ``controller`` is an image to load where commands are typed.
         image: ``name:tag`` without a registry, for an image only.
         operating_systems: where it belongs; empty means everywhere.
         standin: plays the part of something that cannot be had in a lab.
@@ -78,42 +84,18 @@ class Artifact(Frozen):
     @property
     def path(self) -> str:
         """Where its file is in the bundle (an image has its own blobs, a part is not there)."""
-        return f"{_FOLDERS[self.kind]}{self.name}{'.tgz' if self.kind == 'chart' else ''}"
+        return f"{_FOLDERS[self.kind]}{self.name}{_ENDINGS.get(self.kind, '')}"
 
     @property
     def executable(self) -> bool:
         """Whether its file is a program."""
-        return self.kind != "chart"
+        return self.kind not in _ENDINGS
 
     @model_validator(mode="after")
     def _image_has_a_name(self) -> Artifact:
         if (self.kind == "image") != (self.image is not None):
             raise ValueError(f"{self.name}: an image, and nothing else, has 'image: name:tag'")
         return self
-
-
-class AptArchive(Frozen):
-    """A package archive of a target operating system, as apt is to see it.
-
-    Attributes:
-        uri: its address.
-        suites: such as ``focal`` and ``focal-updates``.
-        components: such as ``main`` and ``universe``.
-        keyring: file on the builder that its signatures are checked with.
-    """
-
-    uri: str
-    suites: tuple[str, ...]
-    components: tuple[str, ...]
-    keyring: str
-
-    @property
-    def stanza(self) -> str:
-        """The archive as a deb822 stanza."""
-        return (
-            f"Types: deb\nURIs: {self.uri}\nSuites: {' '.join(self.suites)}\n"
-            f"Components: {' '.join(self.components)}\nSigned-By: {self.keyring}\n"
-        )
 
 
 class OperatingSystem(Frozen):
@@ -195,6 +177,11 @@ class Release(Frozen):
         """The versions as they are on one operating system."""
         own = self.operating_system(os_name).versions
         return self.versions.model_copy(update=dict(own))
+
+    def controllers_on(self, os_name: str) -> tuple[ControllerSource, ...]:
+        """The recipes of images that run this tool."""
+        sources = (source for item in self.artifacts_on(os_name) for source in item.sources)
+        return tuple(source for source in sources if isinstance(source, ControllerSource))
 
     def require(self, os_name: str, **wanted: str) -> None:
         """Refuse versions that this release was not tested with.

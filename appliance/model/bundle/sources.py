@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
+
+from appliance.model.bundle.archives import AptArchive, Frozen
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 LocalPath = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(/[\w-][\w.-]*)+$")]
-
-
-class Frozen(BaseModel):
-    """Immutable data without unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class UrlSource(Frozen):
@@ -143,6 +139,31 @@ class ComposeSource(Frozen):
         return " + ".join((*(f"apt:{name}" for name in self.packages), *self.inputs))
 
 
+class ControllerSource(Frozen):
+    """An image for docker and podman that runs this tool, composed from packages and wheels.
+
+    Attributes:
+        system: the operating system of its packages; a builder that runs it uses its own archives.
+        archives: where its packages are for every other builder.
+        python: the Python of that system, which the wheels are taken for.
+        packages: what the tool needs there, installed with all dependencies.
+        links: path in the image -> target of the symbolic link at this path.
+    """
+
+    kind: Literal["controller"]
+    system: str
+    archives: tuple[AptArchive, ...] = Field(min_length=1)
+    python: Annotated[str, StringConstraints(pattern=r"^3\.\d+$")]
+    packages: tuple[str, ...] = Field(min_length=1)
+    links: Mapping[str, str] = Field(default_factory=dict)
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """The source in messages."""
+        return f"{self.system}: {' + '.join(self.packages)}"
+
+
 class FileSource(Frozen):
     """A file that the operator supplies in the folder of ``--files``, with its ``.sha256``."""
 
@@ -188,6 +209,7 @@ Source = Annotated[
     | GoSource
     | AptSource
     | ComposeSource
+    | ControllerSource
     | FileSource
     | LocalSource
     | LocalChartSource,

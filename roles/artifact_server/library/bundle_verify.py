@@ -46,7 +46,7 @@ faults: {description: What is missing or differs, type: list, returned: always}
 """
 
 BLOCK = 1 << 20
-FOLDERS = ("apt", "bin", "charts", "cni", "images", "wheels")
+FOLDERS = ("apt", "bin", "charts", "cni", "controller", "images", "wheels")
 MOST_BYTES = 16 << 20
 SHA256 = re.compile(r"[0-9a-f]{64}")
 PART = re.compile(r"[A-Za-z0-9._+~%@:=,!-]{1,255}")

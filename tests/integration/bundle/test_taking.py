@@ -13,14 +13,18 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.local.cache import Cache
+from appliance.builder.archive_keys import find_keys
 from appliance.builder.fetch import Sources
 from appliance.builder.sources import packages as packages_module
+from appliance.builder.sources.apt_sources import stanza_fields
 from appliance.builder.sources.packages import TargetPackages, target_of
 from appliance.builder.sources.wheels import own_content
 from appliance.errors import BuildFailed, BundleRefused
-from appliance.model.bundle.release import AptArchive, OperatingSystem
+from appliance.model.bundle.archives import AptArchive, ArchiveKey, Keyring
+from appliance.model.bundle.release import OperatingSystem
 from tests.integration.bundle.web import Web
 from tests.package_archive import Archive, signing_key
+from tests.package_suites import keys
 from tests.prerequisites import require
 from tests.unit.bundle.samples import artifact, release
 
@@ -72,20 +76,35 @@ def test_an_archive_that_was_never_read_is_refused_once_and_remembered(
             packages.closure(["chrony"], essential=True)
 
 
-def test_a_release_names_its_archives_with_their_keyring(tmp_path: Path) -> None:
-    keyring = tmp_path / "key.gpg"
-    keyring.write_bytes(b"key")
+def test_a_release_names_its_archives_with_the_keys_that_sign_them(
+    tmp_path: Path, cache: Cache
+) -> None:
+    require("gpg")
+    with keys() as made:
+        for owner in ("archive", "stranger"):
+            made.make(owner)
+        ours, both = made.export("archive"), made.export("stranger", "archive")
+        fingerprint = made.fingerprint("archive")
+    ring = Keyring(
+        keys=(ArchiveKey(fingerprint=fingerprint, title="x"),), url="http://archive.test/k"
+    )
     named = AptArchive(
         uri="http://archive.test/ubuntu", suites=("focal", "focal-updates"),
-        components=("main", "universe"), keyring=str(keyring),
+        components=("main", "universe"), keyring=ring,
     )  # fmt: skip
     system = OperatingSystem(title="x", versions={}, archives=(named,), package_roots={})
-    (source,) = target_of("ubuntu-20.04", system, "amd64").sources
+    with pytest.raises(BundleRefused, match="no key that may sign a package archive"):
+        find_keys([named], (), root=tmp_path)
+    folder = tmp_path / "usr/share/keyrings"
+    folder.mkdir(parents=True)
+    (folder / "archive.gpg").write_bytes(both)
+    (folder / "other.gpg").write_bytes(b"no keyring")
+    found = find_keys([named], (), root=tmp_path)
+    assert found == {fingerprint: ours}
+    (source,) = target_of("ubuntu-20.04", system, "amd64", cache, found).sources
     assert "Suites: focal focal-updates" in source
-    assert f"Signed-By: {keyring}" in source
-    keyring.unlink()
-    with pytest.raises(BundleRefused, match="keyring"):
-        target_of("ubuntu-20.04", system, "amd64")
+    signed_by = Path(stanza_fields(source)["signed-by"])
+    assert signed_by.read_bytes() == ours
 
 
 def test_the_release_asks_for_packages_and_gets_their_closure(

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from appliance.adapters.local.content import RELEASES, list_releases, load_release
 from appliance.errors import ConfigError
+from appliance.model.bundle.archives import AptArchive
 from appliance.model.bundle.release import Release
 from appliance.model.bundle.sources import ComposeSource, GoSource, OciSource, UrlSource
 from tests.unit.bundle.samples import URL, VERSIONS, artifact, image_of, release, release_data
@@ -116,6 +117,11 @@ def test_roots_are_named_once_and_without_versions() -> None:
     assert system.root_names() == {"time": ("chrony",), "runtime": ("docker.io", "chrony")}
 
 
+def test_a_bundle_for_ubuntu_carries_rsync_for_machines_without_it() -> None:
+    system = load_release("k8s-1.23.5-r1").operating_system("ubuntu-20.04")
+    assert system.root_names()["by_hand"] == ("rsync",)
+
+
 @pytest.mark.parametrize("name", list_releases())
 def test_a_shipped_release_is_whole(name: str) -> None:
     found = load_release(name)
@@ -158,3 +164,44 @@ def test_the_appliances_docker_is_pinned_to_the_version_that_was_read() -> None:
     roots = load_release("k8s-1.23.5-r1").operating_system("ubuntu-20.04").package_roots["runtime"]
     assert "docker-ce=5:20.10.11~3-0~ubuntu-focal" in roots
     assert "containerd.io=1.4.12-1" in roots
+
+
+# Read with the keys in lxc/lxc-ci, images/ubuntu.yaml (and computed from their bytes there);
+# Docker's in docker/docs and kubespray; Debian's on ftp-master.debian.org/keys.html.
+ARCHIVE_KEYS = {
+    "http://archive.ubuntu.com/ubuntu": {
+        "790BC7277767219C42C86F933B4FE6ACC0B21F32", "F6ECB3762474EDA9D21B7022871920D1991BC93C",
+    },
+    "http://security.ubuntu.com/ubuntu": {
+        "790BC7277767219C42C86F933B4FE6ACC0B21F32", "F6ECB3762474EDA9D21B7022871920D1991BC93C",
+    },
+    "https://download.docker.com/linux/ubuntu": {"9DC858229FC7DD38854AE2D88D81803C0EBFCD88"},
+}  # fmt: skip
+
+
+def test_each_archive_names_the_keys_that_sign_it_and_only_those_that_were_read_somewhere() -> None:
+    archives = load_release("k8s-1.23.5-r1").operating_system("ubuntu-20.04").archives
+    assert {item.uri: item.keyring.fingerprints for item in archives} == ARCHIVE_KEYS
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"uri": "http://archive.test/ubuntu\nTrusted: yes"},
+        {"suites": ["focal\nTrusted: yes"]},
+        {"components": ["main Trusted"]},
+        {"keyring": "/usr/share/keyrings/x.gpg"},
+        {"keyring": {"keys": [], "url": "http://archive.test/key"}},
+        {"keyring": {"keys": [{"fingerprint": "871920D1991BC93C", "title": "x"}],
+                     "url": "http://archive.test/key"}},
+    ],
+)  # fmt: skip
+def test_an_archive_that_says_more_than_it_should_is_refused(change: dict[str, Any]) -> None:
+    keyring = {"keys": [{"fingerprint": "A" * 40, "title": "x"}], "url": "http://archive.test/key"}
+    archive = {
+        "uri": "http://archive.test/ubuntu", "suites": ["focal"], "components": ["main"],
+        "keyring": keyring,
+    }  # fmt: skip
+    AptArchive.model_validate(archive)
+    with pytest.raises(ValidationError):
+        AptArchive.model_validate({**archive, **change})
