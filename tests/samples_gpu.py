@@ -61,7 +61,8 @@ def cluster_with_gpus(cluster: Cluster, desired: Desired) -> Cluster:
     for node in desired.site.workers:
         if node in serving:
             nodes[node.name] = replace(
-                nodes[node.name], allocatable_gpus=GPUS, gpus_tested="2026-01-01T00:00:00+00:00"
+                nodes[node.name], devices={"nvidia.com/gpu": GPUS},
+                gpus_tested="2026-01-01T00:00:00+00:00"
             )
         else:
             nodes[node.name] = replace(nodes[node.name], labels={OPERANDS_LABEL: "false"})

@@ -15,6 +15,7 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
+from appliance.model.state.gpu_labels import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,8 +159,12 @@ def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = Fal
         "the taint; it is back with the node"
         for pod in foreseen.ended_by_taint
     ]
-    if foreseen.gpus_now:
-        lines.append(f"  GPUs left to jobs meanwhile: {foreseen.gpus_left} of {foreseen.gpus_now}")
+    lines += [
+        f"  {'GPUs' if name == WHOLE else name} left to jobs meanwhile: "
+        f"{foreseen.devices_left.get(name, 0)} of {count}"
+        for name, count in sorted(foreseen.devices_now.items())
+        if count
+    ]
     lines.append(f"  a pod may take up to {foreseen.grace_seconds} s to end")
     if last_time:
         lines.append(f"  {last_time}")
@@ -203,6 +208,8 @@ def _forecast_as_json(foreseen: Forecast) -> dict[str, Any]:
         ],
         "gpus_left": foreseen.gpus_left,
         "gpus_now": foreseen.gpus_now,
+        "devices_left": dict(foreseen.devices_left),
+        "devices_now": dict(foreseen.devices_now),
         "grace_seconds": foreseen.grace_seconds,
     }
 

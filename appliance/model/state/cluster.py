@@ -46,8 +46,8 @@ class ClusterNode:
         ready_since: when the Ready condition last changed (ISO 8601), or None.
         labels: the Node object's.
         annotations: the Node object's.
-        allocatable_gpus: whole GPUs that pods can ask for here; never capacity, which stays when
-            the device plugin is gone.
+        devices: resources of NVIDIA -> how many pods can request here (allocatable).
+        devices_there: the same by capacity, which outlives the device plugin.
         writers: annotation of ours -> who wrote it last, as they called themselves.
         gpus_tested: when a pod last listed its GPUs (annotation, ISO 8601), or None.
         etcd_ready: whether its etcd pod is ready; None where the API lists none on it.
@@ -69,7 +69,8 @@ class ClusterNode:
     network_tested: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    allocatable_gpus: int = 0
+    devices: Mapping[str, int] = field(default_factory=dict)
+    devices_there: Mapping[str, int] = field(default_factory=dict)
     gpus_tested: str | None = None
     writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     etcd_ready: bool | None = None

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.components.gpu.offers import cards_of
 from appliance.model.site.groups import GPU_WORKERS
+from appliance.model.state.gpu_labels import WHOLE
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundledArtifact, BundleManifest
@@ -22,10 +24,8 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "gpu-operator"
 RELEASE: Final = "gpu-operator"
 CHART: Final = "gpu-operator"
-RESOURCE: Final = "nvidia.com/gpu"
 OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"
 VALIDATOR: Final = "nvidia-operator-validator"
-NVIDIA: Final = "0x10de"
 REPOSITORY_CONFIG: Final = "appliance-driver-packages"
 AUTHORITY_CONFIG: Final = "appliance-driver-authority"
 # Images of the operands; the driver's is only needed where the operator brings the driver.
@@ -41,7 +41,7 @@ IMAGES: Final = (
     "node-feature-discovery",
 )
 DRIVER_IMAGES: Final = ("driver", "k8s-driver-manager")
-_GPU_TAINT: Final = {"key": RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
+_GPU_TAINT: Final = {"key": WHOLE, "operator": "Exists", "effect": "NoSchedule"}
 # Run:ai's drain taint; without this a drained node loses driver, device plugin and exporter.
 _DRAIN_TAINT: Final = {"key": "runai", "operator": "Exists", "effect": "NoExecute"}
 _MASTER_TAINT: Final = {
@@ -80,7 +80,7 @@ def gpu_nodes(site: Site) -> tuple[Node, ...]:
 
 def gpus_on_pci(facts: NodeFacts) -> int:
     """Return how many NVIDIA GPUs the probe counted."""
-    return sum(gpu.get("vendor_id") == NVIDIA for gpu in facts.items("gpus"))
+    return cards_of(facts).count
 
 
 def host_driver(facts: NodeFacts) -> str | None:

@@ -13,9 +13,9 @@ from appliance.model.components.gpu.operator import (
     VALIDATOR,
     chart_of,
     gpu_nodes,
-    gpus_on_pci,
     operator_values,
 )
+from appliance.model.components.gpu.offers import cards_of, offer_faults, sharing_of
 from appliance.model.site.groups import GPU_WORKERS
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster import Cluster, GpuStack
@@ -23,6 +23,7 @@ from appliance.model.state.kubeadm_state import is_member
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
+    from appliance.model.site.runai_settings import Gpu
     from appliance.model.site.settings import Node
     from appliance.model.state.cluster import HelmRelease
     from appliance.model.state.desired import Desired
@@ -44,8 +45,9 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     if node.name == desired.site.control_plane[0].name:
         yield from _release(desired, cluster, stack)
         yield from _opted(desired, cluster)
-    if node in gpu_nodes(desired.site):
-        yield from _offered(node, observed, cluster, stack)
+    settings = desired.site.settings.gpu
+    if settings is not None and node in gpu_nodes(desired.site):
+        yield from _offered(node, settings, observed, cluster, stack)
 
 
 def gpu_untested(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
@@ -57,7 +59,7 @@ def gpu_untested(node: Node, desired: Desired, observed: Observed) -> Iterator[s
     # The Node of a wiped machine describes the machine before; its replacement is tested.
     facts = observed.node_facts[node.name]
     gone = not (facts.kubernetes_untold or is_member(facts))
-    if gone or (member.ready and member.allocatable_gpus and not member.gpus_tested):
+    if gone or (member.ready and any(member.devices.values()) and not member.gpus_tested):
         yield "no pod has listed its GPUs since it joined"
 
 
@@ -115,7 +117,9 @@ def _opted(desired: Desired, cluster: Cluster) -> Iterator[str]:
             yield f"{node.name} is opted out, but lacks {OPERANDS_LABEL}=false"
 
 
-def _offered(node: Node, observed: Observed, cluster: Cluster, stack: GpuStack) -> Iterator[str]:
+def _offered(
+    node: Node, settings: Gpu, observed: Observed, cluster: Cluster, stack: GpuStack
+) -> Iterator[str]:
     member = cluster.nodes.get(node.name)
     if member is None:
         yield "is not a member of the cluster"
@@ -124,8 +128,7 @@ def _offered(node: Node, observed: Observed, cluster: Cluster, stack: GpuStack) 
     for pod in here:
         if not pod.ready:
             yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
-    wanted = gpus_on_pci(observed.node_facts[node.name])
-    if wanted and not [pod for pod in here if pod.app == VALIDATOR]:
+    cards = cards_of(observed.node_facts[node.name])
+    if cards.count and not [pod for pod in here if pod.app == VALIDATOR]:
         yield f"no {VALIDATOR} pod runs on it"
-    if member.allocatable_gpus != wanted:
-        yield f"{wanted} GPUs on PCI, but pods can request {member.allocatable_gpus}"
+    yield from offer_faults(cards, sharing_of(settings, node.name), member)
