@@ -288,7 +288,7 @@ PLACES: Final[Places] = {
         "clear: rmtree": DIGEST,
         "single_layout: unlink": LINK,
     },
-    "roles/docker_engine/library/docker_configuration.py": {
+    "playbooks/library/docker_configuration.py": {
         "write: replace": WRITE,
     },
     "roles/gpu_node/library/nouveau_blocked.py": {

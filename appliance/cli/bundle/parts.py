@@ -26,7 +26,7 @@ from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build
 from appliance.builder.fetch import Sources
 from appliance.builder.ports import BuildObserver
 from appliance.builder.writer import BundleWriter, Locks
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.bundle.signature import Signature
 from appliance.model.programs import Use, used_by
@@ -45,6 +45,7 @@ def build(
     sign_key: Path | None = None,
     replace_other: bool = False,
     standins: bool = False,
+    kernels: Sequence[str] = (),
     observer: BuildObserver | None = None,
 ) -> BuildResult:
     """Run the workflow with this machine's adapters."""
@@ -52,6 +53,7 @@ def build(
     require(Use.BUILD, *([Use.SIGN] if sign_key else []))
     loaded = load_release_with_standins(release) if standins else load_release(release)
     loaded.operating_system(os_name)
+    loaded = loaded.with_kernels(os_name, kernels)
     cache = Cache()
     locks = Locks(release, RELEASES, cache)
     sources = Sources(
@@ -77,6 +79,26 @@ def build(
     )
     with progress if isinstance(progress, BuildProgress) else nullcontext():
         return build_bundle(request, ports)
+
+
+def kernels_of(site: Path | None, kernels: Sequence[str]) -> tuple[str, ...]:
+    """The kernels of the command line and those that a site names, each once.
+
+    Raises:
+        ConfigError: the site has a fault, or names no kernel.
+    """
+    if site is None:
+        return tuple(dict.fromkeys(kernels))
+    from appliance.adapters.site.files import load_site
+
+    wanted = load_site(site).settings.gpu
+    if wanted is None or not (wanted.kernels or kernels):
+        raise ConfigError(
+            f"the site {site} names no kernel",
+            hint="write the kernels of its workers with GPUs (uname -r) into gpu.kernels of "
+            "site.yml, or give --kernel",
+        )
+    return tuple(dict.fromkeys((*kernels, *wanted.kernels)))
 
 
 def signature_of(directory: Path) -> Signature:

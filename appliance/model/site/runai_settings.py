@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, StrictStr
+from pydantic import Field, StrictInt
 
-from appliance.model.site.fields import Address, DnsName, Flag, Settings, Text
+from appliance.model.site.fields import Address, DnsName, Flag, Kernel, Settings, Text
 
 Gigabytes = Annotated[StrictInt, Field(ge=1, le=100_000)]
 Days = Annotated[StrictInt, Field(ge=0, le=3650)]
-Kernel = Annotated[
-    StrictStr,
-    Field(max_length=64, pattern=r"^[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}-[0-9]{1,5}-[a-z0-9]+$"),
-]
 
 
 class TimeSlicing(Settings):
@@ -43,7 +39,7 @@ class Gpu(Settings):
     operator: Text | None = None
     """Version of the GPU Operator; null: the release's."""
     driver: Literal["host", "container", "preinstalled"] = "host"
-    """host: from the bundle, on the nodes; container: the operator's; preinstalled: the site's own."""
+    """host: the bundle's, on the nodes; container: the operator's; preinstalled: the site's own."""
     kernels: tuple[Kernel, ...] = ()
     """Kernels of the workers with GPUs (uname -r), for `appliance bundle build --site`."""
     mig_strategy: Literal["none", "single", "mixed"] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from appliance.model.state.api_flags import ApiFlags
 from appliance.model.state.facts.identity import MachineIdentity, identity_on
@@ -173,6 +174,25 @@ class GpuStack:
 
 
 @dataclass(frozen=True)
+class Discovery:
+    """A DaemonSet that labels nodes with their hardware, whoever installed it.
+
+    Attributes:
+        kind: NFD is node-feature-discovery, GFD gpu-feature-discovery.
+        release: its helm release, if it came by one.
+    """
+
+    kind: Literal["NFD", "GFD"]
+    namespace: str
+    name: str
+    release: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.kind} {self.namespace}/{self.name}"
+        return f"{where} (helm release {self.release})" if self.release else where
+
+
+@dataclass(frozen=True)
 class NoCluster:
     """Every control-plane node was looked at and none carries a trace of a cluster."""
 
@@ -201,6 +221,7 @@ class Cluster:
         releases: the newest revision of every Helm release.
         gpu_stack: None when the site does not ask for it.
         gpu_operators: of all namespaces; read for a site with ``gpu:`` or ``runai:`` only.
+        discoveries: of all namespaces, likewise.
         prerequisites: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
         api_flags: of the control plane: OIDC, configured and running, and the ranges.
@@ -216,6 +237,7 @@ class Cluster:
     releases: tuple[HelmRelease, ...] = ()
     gpu_stack: GpuStack | None = None
     gpu_operators: tuple[GpuOperator, ...] = ()
+    discoveries: tuple[Discovery, ...] = ()
     api_flags: ApiFlags = field(default_factory=ApiFlags)
     roles: RolesView | None = None
 

@@ -27,7 +27,7 @@ STRATEGIES: Final = ("none", "single", "mixed")
 PROFILE: Final = r"(?:\d{1,2}c\.)?\d{1,2}g\.\d{1,3}gb(?:\.[a-z]{1,8}){0,2}"
 _COUNT: Final = re.compile(r"[0-9]{1,6}")
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_OF_PROFILE: Final = re.compile(rf"nvidia\.com/mig-({PROFILE})\.(count|replicas|slices\.gi|product)")
+_OF_PROFILE: Final = re.compile(rf"nvidia\.com/mig-({PROFILE})\.count")
 _LETTERS: Final = 40
 
 

@@ -158,3 +158,38 @@ def test_the_appliances_docker_is_pinned_to_the_version_that_was_read() -> None:
     roots = load_release("k8s-1.23.5-r1").operating_system("ubuntu-20.04").package_roots["runtime"]
     assert "docker-ce=5:20.10.11~3-0~ubuntu-focal" in roots
     assert "containerd.io=1.4.12-1" in roots
+
+
+def test_kernels_are_taken_by_exact_name_in_place_of_the_metapackages() -> None:
+    found = load_release("k8s-1.23.5-r1")
+    newest = found.operating_system("ubuntu-20.04").package_roots["kernel"]
+    assert {"linux-image-generic", "linux-headers-generic-hwe-20.04"} <= set(newest)
+    two = found.with_kernels(
+        "ubuntu-20.04", ["5.4.0-216-generic", "5.15.0-139-generic", "5.4.0-216-generic"]
+    )
+    roots = two.operating_system("ubuntu-20.04").package_roots["kernel"]
+    assert roots == tuple(
+        f"linux-{part}-{kernel}"
+        for kernel in ("5.4.0-216-generic", "5.15.0-139-generic")
+        for part in ("image", "modules", "modules-extra", "headers")
+    )
+    assert set(roots) <= set(two.operating_system("ubuntu-20.04").roots)
+    assert found.with_kernels("debian-12", []) is found
+    with pytest.raises(ConfigError, match="no packages of kernels for debian-12"):
+        found.with_kernels("debian-12", ["5.4.0-216-generic"])
+
+
+def test_driver_and_fabric_manager_are_of_one_branch_and_archives_without_suites_are_told() -> None:
+    found = load_release("k8s-1.23.5-r1")
+    system = found.operating_system("ubuntu-20.04")
+    branch = found.versions.nvidia_driver
+    assert system.package_roots["driver"] == (f"cuda-drivers-{branch}",)
+    assert system.package_roots["fabric_manager"] == (f"cuda-drivers-fabricmanager-{branch}",)
+    flat = [archive for archive in system.archives if archive.suites == ("/",)]
+    assert [archive.uri.partition("/")[2].strip("/").partition("/")[0] for archive in flat] == [
+        "developer.download.nvidia.com",
+        "nvidia.github.io",
+    ]
+    # apt refuses a source with a path for a suite that has components, too.
+    assert not [archive for archive in flat if "Components" in archive.stanza]
+    assert "Components: main universe" in system.archives[0].stanza

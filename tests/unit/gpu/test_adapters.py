@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace as Thing
 from typing import Any
 
-from appliance.adapters.kubernetes.gpu import operator_of, state_of
+from appliance.adapters.kubernetes.gpu import discovery_of, operator_of, state_of
 from appliance.adapters.kubernetes.objects import devices_of
 from appliance.adapters.kubernetes.pod_tests.gpu import judged, lister
 from appliance.adapters.kubernetes.releases import newest
@@ -14,6 +14,7 @@ from appliance.model.state.cluster import (
     CHART_ANNOTATION,
     SITE_VALUES_ANNOTATION,
     VALUES_ANNOTATION,
+    Discovery,
     GpuOperator,
 )
 
@@ -148,3 +149,19 @@ def test_each_resource_of_a_node_has_a_container_of_its_own() -> None:
     assert proof.faults == (
         ("w1", "a pod with 7 nvidia.com/mig-1g.5gb lists 0 of them: Succeeded"),
     )
+
+
+def daemon_set(name: str, *images: str, release: str | None = None) -> Thing:
+    notes = {"meta.helm.sh/release-name": release} if release else None
+    containers = [Thing(image=image) for image in images]
+    spec = Thing(template=Thing(spec=Thing(containers=containers)))
+    return Thing(metadata=Thing(namespace="there", name=name, annotations=notes), spec=spec)
+
+
+def test_what_labels_nodes_is_told_by_its_image_in_whichever_registry_it_is() -> None:
+    nfd = "registry.k8s.io:443/nfd/node-feature-discovery:v0.10.1"
+    found = discovery_of(daemon_set("x", "pause", nfd, release="nfd"))
+    assert found == Discovery("NFD", "there", "x", "nfd")
+    gfd = discovery_of(daemon_set("y", f"r:5000/gpu-feature-discovery@sha256:{'0' * 64}"))
+    assert gfd == Discovery("GFD", "there", "y")
+    assert discovery_of(daemon_set("node-feature-discovery", "busybox:1")) is None

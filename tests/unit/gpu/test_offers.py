@@ -12,8 +12,8 @@ from appliance.model.components.gpu.offers import (
     DeviceRequest,
     cards_of,
     offer_faults,
-    sharing_of,
     requests_for,
+    sharing_of,
 )
 from appliance.model.site.runai_settings import Gpu
 from appliance.model.state.cluster import ClusterNode
@@ -69,7 +69,11 @@ def test_what_is_offered_is_judged_by_strategy(case: dict[str, Any]) -> None:
             {"mig-1g.5gb": 56, "gpu": 1},
             {"gpu": 1, "mig-1g.5gb": 16},
         ),
-        ({"mig-1g.5gb.count": "7", "mig-1g.5gb.replicas": "2"}, {"mig-1g.5gb": 14}, {"mig-1g.5gb": 1}),
+        (
+            {"mig-1g.5gb.count": "7", "mig-1g.5gb.replicas": "2"},
+            {"mig-1g.5gb": 14},
+            {"mig-1g.5gb": 1},
+        ),
         ({"gpu.replicas": "many"}, {"gpu": 8}, {"gpu": 1}),
     ],
 )  # fmt: skip

@@ -14,6 +14,7 @@ from appliance.model.state.cluster import (
     ClusterNode,
     ClusterState,
     ClusterStorage,
+    Discovery,
     GpuOperator,
     NoCluster,
 )
@@ -104,6 +105,7 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
         storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
         prerequisites=_prerequisites(case.get("prerequisites", {})),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
+        discoveries=tuple(Discovery(**one) for one in case.get("discoveries", ())),
     )
 
 

@@ -12,7 +12,12 @@ from appliance.model.components.control_plane.certificates import (
     endings,
 )
 from appliance.model.components.gpu.offers import Cards, cards_of, offer_faults, sharing_of
-from appliance.model.components.gpu.operator import refusal_of, refused_operators
+from appliance.model.components.gpu.operator import (
+    NAMESPACE,
+    discovery_hint,
+    refusal_of,
+    refused_operators,
+)
 from appliance.model.components.registry import pod_guard, unmet
 from appliance.model.site import groups
 from appliance.model.site.runai_settings import Gpu
@@ -20,8 +25,8 @@ from appliance.model.site.settings import Node
 from appliance.model.site.shared_storage import export_of
 from appliance.model.state.facts.facts import watching
 from appliance.model.state.findings import Finding
-from appliance.model.state.observed import PodView
 from appliance.model.state.gpu_labels import WHOLE
+from appliance.model.state.observed import PodView
 from appliance.model.state.roles import SYSTEM_LABEL
 
 MASTER_TAINT = "node-role.kubernetes.io/master"
@@ -108,6 +113,28 @@ def gpu_operator(inputs: HealthInputs) -> Answers:
     operators = inputs.cluster.gpu_operators if inputs.cluster else ()
     found = [f"{one.version or 'unknown'} in {one.namespace}" for one in operators]
     yield ", ".join(found) or "none yet"
+
+
+def feature_discovery(inputs: HealthInputs) -> Answers:
+    """Two of one kind write the same labels in turn, and the GPU stack comes and goes with them."""
+    found = inputs.cluster.discoveries if inputs.cluster else ()
+    for kind in ("NFD", "GFD"):
+        several = [one for one in found if one.kind == kind]
+        others = [one for one in several if one.namespace != NAMESPACE]
+        if len(several) > 1 and others:
+            mine = [one for one in others if one.namespace == "runai"]
+            yield Finding(
+                "cluster",
+                "feature_discovery",
+                "error",
+                " and ".join(str(one) for one in several),
+                f"one {kind}: the GPU Operator brings it",
+                "delete gpu-feature-discovery from runai.cluster_values in site.yml, then: "
+                "appliance install --only runai"
+                if mine
+                else discovery_hint(others[0]),
+            )
+    yield ", ".join(str(one) for one in found) or "none yet"
 
 
 def gpu_nodes(inputs: HealthInputs) -> Answers:

@@ -253,4 +253,4 @@ def _unhealthy(member: ClusterNode) -> Iterator[str]:
     for name, count in sorted(member.devices.items()):
         there = member.devices_there.get(name, count)
         if 0 < count < there:
-            yield f"{there - count} of {there} {name} are unhealthy: nvidia-smi on the node says why"
+            yield f"{there - count} of {there} {name} are unhealthy: see nvidia-smi on the node"

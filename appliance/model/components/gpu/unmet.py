@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.components.gpu.driver import (
+    DRIVER,
+    RUNTIME,
+    bundled_driver,
+    has_nvswitches,
+    host_driver,
+)
+from appliance.model.components.gpu.offers import cards_of, offer_faults, sharing_of
 from appliance.model.components.gpu.operator import (
     NAMESPACE,
     OPERANDS_LABEL,
@@ -15,7 +23,6 @@ from appliance.model.components.gpu.operator import (
     gpu_nodes,
     operator_values,
 )
-from appliance.model.components.gpu.offers import cards_of, offer_faults, sharing_of
 from appliance.model.site.groups import GPU_WORKERS
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster import Cluster, GpuStack
@@ -36,8 +43,12 @@ FINISHED = "Succeeded"
 def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The operator is deployed and ready; pods can request each GPU on PCI."""
     cluster = observed.cluster
+    settings = desired.site.settings.gpu
+    serves = settings is not None and node in gpu_nodes(desired.site)
     if GPU_WORKERS in node.groups:
         yield from _nouveau(observed.node_facts[node.name])
+    if settings is not None and serves and settings.driver == "host":
+        yield from _host_driver(observed.node_facts[node.name], desired)
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
         return
@@ -45,8 +56,7 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     if node.name == desired.site.control_plane[0].name:
         yield from _release(desired, cluster, stack)
         yield from _opted(desired, cluster)
-    settings = desired.site.settings.gpu
-    if settings is not None and node in gpu_nodes(desired.site):
+    if settings is not None and serves:
         yield from _offered(node, settings, observed, cluster, stack)
 
 
@@ -68,6 +78,29 @@ def _nouveau(facts: NodeFacts) -> Iterator[str]:
         yield "nouveau is loaded and keeps NVIDIA's driver from the GPUs"
     elif "nouveau" not in (facts.at("modules.blacklisted") or ()):
         yield "nouveau is not blocked and may load at the next boot"
+
+
+def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
+    """The bundle's driver is loaded, Docker gives it to containers, and it stays as it is."""
+    loaded = host_driver(facts)
+    bundled = bundled_driver(desired.manifest) if desired.manifest else None
+    if loaded is None:
+        yield "NVIDIA's driver is not loaded"
+    elif bundled and loaded != bundled.version:
+        yield f"NVIDIA's driver is {loaded}, not {bundled.version} of the bundle"
+    runtime = facts.at("runtime.docker.default_runtime")
+    if runtime != RUNTIME:
+        yield f"Docker's default runtime is {runtime or 'unknown'}, not {RUNTIME}"
+    if has_nvswitches(facts) and not _runs_at_boot(facts.unit("nvidia-fabricmanager")):
+        yield "its GPUs are joined by NVSwitches, but the fabric manager does not run at every boot"
+    holds, installed = facts.at("packages.holds"), facts.at("packages.installed") or {}
+    loose = [n for n in installed if n.startswith(DRIVER) and n not in (holds or ())]
+    if holds is not None and loose:
+        yield f"{', '.join(sorted(loose))} is not on hold"
+
+
+def _runs_at_boot(unit: Mapping[str, Any]) -> bool:
+    return (unit.get("active"), unit.get("enabled")) == ("active", "enabled")
 
 
 def _release(desired: Desired, cluster: Cluster, stack: GpuStack) -> Iterator[str]:

@@ -170,6 +170,11 @@ class Nic(Section):
     state: Word | None = None
 
 
+class NvSwitch(Section):
+    address: Word
+    device_id: Word | None = None
+
+
 class OperatingSystem(Section):
     architecture: Word | None = None
     cgroup: Word | None = None
