@@ -255,7 +255,7 @@ def test_what_is_no_version_of_a_kernel_is_not_taken(
 ) -> None:
     words = ["bundle", "build", "--release", "r", "--os", "ubuntu-20.04", "--kernel", kernel]
     assert run([*words, str(tmp_path / "b")]) == 2
-    assert "is no version of a kernel: uname -r prints one" in capsys.readouterr().err
+    assert "is not a kernel version: uname -r prints one" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
 
 

@@ -19,7 +19,11 @@ from appliance.model.state.cluster import (
     VALUES_ANNOTATION,
     HelmRelease,
 )
+from appliance.model.state.prerequisites import BACKEND_RELEASE
 
+# The ConfigMap in the backend's namespace that role runai_cluster keeps.
+CLUSTER_RECORD = "appliance-cluster"
+UNCONFIRMED = "unconfirmed"
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 Call = Callable[..., Any]
 
@@ -28,6 +32,18 @@ def read_releases(client: Any, call: Call) -> tuple[HelmRelease, ...]:
     """The newest revision of each release; ``call`` is how a request is made."""
     answer = call(_Secrets(client))
     return newest(item["metadata"] for item in answer.get("items") or ())
+
+
+def is_unconfirmed(client: Any, call: Call) -> bool:
+    """Whether the record of Run:ai's cluster says that the backend was not seen to know it yet."""
+    from kubernetes.client import CoreV1Api
+
+    found = call(
+        CoreV1Api(client).list_namespaced_config_map,
+        BACKEND_RELEASE,
+        field_selector=f"metadata.name={CLUSTER_RECORD}",
+    )
+    return any(UNCONFIRMED in (item.data or {}) for item in found.items)
 
 
 class _Secrets:

@@ -26,13 +26,13 @@ directory_argument = click.argument(
 def _kernels(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Only what is the version of a kernel becomes part of a package's name."""
+    """Refuse text that is not a kernel version: it becomes part of package names."""
     from appliance.model.site.fields import is_kernel
 
     for value in values:
         if not is_kernel(value):
             raise click.BadParameter(
-                f"{value!r} is no version of a kernel: uname -r prints one, such as "
+                f"{value!r} is not a kernel version: uname -r prints one, such as "
                 "5.4.0-216-generic"
             )
     return values

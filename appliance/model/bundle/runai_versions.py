@@ -1,4 +1,4 @@
-"""What is known of Run:ai's versions: which Kubernetes each takes, and what it brings along.
+"""Run:ai's versions: the supported Kubernetes versions of each, and the components it includes.
 
 The ranges are the vendor's own words, version by version; where two of its pages differ, the
 narrower one counts. Other versions are unknown here, and are refused as that.
@@ -59,4 +59,4 @@ def runs_on(version: Version, kubernetes: str) -> bool:
 def supported_range(kubernetes: str) -> str:
     """The versions that take this Kubernetes, for people: ``2.4 to 2.10``."""
     fit = [version for version in KUBERNETES if runs_on(version, kubernetes)]
-    return f"{dotted(fit[0])} to {dotted(fit[-1])}" if fit else "no version that we know"
+    return f"{dotted(fit[0])} to {dotted(fit[-1])}" if fit else "no known version"

@@ -213,7 +213,9 @@ class VendorBundle:
         if self.named_version and self.version and self.named_version != self.version:
             said.append(f"the file's name says {self.named_version}, its chart {self.version}")
         if not has_documented_name(self.contents.file_name):
-            said.append(f"the file is not called as documented: {', '.join(FILE_NAMES)}")
+            said.append(
+                f"the file name is not one of the documented names: {', '.join(FILE_NAMES)}"
+            )
         if not self.contents.images:
             said.append(
                 "no docker-archive inside: what the script pushes cannot be told beforehand, so it "

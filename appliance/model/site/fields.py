@@ -1,4 +1,4 @@
-"""The kinds of value that a site is written with, each with its own refusal.
+"""The value types of site files, each with its own error message.
 
 A refusal carries what is wrong and what would be right, so that the reader of a message need not
 open the manual. Every kind is strict: a number in quotes is a string and is not silently a number.
@@ -176,7 +176,7 @@ def _jump_host(value: object) -> str:
 
 
 def is_kernel(text: str) -> bool:
-    """Whether it is the version of a kernel of Ubuntu, such as ``5.4.0-216-generic``."""
+    """Whether it is a version of Ubuntu's kernel, such as ``5.4.0-216-generic``."""
     return _KERNEL.fullmatch(text) is not None
 
 
@@ -185,7 +185,7 @@ def _kernel(value: object) -> str:
     if is_kernel(text):
         return text
     raise wrong(
-        f"{text!r} is no version of a kernel", "write it as uname -r prints it: 5.4.0-216-generic"
+        f"{text!r} is not a kernel version", "write it as uname -r prints it: 5.4.0-216-generic"
     )
 
 

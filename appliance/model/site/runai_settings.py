@@ -47,7 +47,7 @@ class Gpu(Settings):
     time_slicing: TimeSlicing | None = None
     """Several pods on one GPU; null: each GPU has one."""
     opted_out: tuple[Text, ...] = ()
-    """Workers with GPUs that the operator leaves alone."""
+    """Workers with GPUs that the operator does not manage."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Merged into the values of the GPU Operator's chart."""
 
@@ -56,7 +56,7 @@ class Access(Settings):
     """How researchers log in to the cluster."""
 
     enabled: Flag = False
-    """true: the API server trusts the backend's logins."""
+    """true: the API server accepts logins of the backend."""
     mode: Literal["local", "sso"] = "local"
     """local: users of the backend itself; sso: users of the organisation's identity provider."""
 
@@ -69,23 +69,23 @@ class Runai(Settings):
     domain: DnsName | None = None
     """The backend's name; null: runai.<domain>."""
     address: Address | None = None
-    """Where the backend answers; null: the first system node."""
+    """The backend's address; null: the first system node's."""
     certificate: Text | None = None
     """Path of its certificate chain (PEM), its key in the vault; null: the site's CA signs one."""
     certificate_minimum_days: Days = 30
-    """How long the backend's certificate has to be good for when Run:ai is installed with it."""
+    """Days for which the backend's certificate must still be valid at an install."""
     own_dns: Flag = False
-    """true: the services host answers for the backend's name, where the site has no DNS."""
+    """true: the services host resolves the backend's name, for a site without DNS."""
     admin_user: Text = "test@run.ai"
-    """Who logs in to the backend; the vendor's first user. The password is in the vault."""
+    """The vendor's first user in the backend. The password is in the vault."""
     cluster_values_file: Text | None = None
-    """Path of runai-<cluster>.yaml, where a person must download it; null: the backend is asked."""
+    """Path in the site of a downloaded runai-<cluster>.yaml; null: query the backend."""
     cluster_name: Text = "appliance"
-    """What the backend calls this cluster."""
+    """Name of this cluster in the backend."""
     minimum_free_gb: Gigabytes = 20
-    """What must be free where the vendor bundle is unpacked, in GB."""
+    """Free space needed to unpack the vendor bundle, in GB."""
     system_on_control_plane: Flag = False
-    """true: control-plane nodes may carry Run:ai's own software; its port 443 may be taken."""
+    """true: control-plane nodes may run Run:ai's own software, which uses port 443 there."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Merged into the backend's values."""
     cluster_values: dict[str, Any] = Field(default_factory=dict)

@@ -11,7 +11,7 @@ module: runai_cluster_connection
 short_description: Wait until the backend sees the cluster
 description:
   - Asks what the backend says of the cluster that C(runai_cluster_values) made, until the backend
-    no longer says that the cluster is away; changes nothing.
+    no longer says that the cluster is away; notes that in the ConfigMap C(appliance-cluster).
   - A backend that tells no state, or one in words of its own, is believed.
 options:
   domain: {description: The backend's name, type: str, required: true}
@@ -51,7 +51,7 @@ AWAY = ("waiting", "disconnected", "not connected")
 
 
 def connection(backend, record, want):
-    """Return (uuid, what the backend says of it).
+    """Return (uuid, what the backend says of it, whether that is noted just now).
 
     Raises:
         BackendError: it says that the cluster is away, or knows none.
@@ -70,7 +70,7 @@ def connection(backend, record, want):
             "the pods of the cluster %s are ready, and the backend says of it: %s. See why: "
             "kubectl -n runai logs deployment/runai-agent" % (want["cluster"], said)
         )
-    return uuid, said
+    return uuid, said, record.confirm()
 
 
 def main():
@@ -78,8 +78,8 @@ def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     if module.check_mode:
         module.exit_json(changed=False)
-    uuid, said = answer(module, connection)
-    module.exit_json(changed=False, uuid=uuid, connection=said)
+    uuid, said, changed = answer(module, connection)
+    module.exit_json(changed=changed, uuid=uuid, connection=said)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ SUBNET = IPv4Network("198.18.7.0/24")
         ((lab.V2_MARKER, lab.HYBRID_MARKER), "v2"),
     ],
 )
-def test_the_control_group_layout_is_told_from_marker_files(
+def test_the_control_group_layout_is_read_from_marker_files(
     present: tuple[str, ...], layout: str
 ) -> None:
     assert lab.cgroup_layout(present) == layout

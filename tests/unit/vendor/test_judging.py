@@ -36,8 +36,8 @@ def test_versions_that_it_does_not_run_are_refused_with_the_range(version: str) 
     )
 
 
-def test_a_kubernetes_that_nobody_judged_runs_nothing() -> None:
-    assert bundle().faults("1.31.0")[0].endswith("no version that we know, not 2.7.1")
+def test_an_unknown_kubernetes_version_supports_no_runai_version() -> None:
+    assert bundle().faults("1.31.0")[0].endswith("no known version, not 2.7.1")
     assert supported_range("1.23.99") == "2.4 to 2.10"
 
 

@@ -153,7 +153,7 @@ def judged(asked: Mapping[str, Requests | None], pods: Sequence[Any]) -> GpuTest
     for node, requests in asked.items():
         pod = by_node.get(node)
         if requests is None:
-            faults.append((node, f"its kubelet offers no {WHOLE} to pods"))
+            faults.append((node, f"pods can request no {WHOLE} on it"))
         elif requests and pod is not None and pod.status.phase not in ENDED:
             faults.append((node, f"its test pod does not start: {_why(pod)}"))
         else:

@@ -30,10 +30,10 @@ from appliance.model.components.gpu.operator import (
 )
 from appliance.model.components.subject import Subject
 from appliance.model.site.fields import is_kernel
+from appliance.model.site.runai_settings import Gpu
 from appliance.model.state.findings import Finding
 
 if TYPE_CHECKING:
-    from appliance.model.site.runai_settings import Gpu
     from appliance.model.state.desired import Desired
 
 

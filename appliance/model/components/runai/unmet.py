@@ -9,15 +9,14 @@ from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai.cluster_values import cluster_values
 from appliance.model.components.runai.origin import origins
 from appliance.model.site.runai_settings import Runai
+from appliance.model.site.settings import Node
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster import Cluster, HelmRelease
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import HelmRelease
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
@@ -75,7 +74,7 @@ def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
 
 
 def releases(desired: Desired, observed: Observed) -> Iterator[str]:
-    """Backend and cluster part are deployed, as reported by helm and the API.
+    """Backend and cluster part are deployed, as reported by helm and the API, and connected.
 
     A release of an earlier version has no digest of the site's values, so it differs as well. That
     is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
@@ -93,6 +92,10 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
     for pod in cluster.vendor_pods:
         if not pod.ready and pod.phase != "Succeeded":
             yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+    settings = desired.site.settings.runai
+    # With a file that a person downloaded, nobody logs in to ask.
+    if cluster.runai_unconfirmed and settings and not settings.cluster_values_file:
+        yield f"its backend was not seen to know the cluster {settings.cluster_name} yet"
 
 
 def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:
@@ -101,11 +104,11 @@ def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> It
     if release.status != "deployed":
         yield f"the release {release.name} is {release.status}, not deployed"
     elif release.chart_sha256 is None:
-        yield f"the release {release.name} is unfinished, or not made by this product"
+        yield f"the release {release.name} is unfinished, or was not installed by this product"
     elif release.site_values_sha256 != values_digest(site_values(desired)[release.name]):
         yield f"the values of release {release.name} differ from site.yml"
     elif origin is not None and release.origin_sha256 != values_digest(origin):
-        yield f"the release {release.name} was made from another vendor bundle or site.yml"
+        yield f"the release {release.name} was installed from another vendor bundle or site.yml"
     elif release.name == BACKEND_RELEASE and _has_another_certificate(release, desired, observed):
         yield f"the release {release.name} does not have the certificate of the node"
 

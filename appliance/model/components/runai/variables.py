@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
+from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.cluster_values import cluster_values
 from appliance.model.components.runai.origin import backend_arguments, origins
@@ -12,14 +13,13 @@ from appliance.model.components.runai.unmet import vendor_bundle
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.desired import Desired
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.roles import inventory_roles
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.bundle.vendor_bundle import VendorBundle
     from appliance.model.components.base import PlannedRun
-    from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 
 
@@ -82,7 +82,7 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         raise ConfigError(
             f"the certificate of Run:ai's backend {wanted.certificate} is not readable, "
             "or holds no PEM certificate",
-            hint="put it there, or correct runai.certificate in site.yml",
+            hint="copy it there, or correct runai.certificate in site.yml",
         )
     return {
         "runai_backend_domain": site.runai_domain,
@@ -114,6 +114,7 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
     release = cluster.release("runai", CLUSTER_RELEASE) if isinstance(cluster, Cluster) else None
     return {
         "runai_cluster_is_new": release is None or release.status != "deployed",
+        "runai_cluster_is_unconfirmed": isinstance(cluster, Cluster) and cluster.runai_unconfirmed,
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_domain": desired.site.runai_domain,

@@ -16,8 +16,8 @@ def kubectl(lab: LabSite, words: str, *, check: bool = True) -> str:
 
 
 def allocatable(lab: LabSite, resource: str = "nvidia.com/gpu", node: str = "w1") -> int:
-    node = json.loads(kubectl(lab, f"get node {lab.node(node)} -o json"))
-    return int(node["status"]["allocatable"].get(resource, 0))
+    found = json.loads(kubectl(lab, f"get node {lab.node(node)} -o json"))
+    return int(found["status"]["allocatable"].get(resource, 0))
 
 
 def busybox(lab: LabSite) -> str:
