@@ -69,6 +69,7 @@ def see_gpus(document: dict[str, Any], node: Node) -> None:
         document["modules"]["blacklisted"] = ["nouveau"]
         document["os"]["kernel"] = KERNEL
         document["modules"]["nvidia_version"] = DRIVER
+        document["modules"]["nvidia_kernels"] = [KERNEL]
         document["runtime"]["docker"]["default_runtime"] = "nvidia"
         document["packages"]["installed"] |= {"cuda-drivers-535": DRIVER_DEB}
         document["packages"]["holds"] = ["cuda-drivers-535"]

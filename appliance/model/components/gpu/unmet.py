@@ -12,6 +12,7 @@ from appliance.model.components.gpu.driver import (
     bundled_driver,
     has_nvswitches,
     host_driver,
+    kernels_of,
 )
 from appliance.model.components.gpu.offers import cards_of, offer_faults, sharing_of
 from appliance.model.components.gpu.operator import (
@@ -87,6 +88,8 @@ def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
         yield "NVIDIA's driver is not loaded"
     elif bundled and loaded != bundled.version:
         yield f"NVIDIA's driver is {loaded}, not {bundled.version} of the bundle"
+    if loaded is not None:
+        yield from _not_built(facts)
     runtime = facts.at("runtime.docker.default_runtime")
     if runtime != RUNTIME:
         yield f"Docker's default runtime is {runtime or 'unknown'}, not {RUNTIME}"
@@ -96,6 +99,14 @@ def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
     loose = [n for n in installed if n.startswith(DRIVER) and n not in (holds or ())]
     if holds is not None and loose:
         yield f"{', '.join(sorted(loose))} is not on hold"
+
+
+def _not_built(facts: NodeFacts) -> Iterator[str]:
+    """Name the kernels with which a reboot would lose the driver."""
+    built = facts.at("modules.nvidia_kernels")
+    for kernel in kernels_of(facts) if built is not None else ():
+        if kernel not in built:
+            yield f"NVIDIA's driver is not built for kernel {kernel}, which it may boot"
 
 
 def _runs_at_boot(unit: Mapping[str, Any]) -> bool:

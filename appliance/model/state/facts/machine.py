@@ -138,6 +138,7 @@ class Modules(Section):
     builtin: Words | None = None
     loaded: Words | None = None
     nvidia_version: Version | None = None
+    nvidia_kernels: Words | None = None
     persisted: Words | None = None
 
 
