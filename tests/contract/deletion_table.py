@@ -289,9 +289,6 @@ PLACES: Final[Places] = {
         "clear: rmtree": DIGEST,
         "single_layout: unlink": LINK,
     },
-    "playbooks/library/docker_configuration.py": {
-        "write: replace": WRITE,
-    },
     "roles/gpu_node/library/nouveau_blocked.py": {
         "block: replace": WRITE,
     },

@@ -32,8 +32,7 @@ def _kernels(
     for value in values:
         if not is_kernel(value):
             raise click.BadParameter(
-                f"{value!r} is not a kernel version: uname -r prints one, such as "
-                "5.4.0-216-generic"
+                f"{value!r} is not a kernel version: uname -r prints one, such as 5.4.0-216-generic"
             )
     return values
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: NVIDIA's kernel modules are there for every kernel, and loaded in this one."""
+"""Ansible module: builds NVIDIA's modules for each kernel, and loads them in the running one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: driver_modules
-short_description: Have NVIDIA's modules for each kernel that may boot
+short_description: Build NVIDIA's modules for each kernel that may boot
 description:
-  - Has dkms build the modules for a kernel that lacks those of this version, and looks again.
+  - Runs dkms for a kernel that lacks the modules of this version, and checks the result.
   - Loads them when none is loaded. A loaded module of another version cannot be replaced while it
     is in use, so the module then fails and asks for a reboot.
 options:
@@ -26,7 +26,7 @@ author: [Hyperscalers]
 """
 
 EXAMPLES = r"""
-- name: Have the driver for the kernel that runs, and for the one before it
+- name: Build the driver for the running kernel and for the one before it
   driver_modules:
     version: 535.183.06
     kernels: [5.4.0-216-generic, 5.4.0-215-generic]
@@ -44,7 +44,7 @@ PROGRAM_SECONDS = 1800
 
 
 class DriverError(Exception):
-    """The driver cannot be had for a kernel; the text has the reason and the next action."""
+    """The driver could not be built or loaded; the text has the reason and the next action."""
 
 
 def version_for(run, kernel):
@@ -54,18 +54,27 @@ def version_for(run, kernel):
 
 
 def build(run, kernel, version, check_mode):
-    """Have the modules for one kernel; return the changes."""
+    """Build the modules for one kernel; return the changes."""
     if version_for(run, kernel) == version:
         return []
     if not check_mode:
         rc, out, err = run(["dkms", "autoinstall", "-k", kernel])
         found = version_for(run, kernel)
-        if rc != 0 or found != version:
+        # dkms fails as a whole when a module of another product does not compile.
+        if found != version:
             said = (err or out).strip().splitlines()
             raise DriverError(
-                "dkms made no NVIDIA driver %s for kernel %s (there is %s): %s; "
-                "/var/lib/dkms/nvidia/%s/build/make.log has the compiler's words"
-                % (version, kernel, found or "none", " | ".join(said[-3:]) or "no words", version)
+                "dkms did not build NVIDIA's driver %s for kernel %s: modinfo shows %s; dkms ended "
+                "with %s: %s; read the compiler's output: "
+                "less /var/lib/dkms/nvidia/%s/build/make.log"
+                % (
+                    version,
+                    kernel,
+                    found or "no driver",
+                    rc,
+                    " | ".join(said[-3:]) or "no output",
+                    version,
+                )
             )
     return ["%s: NVIDIA's driver %s is built" % (kernel, version)]
 
@@ -87,8 +96,8 @@ def load(run, version, root, check_mode):
             if rc != 0:
                 raise DriverError(
                     "modprobe %s failed: %s; with Secure Boot the kernel refuses modules that are "
-                    "not signed with a key of the machine: mokutil --sb-state tells, dmesg has the "
-                    "kernel's words" % (name, (err or out).strip())
+                    "not signed with a key of the machine: check mokutil --sb-state and dmesg"
+                    % (name, (err or out).strip())
                 )
     return ["NVIDIA's driver %s is loaded" % version]
 

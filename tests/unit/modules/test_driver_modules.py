@@ -56,6 +56,14 @@ def test_a_kernel_without_the_driver_gets_it(machine: Machine) -> None:
     assert machine.changing() == [["dkms", "autoinstall", "-k", OTHER]]
 
 
+def test_another_product_that_dkms_cannot_build_does_not_matter(machine: Machine) -> None:
+    def run(argv: list[str]) -> tuple[int, str, str]:
+        rc, out, err = machine.run(argv)
+        return (11 if argv[0] == "dkms" else rc), out, err
+
+    assert driver.build(run, OTHER, VERSION, False)
+
+
 def test_in_check_mode_nothing_is_built_or_loaded(machine: Machine) -> None:
     assert driver.build(machine.run, OTHER, VERSION, True)
     assert driver.load(machine.run, VERSION, machine.root, True)

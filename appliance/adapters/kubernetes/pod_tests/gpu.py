@@ -173,7 +173,7 @@ def _judged(request: DeviceRequest, pod: Any) -> tuple[tuple[str, ...], str]:
     seen = {match.group(1) for line in lines if (match := form.match(line))}
     if len(seen) == request.count:
         return tuple(line.strip() for line in lines), ""
-    words = text.strip()[:200] or (_why(pod) if pod else "no pod was made")
+    words = text.strip()[:200] or (_why(pod) if pod else "no pod was created")
     what = "GPUs" if request.resource == WHOLE else request.resource
     return (), f"a pod with {request.count} {what} lists {len(seen)} of them: {words}"
 

@@ -213,11 +213,14 @@ def gpu_other_nfd(subject: Subject) -> Iterator[Finding]:
 
 def _build_again(subject: Subject, kernels: Sequence[str]) -> str:
     """The command that builds a bundle with these kernels."""
-    manifest = subject.desired.manifest
-    words = "".join(f" --kernel {kernel}" for kernel in kernels)
+    manifest, release = subject.desired.manifest, subject.desired.release
+    system = manifest.os if manifest else "ubuntu-20.04"
+    known = release.operating_systems.get(system)
+    takes = known is not None and "kernel" in known.package_roots
+    words = "".join(f" --kernel {kernel}" for kernel in kernels) if takes else ""
     return (
-        f"build the bundle again: appliance bundle build --release {subject.desired.release.name} "
-        f"--os {manifest.os if manifest else 'ubuntu-20.04'}{words} DIR"
+        f"build the bundle again: appliance bundle build --release {release.name} "
+        f"--os {system}{words} DIR"
     )
 
 
