@@ -246,8 +246,8 @@ import sys, time
 from appliance.adapters.kubernetes.drain import KubernetesDrain
 from appliance.cli.exits import main
 phase, mark = sys.argv.pop(1), KubernetesDrain.mark
-def slow(self, node, maintenance, *, cordon):
-    mark(self, node, maintenance, cordon=cordon)
+def slow(self, node, maintenance, **how):
+    mark(self, node, maintenance, **how)
     if maintenance.phase == phase:
         time.sleep(60)
 KubernetesDrain.mark = slow
