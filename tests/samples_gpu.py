@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
+from appliance.model.bundle.release import kernel_packages
 from appliance.model.components.gpu.operator import (
     DRIVER_IMAGES,
     IMAGES,
@@ -20,29 +21,44 @@ from appliance.model.state.desired import Desired
 from appliance.model.state.pods import Pod
 
 GPUS = 2
+KERNEL = "5.4.0-109-generic"
+DRIVER, DRIVER_DEB = "535.183.06", "535.183.06-1"
+FABRIC = "cuda-drivers-fabricmanager-535"
 CHART_SHA256 = "c4" * 32
 OPERANDS = ("nvidia-operator-validator", "nvidia-device-plugin-daemonset", "gpu-operator")
 
 
 def manifest_with_gpus(manifest: BundleManifest) -> BundleManifest:
-    """With the operator's chart and images, and the headers of the kernel of the samples."""
+    """With the operator's chart and images, the driver, and the kernel of the samples."""
     source = SourceUsed("file", "x", "sha256")
     images = {
         f"{name}:{'525.60.13-ubuntu20.04' if name == 'driver' else 'v1'}": f"sha256:{index:064x}"
         for index, name in enumerate((*IMAGES, *DRIVER_IMAGES))
     }
     artifacts = tuple(
-        BundledArtifact(name, "22.9.2", kind, f"{kind}/{name}", digest, 1, source)
-        for name, kind, digest in (
-            ("gpu-operator", "chart", CHART_SHA256),
-            ("helm", "binary", "de" * 32),
+        BundledArtifact(name, "22.9.2", kind, path, digest, 1, source)
+        for name, kind, path, digest in (
+            ("gpu-operator", "chart", "charts/gpu-operator.tgz", CHART_SHA256),
+            ("helm", "binary", "bin/helm", "de" * 32),
         )
     )
     return replace(
         manifest,
         images={**manifest.images, **images},
         artifacts=(*manifest.artifacts, *artifacts),
-        packages={**manifest.packages, "linux-headers-5.4.0-109-generic": "5.4.0"},
+        packages={
+            **manifest.packages,
+            **dict.fromkeys(kernel_packages([KERNEL]), "5.4.0-109.123"),
+            **dict.fromkeys(("cuda-drivers-535", FABRIC, "nvidia-fabricmanager-535"), DRIVER_DEB),
+            "nvidia-container-toolkit": "1.17.8-1",
+        },
+        package_roots={
+            **manifest.package_roots,
+            "kernel": kernel_packages([KERNEL]),
+            "driver": ("cuda-drivers-535",),
+            "fabric_manager": (FABRIC,),
+            "container_toolkit": ("nvidia-container-toolkit",),
+        },
     )
 
 
@@ -51,7 +67,12 @@ def see_gpus(document: dict[str, Any], node: Node) -> None:
     if "gpu_workers" in node.groups:
         document["gpus"] = [{"vendor_id": "0x10de", "address": str(i)} for i in range(GPUS)]
         document["modules"]["blacklisted"] = ["nouveau"]
-        document["os"]["kernel"] = "5.4.0-109-generic"
+        document["os"]["kernel"] = KERNEL
+        document["modules"]["nvidia_version"] = DRIVER
+        document["modules"]["nvidia_kernels"] = [KERNEL]
+        document["runtime"]["docker"]["default_runtime"] = "nvidia"
+        document["packages"]["installed"] |= {"cuda-drivers-535": DRIVER_DEB}
+        document["packages"]["holds"] = ["cuda-drivers-535"]
 
 
 def cluster_with_gpus(cluster: Cluster, desired: Desired) -> Cluster:
@@ -61,7 +82,9 @@ def cluster_with_gpus(cluster: Cluster, desired: Desired) -> Cluster:
     for node in desired.site.workers:
         if node in serving:
             nodes[node.name] = replace(
-                nodes[node.name], allocatable_gpus=GPUS, gpus_tested="2026-01-01T00:00:00+00:00"
+                nodes[node.name],
+                devices={"nvidia.com/gpu": GPUS},
+                gpus_tested="2026-01-01T00:00:00+00:00",
             )
         else:
             nodes[node.name] = replace(nodes[node.name], labels={OPERANDS_LABEL: "false"})

@@ -5,7 +5,6 @@ What must not be here: writing the files, and the stand-ins.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from appliance.lab.layout import Lab
@@ -42,13 +41,9 @@ def _gpu(node: str, index: int) -> dict[str, Any]:
     }
 
 
-def sliced(replicas: int) -> dict[str, Any]:
-    """Chart values of the GPU Operator for time slicing, in the form of a site's.
+def sliced(replicas: int, *workers: str) -> dict[str, Any]:
+    """The section ``gpu.time_slicing`` of a site whose ``workers`` share their GPUs.
 
-    With them the stand-in also accepts ``gpu-fraction``: emulated by slices, without isolation.
+    With it the stand-in also accepts ``gpu-fraction``: emulated by slices, without isolation.
     """
-    resources = [{"name": "nvidia.com/gpu", "replicas": replicas}]
-    # JSON is YAML, too: the stand-in has no YAML parser.
-    text = json.dumps({"version": "v1", "sharing": {"timeSlicing": {"resources": resources}}})
-    config = {"create": True, "name": "slices", "default": "all", "data": {"all": text}}
-    return {"devicePlugin": {"config": config}}
+    return {"replicas": replicas, "rename_by_default": True, "workers": list(workers)}

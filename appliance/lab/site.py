@@ -21,7 +21,7 @@ PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
 VIRTUAL_ADDRESS_OFFSET = 10
 # The vendor's initial password from 2.7 on, from its documentation.
 ADMIN_PASSWORD = "Abcd!234"  # noqa: S105 - no secret: it is in a public page
-# The number of slices per GPU, for fractions; each GPU is also offered whole.
+# The number of slices per GPU of the last worker, for fractions; the others offer whole GPUs.
 SLICES = 4
 VENDOR_VERSION = "2.7.14"
 # Below the site's state directory.
@@ -107,7 +107,8 @@ def lab_site(
     secrets = {}
     if extras.vendor_bundle and workers:
         groups["system_nodes"] = workers[:1]
-        settings["gpu"] = settings.get("gpu", {}) | {"values": sliced(SLICES)}
+        if extras.gpus and len(workers) > 1:
+            settings["gpu"] |= {"time_slicing": sliced(SLICES, workers[-1])}
         settings |= _runai(lab, private_key.parents[1] / VENDOR_BUNDLE)
         secrets["vault_runai_admin_password"] = ADMIN_PASSWORD
     if extras.storage or extras.vendor_bundle:

@@ -40,6 +40,7 @@ INDEPENDENT: Dict[str, Section] = {
     "memory": hardware.memory,
     "disks": hardware.disks,
     "gpus": hardware.gpus,
+    "nvswitches": hardware.nvswitches,
     "filesystems": storage.filesystems,
     "mounts": storage.mounts,
     "routes": network.routes,

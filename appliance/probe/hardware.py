@@ -22,6 +22,8 @@ DMI_FIELDS = {
 DMI_PLACEHOLDERS = {"", "none", "default string", "to be filled by o.e.m.", "not specified", "0"}
 SMI_FIELDS = ("pci.bus_id", "uuid", "ecc.errors.uncorrected.volatile.total")
 UNITS = {"kB": 1024, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+# NVIDIA's switches between GPUs on SXM boards: class and vendor, as go-nvlib (pkg/nvpci) has them.
+NVSWITCH_CLASS, NVIDIA = "0x0680", "0x10de"
 # Display controllers of a BMC or a hypervisor, which are not GPUs.
 NOT_GPU_VENDORS = {"0x1a03", "0x102b", "0x1234", "0x1013", "0x15ad", "0x1af4", "0x1b36", "0x1414"}
 
@@ -159,6 +161,17 @@ def gpus(source: Source) -> List[Dict[str, Any]]:
             }
         )
     return found
+
+
+def nvswitches(source: Source) -> List[Dict[str, Any]]:
+    """NVIDIA's switches on PCI: their GPUs work only while a fabric manager runs."""
+    base = "/sys/bus/pci/devices/"
+    return [
+        {"address": address, "device_id": source.word(base + address + "/device")}
+        for address in source.names(base)
+        if source.word(base + address + "/vendor") == NVIDIA
+        and (source.word(base + address + "/class") or "")[:6] == NVSWITCH_CLASS
+    ]
 
 
 def _driver_says(source: Source) -> Dict[str, Dict[str, Any]]:

@@ -129,8 +129,21 @@ def modules(source: Source) -> Dict[str, Any]:
         "persisted": sorted(set(persisted)),
         "blacklisted": _blacklisted(source),
         "nvidia_version": source.word("/sys/module/nvidia/version"),
+        "nvidia_kernels": _kernels_with_nvidia(source),
         "available": source.exists("/lib/modules/%s" % _release(source)),
     }
+
+
+def _kernels_with_nvidia(source: Source) -> List[str]:
+    """Kernels that dkms has built NVIDIA's driver for (dkms 2.8.1 of Ubuntu: updates/dkms)."""
+    return [
+        kernel
+        for kernel in source.names("/lib/modules")
+        if any(
+            name.startswith("nvidia.ko")
+            for name in source.names("/lib/modules/%s/updates/dkms" % kernel)
+        )
+    ]
 
 
 def _release(source: Source) -> str:

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from appliance.adapters.local.cache import Cache
 from appliance.builder.build import BuildPorts, BuildResult, build_bundle
 from appliance.cli.bundle import parts
 from appliance.cli.bundle.parts import BuildProgress
 from appliance.cli.exits import run
-from appliance.errors import BuildFailed
+from appliance.errors import BuildFailed, ConfigError
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.programs import Use
 from tests.prerequisites import require_for
 from tests.unit.bundle.samples import FakeLock, FakeSources, artifact, image_of, release
 from tests.unit.bundle.test_bundle_directory import Maker
 
+ROOT = Path(__file__).parents[2]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -256,3 +259,32 @@ def test_progress_prints_a_reason_once(capsys: Capture) -> None:
     assert len([line for line in lines if "cannot be reached" in line]) == 1
     assert "a: from go (1.0 s; 1 left, now b)" in lines[2]
     assert "b: FAILED: no (1.0 s; 0 left)" in lines[3]
+
+
+@pytest.mark.parametrize("kernel", ["5.4", "5.4.0-216-generic; reboot", "../x", "--all", ""])
+def test_what_is_no_version_of_a_kernel_is_not_taken(
+    kernel: str, tmp_path: Path, capsys: Capture
+) -> None:
+    words = ["bundle", "build", "--release", "r", "--os", "ubuntu-20.04", "--kernel", kernel]
+    assert run([*words, str(tmp_path / "b")]) == 2
+    assert "is not a kernel version: uname -r prints one" in capsys.readouterr().err
+    assert not (tmp_path / "b").exists()
+
+
+def test_kernels_are_those_of_the_command_line_and_of_the_site(tmp_path: Path) -> None:
+    given = ("5.15.0-139-generic",)
+    assert parts.kernels_of(None, given * 2) == given
+    site = tmp_path / "site"
+    shutil.copytree(ROOT / "inventories/example", site)
+    path = site / "group_vars/all/site.yml"
+    settings = yaml.safe_load(path.read_text())
+    settings["gpu"] = {"kernels": ["5.4.0-216-generic", *given]}
+    path.write_text(yaml.safe_dump(settings))
+    assert parts.kernels_of(site, given) == (*given, "5.4.0-216-generic")
+    settings["gpu"] = {}
+    path.write_text(yaml.safe_dump(settings))
+    assert parts.kernels_of(site, given) == given
+    with pytest.raises(ConfigError) as error:
+        parts.kernels_of(site, ())
+    assert "names no kernel" in error.value.message
+    assert "gpu.kernels" in str(error.value.hint)

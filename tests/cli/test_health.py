@@ -104,7 +104,7 @@ def test_a_site_in_order_ends_with_0(given: Scene, capsys: pytest.CaptureFixture
 def test_an_error_ends_with_5_and_one_sentence(
     given: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}, prerequisites={"gpus": {}})
+    given(groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]}, members={"w1": {"devices": {}}})
     assert exits.run(HEALTH) == 5
     said = capsys.readouterr()
     assert "error: site: system_nodes: found no system node" in said.out
@@ -121,7 +121,7 @@ def test_warnings_alone_end_with_0(given: Scene, capsys: pytest.CaptureFixture[s
 
 
 def test_json_keeps_its_keys(given: Scene, capsys: pytest.CaptureFixture[str]) -> None:
-    given(prerequisites={"ingress_classes": [{"name": "nginx"}], "gpus": {"w1": 2}})
+    given(prerequisites={"ingress_classes": [{"name": "nginx"}]})
     assert exits.run([*HEALTH, "--output", "json"]) == 5
     found = json.loads(capsys.readouterr().out)
     keys = {"site", "stage", "healthy", "checks", "unreachable", "vendor_diagnostics"}

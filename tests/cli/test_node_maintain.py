@@ -34,7 +34,7 @@ SEEN = "its BMC reports power off; nothing answered at its address for 10 s"
 def test_the_result_shows_the_evidence_about_the_power(
     case: str, already: bool, off: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = MaintainResult(Forecast("w1", (), (), (), (), 0, 0), MARK, already=already, off=off)
+    done = MaintainResult(Forecast("w1", (), (), (), (), {}, {}), MARK, already=already, off=off)
     _show_maintained("w1", done, "table", dry_run=False)
     agree("cli/test_node_maintain", f"{NAME}[{case}]", capsys.readouterr().out)
     _show_maintained("w1", done, "json", dry_run=False)

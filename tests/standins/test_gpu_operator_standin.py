@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.model.components.gpu.offers import Cards, Sharing, offer_faults
+from appliance.model.state.cluster import ClusterNode
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "appliance/lab/standins/gpu_operator_standin"
 
@@ -37,6 +40,7 @@ gpus = load("gpus")
 operands = load("operands")
 cluster_policy = load("cluster_policy")
 webhook = load("fraction_webhook")
+features = load("features")
 
 
 def four() -> list[Any]:
@@ -90,6 +94,69 @@ def test_time_slicing_is_configured_as_nvidias_plugin_is() -> None:
     entry = {"name": "nvidia.com/gpu", "replicas": 4}
     assert gpus.replicas_of({"sharing": {"timeSlicing": {"resources": [entry]}}}) == 4
     assert gpus.replicas_of({}) == 0
+
+
+def write_configurations(folder: Path) -> None:
+    entry = {"name": "nvidia.com/gpu", "replicas": 4}
+    slicing = {"renameByDefault": True, "resources": [entry]}
+    for name, document in (
+        ("unshared", {"version": "v1"}),
+        ("shared", {"version": "v1", "sharing": {"timeSlicing": slicing}}),
+        ("same-name", {"version": "v1", "sharing": {"timeSlicing": {"resources": [entry]}}}),
+    ):
+        (folder / name).write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("label", "default", "offered"),
+    [
+        (None, "unshared", ("nvidia.com/gpu", 0)),
+        ("shared", "unshared", ("nvidia.com/gpu.shared", 4)),
+        ("same-name", "unshared", ("nvidia.com/gpu", 4)),
+        (None, "shared", ("nvidia.com/gpu.shared", 4)),
+        # NVIDIA's config manager falls back to an empty configuration.
+        (None, "", ("nvidia.com/gpu", 0)),
+        ("no-such", "unshared", ("nvidia.com/gpu", 0)),
+        ("../shared", "unshared", ("nvidia.com/gpu", 0)),
+    ],
+)
+def test_a_node_offers_its_gpus_in_one_way_by_its_label(
+    tmp_path: Path, label: str | None, default: str, offered: tuple[str, int]
+) -> None:
+    write_configurations(tmp_path)
+    labels = {gpus.CONFIG_LABEL: label} if label else {}
+    assert gpus.resource_of(gpus.chosen(labels, tmp_path, default)) == offered
+
+
+def test_the_labels_are_those_that_the_product_expects_of_nvidias(tmp_path: Path) -> None:
+    write_configurations(tmp_path)
+    for name, resource, count in (
+        ("unshared", "nvidia.com/gpu", 4),
+        ("shared", "nvidia.com/gpu.shared", 16),
+        ("same-name", "nvidia.com/gpu", 16),
+    ):
+        config = gpus.chosen({gpus.CONFIG_LABEL: name}, tmp_path, "")
+        labels = {k: v for k, v in features.gpu_labels(four(), config, "single").items() if v}
+        member = ClusterNode("w1", ready=True, labels=labels, devices={resource: count})
+        wish = Sharing("single", replicas=None)
+        assert list(offer_faults(Cards(4), wish, member)) == []
+    assert set(features.gpu_labels([], {}, "single").values()) == {None}
+
+
+def test_fractions_are_of_the_nodes_that_share(tmp_path: Path) -> None:
+    assert webhook.most_replicas(tmp_path) == 0
+    write_configurations(tmp_path)
+    assert webhook.most_replicas(tmp_path) == 4
+
+
+def test_plugin_and_labels_have_the_same_configurations() -> None:
+    plugin = {**policy()["spec"]["devicePlugin"], "config": {"name": "c", "default": "unshared"}}
+    for name in ("device-plugin", "gfd"):
+        made = operands.daemonset(name, policy(devicePlugin=plugin), "gpu-operator")
+        pod = made["spec"]["template"]["spec"]
+        told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+        assert (told["CONFIG_DIR"], told["CONFIG_DEFAULT"]) == ("/config", "unshared")
+        assert {"name": "config", "configMap": {"name": "c"}} in pod["volumes"]
 
 
 def test_a_test_can_make_a_gpu_ill(tmp_path: Path) -> None:

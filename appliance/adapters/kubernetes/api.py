@@ -18,7 +18,11 @@ from appliance.adapters.kubernetes.client import (
 )
 from appliance.adapters.kubernetes.connection import ApiConnection, tell
 from appliance.adapters.kubernetes.first import first_open
-from appliance.adapters.kubernetes.gpu import read_gpu_operators, read_gpu_stack
+from appliance.adapters.kubernetes.gpu import (
+    read_discoveries,
+    read_gpu_operators,
+    read_gpu_stack,
+)
 from appliance.adapters.kubernetes.objects import node_of, pod_network_of, pod_of
 from appliance.adapters.kubernetes.pod_tests.annotated import PodTests
 from appliance.adapters.kubernetes.prerequisites import read_prerequisites
@@ -81,6 +85,7 @@ class ClusterReader(ApiConnection):
             releases=releases,
             gpu_stack=stack,
             gpu_operators=operators,
+            discoveries=read_discoveries(client, call),
             prerequisites=read_prerequisites(client, call, releases) if settings.runai else None,
             runai_unconfirmed=bool(settings.runai) and is_unconfirmed(client, call),
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from appliance.adapters.kubernetes.client import ApiRefused
 from appliance.adapters.kubernetes.objects import pod_of
 from appliance.model.components.gpu.operator import NAMESPACE, RELEASE
-from appliance.model.state.cluster import GpuOperator, GpuStack
+from appliance.model.state.cluster import Discovery, GpuOperator, GpuStack
 
 Call = Callable[..., Any]
 # What the chart labels the operator's Deployment with, in whichever namespace it is.
 COMPONENT, VERSION = "app.kubernetes.io/component", "app.kubernetes.io/version"
 RELEASE_NAME = "meta.helm.sh/release-name"
+DISCOVERIES: tuple[tuple[Literal["NFD", "GFD"], str], ...] = (
+    ("NFD", "node-feature-discovery"),
+    ("GFD", "gpu-feature-discovery"),
+)
 POLICIES = ("nvidia.com", "v1", "clusterpolicies")
 
 
@@ -27,6 +31,31 @@ def read_gpu_operators(client: Any, call: Call) -> tuple[GpuOperator, ...]:
         for item in listed
         if item.metadata.name == RELEASE or (item.metadata.labels or {}).get(COMPONENT) == RELEASE
     )
+
+
+def read_discoveries(client: Any, call: Call) -> tuple[Discovery, ...]:
+    """Every DaemonSet of the cluster that labels nodes with their hardware."""
+    from kubernetes.client import AppsV1Api
+
+    listed = call(AppsV1Api(client).list_daemon_set_for_all_namespaces).items
+    return tuple(found for item in listed if (found := discovery_of(item)) is not None)
+
+
+def discovery_of(daemon_set: Any) -> Discovery | None:
+    """What a DaemonSet discovers; None where it does something else.
+
+    Its name and label are its chart's affair. An image keeps its name in every registry.
+    """
+    images = [
+        container.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+        for container in daemon_set.spec.template.spec.containers
+    ]
+    for kind, name in DISCOVERIES:
+        if name in images:
+            meta = daemon_set.metadata
+            release = (meta.annotations or {}).get(RELEASE_NAME)
+            return Discovery(kind, meta.namespace, meta.name, release)
+    return None
 
 
 def read_gpu_stack(

@@ -6,12 +6,12 @@ What must not be here: requests (``client.py``), and what follows from what is r
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 
-from appliance.model.components.gpu.operator import RESOURCE
 from appliance.model.state.cluster import (
     GPU_ANNOTATION,
     NETWORK_ANNOTATION,
@@ -19,6 +19,8 @@ from appliance.model.state.cluster import (
     ClusterNode,
 )
 from appliance.model.state.facts.placeholders import told_serial
+from appliance.model.state.gpu_labels import PREFIX as NVIDIA
+from appliance.model.state.gpu_labels import WHOLE
 from appliance.model.state.pods import Pod, PodFault, Toleration
 from appliance.model.state.roles import CONTROL_PLANE_LABELS
 
@@ -27,6 +29,7 @@ PREFIX: Final = "appliance.dev/"
 MANAGER_LETTERS: Final = 128
 MIRROR: Final = "kubernetes.io/config.mirror"
 COUNT: Final = re.compile(r"(\d{1,9})(k?)")
+DEVICE: Final = re.compile(rf"{re.escape(NVIDIA)}[a-z0-9][a-z0-9.-]{{0,62}}")
 HOSTNAME: Final = "kubernetes.io/hostname"
 USER_LABELS: Final = ("user", "runai/user", "createdBy")
 
@@ -71,16 +74,21 @@ def node_of(node: Any, pods: Sequence[Pod] = ()) -> ClusterNode:
         network_tested=annotations.get(NETWORK_ANNOTATION),
         labels=labels,
         annotations=dict(annotations),
-        allocatable_gpus=whole_gpus(node.status.allocatable),
+        devices=devices_of(node.status.allocatable),
+        devices_there=devices_of(node.status.capacity),
         gpus_tested=annotations.get(GPU_ANNOTATION),
         writers=_writers(getattr(node.metadata, "managed_fields", None)),
         etcd_ready=all(etcd) if etcd else None,
     )
 
 
-def whole_gpus(allocatable: Mapping[str, str] | None) -> int:
-    """How many whole GPUs pods can ask for on a node."""
-    return _whole((allocatable or {}).get(RESOURCE))
+def devices_of(quantities: Mapping[str, str] | None) -> dict[str, int]:
+    """Resources of NVIDIA -> how many of each, of a node's allocatable or capacity."""
+    return {
+        name: _whole(quantity)
+        for name, quantity in (quantities or {}).items()
+        if DEVICE.fullmatch(name)
+    }
 
 
 def _whole(quantity: object) -> int:
@@ -140,7 +148,7 @@ def pod_of(pod: Any) -> Pod:
         ),
         confined=_why_confined(spec),
         empty_dir=any(v.empty_dir and v.empty_dir.medium != "Memory" for v in spec.volumes or []),
-        gpus=gpus_asked(pod),
+        gpus=devices_asked(pod)[WHOLE],
         user=next((labels[key] for key in USER_LABELS if labels.get(key)), ""),
         grace_seconds=spec.termination_grace_period_seconds or 0,
     )
@@ -172,10 +180,12 @@ def pod_faults(pod: Any) -> tuple[PodFault, ...]:
     return tuple(faults)
 
 
-def gpus_asked(pod: Any) -> int:
-    """How many whole GPUs a pod's containers ask for."""
-    limits = [(c.resources.limits if c.resources else None) or {} for c in pod.spec.containers]
-    return sum(_whole(limit.get(RESOURCE)) for limit in limits)
+def devices_asked(pod: Any) -> Counter[str]:
+    """Resources of NVIDIA -> how many of each a pod's containers ask for."""
+    asked: Counter[str] = Counter()
+    for container in pod.spec.containers:
+        asked.update(devices_of(container.resources.limits if container.resources else None))
+    return asked
 
 
 def _owner(pod: Any) -> tuple[str, str] | None:

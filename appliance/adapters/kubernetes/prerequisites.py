@@ -11,7 +11,6 @@ from appliance.model.state.roles import SYSTEM_LABEL
 
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 RELEASE_NAME: Final = "meta.helm.sh/release-name"
-GPU: Final = "nvidia.com/gpu"
 PROMETHEUS: Final = ("monitoring.coreos.com", "v1", "prometheuses")
 
 Call = Callable[..., Any]
@@ -42,11 +41,6 @@ def read_prerequisites(client: Any, call: Call, releases: Iterable[HelmRelease])
             if (item.metadata.annotations or {}).get(DEFAULT_CLASS) == "true"
         ),
         prometheuses=tuple(_prometheuses(client, call) if PROMETHEUS[0] in groups else ()),
-        gpus={
-            node.metadata.name: int(node.status.allocatable[GPU])
-            for node in nodes
-            if GPU in (node.status.allocatable or {})
-        },
         releases={f"{item.namespace}/{item.name}": item.status for item in releases},
         system_labelled=tuple(
             node.metadata.name for node in nodes if SYSTEM_LABEL in (node.metadata.labels or {})

@@ -23,6 +23,20 @@ directory_argument = click.argument(
 )
 
 
+def _kernels(
+    _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse text that is not a kernel version: it becomes part of package names."""
+    from appliance.model.site.fields import is_kernel
+
+    for value in values:
+        if not is_kernel(value):
+            raise click.BadParameter(
+                f"{value!r} is not a kernel version: uname -r prints one, such as 5.4.0-216-generic"
+            )
+    return values
+
+
 @click.group()
 def bundle() -> None:
     """Build, check and show bundles: everything that an offline install needs."""
@@ -56,12 +70,22 @@ def bundle() -> None:
     "--standins", is_flag=True, envvar="APPLIANCE_STANDINS",
     help="Replace NVIDIA's and Run:ai's components by the lab's stand-ins. Never for a site.",
 )  # fmt: skip
+@click.option(
+    "--kernel", "kernels", multiple=True, metavar="VERSION", callback=_kernels,
+    help="A kernel of nodes with GPUs, as uname -r prints it. Repeatable. Without --kernel and "
+    "--site: the newest of Ubuntu 20.04, 5.4 and 5.15.",
+)  # fmt: skip
+@click.option(
+    "--site", type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Take the kernels that gpu.kernels in this site's site.yml names.",
+)  # fmt: skip
 @yes_option
 @output_option
 @directory_argument
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
-    sign_key: Path | None, keyrings: tuple[Path, ...], output: str, *, standins: bool, yes: bool,
+    sign_key: Path | None, keyrings: tuple[Path, ...], kernels: tuple[str, ...],
+    site: Path | None, output: str, *, standins: bool, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or resume an interrupted build.
 
@@ -73,18 +97,19 @@ def build(
     - a source that cannot be reached is skipped within seconds and reported;
     - finished artifacts stay in the cache: none is fetched or compiled twice;
     - DIR/manifest.json is written last: without it DIR is not a bundle;
-    - the signature of an earlier manifest is removed; --sign-key makes a new one.
+    - the signature of an earlier manifest is removed; --sign-key makes a new one;
+    - image, modules and headers of each kernel go into it, for NVIDIA's driver.
 
     Example: appliance bundle build --release k8s-1.23.5-r1 --os ubuntu-20.04 ./bundle
     """
     from appliance.builder.build import unverified
     from appliance.cli.bundle.parts import build as run
-    from appliance.cli.bundle.parts import signature_of
+    from appliance.cli.bundle.parts import kernels_of, signature_of
 
     built = run(
         release, os_name, directory,
         jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
-        keyrings=keyrings,
+        keyrings=keyrings, kernels=kernels_of(site, kernels),
     )  # fmt: skip
     result = _summary(directory, built.manifest, built.digest, signature_of(directory))
     result["verified_never"] = [item.name for item in unverified(built.manifest)]

@@ -27,7 +27,7 @@ from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build
 from appliance.builder.fetch import Sources
 from appliance.builder.ports import BuildObserver
 from appliance.builder.writer import BundleWriter, Locks
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ConfigError
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.bundle.signature import Signature
 from appliance.model.programs import Use, used_by
@@ -47,6 +47,7 @@ def build(
     replace_other: bool = False,
     standins: bool = False,
     keyrings: Sequence[Path] = (),
+    kernels: Sequence[str] = (),
     observer: BuildObserver | None = None,
 ) -> BuildResult:
     """Run the workflow with this machine's adapters.
@@ -57,12 +58,15 @@ def build(
     require(Use.BUILD, *([Use.SIGN] if sign_key else []))
     loaded = load_release_with_standins(release) if standins else load_release(release)
     loaded.operating_system(os_name)
+    loaded = loaded.with_kernels(os_name, kernels)
     cache = Cache()
     locks = Locks(release, RELEASES, cache)
     sources = Sources(
         loaded, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
         standins=STANDINS if standins else None, keyrings=keyrings,
-        command=_command(release, os_name, directory, files, sign_key, keyrings, standins=standins),
+        command=_command(
+            release, os_name, directory, files, sign_key, keyrings, kernels, standins=standins
+        ),
     )  # fmt: skip
     sources.require_keys()
     missing = sources.lacking()
@@ -90,7 +94,7 @@ def build(
 
 def _command(
     release: str, os_name: str, directory: Path, files: Path | None, sign_key: Path | None,
-    keyrings: Sequence[Path], *, standins: bool,
+    keyrings: Sequence[Path], kernels: Sequence[str], *, standins: bool,
 ) -> str:  # fmt: skip
     """What was typed, for hints; further options can follow."""
     words = ["appliance", "bundle", "build", str(directory), "--release", release, "--os", os_name]
@@ -98,7 +102,28 @@ def _command(
     words += ["--files", str(files)] if files else []
     words += ["--sign-key", str(sign_key)] if sign_key else []
     words += [word for path in keyrings for word in ("--keyring", str(path))]
+    words += [word for kernel in kernels for word in ("--kernel", kernel)]
     return shlex.join(words)
+
+
+def kernels_of(site: Path | None, kernels: Sequence[str]) -> tuple[str, ...]:
+    """The kernels of the command line and those that a site names, each once.
+
+    Raises:
+        ConfigError: the site has a fault, or names no kernel.
+    """
+    if site is None:
+        return tuple(dict.fromkeys(kernels))
+    from appliance.adapters.site.files import load_site
+
+    wanted = load_site(site).settings.gpu
+    if wanted is None or not (wanted.kernels or kernels):
+        raise ConfigError(
+            f"the site {site} names no kernel",
+            hint="write the kernels of its workers with GPUs (uname -r) into gpu.kernels of "
+            "site.yml, or give --kernel",
+        )
+    return tuple(dict.fromkeys((*kernels, *wanted.kernels)))
 
 
 def signature_of(directory: Path) -> Signature:

@@ -16,6 +16,7 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
+from appliance.model.state.gpu_labels import WHOLE
 from appliance.model.state.maintenance import Maintenance
 
 if TYPE_CHECKING:
@@ -154,10 +155,12 @@ def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = Fal
         "the taint; its pod starts again when the node returns"
         for pod in foreseen.ended_by_taint
     ]
-    if foreseen.gpus_now:
-        lines.append(
-            f"  GPUs available to jobs meanwhile: {foreseen.gpus_left} of {foreseen.gpus_now}"
-        )
+    lines += [
+        f"  {'GPUs' if name == WHOLE else name} available to jobs meanwhile: "
+        f"{foreseen.devices_left.get(name, 0)} of {count}"
+        for name, count in sorted(foreseen.devices_now.items())
+        if count
+    ]
     lines.append(f"  a pod may take up to {foreseen.grace_seconds} s to terminate")
     if last_time:
         lines.append(f"  {last_time}")
@@ -201,6 +204,8 @@ def _forecast_as_json(foreseen: Forecast) -> dict[str, Any]:
         ],
         "gpus_left": foreseen.gpus_left,
         "gpus_now": foreseen.gpus_now,
+        "devices_left": dict(foreseen.devices_left),
+        "devices_now": dict(foreseen.devices_now),
         "grace_seconds": foreseen.grace_seconds,
     }
 

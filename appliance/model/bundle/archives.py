@@ -58,20 +58,21 @@ class AptArchive(Frozen):
     Attributes:
         uri: its address.
         suites: such as ``focal`` and ``focal-updates``.
-        components: such as ``main`` and ``universe``.
+        components: such as ``main`` and ``universe``; none where the suite is a path (``/``).
         keyring: the keys that its signatures are checked with.
     """
 
     uri: Address
     suites: tuple[Word, ...] = Field(min_length=1)
-    components: tuple[Word, ...]
+    components: tuple[Word, ...] = ()
     keyring: Keyring
 
     def stanza(self, keyring: str) -> str:
         """The archive as a deb822 stanza, checked with the keys in the file ``keyring``."""
+        components = f"Components: {' '.join(self.components)}\n" if self.components else ""
         return (
             f"Types: deb\nURIs: {self.uri}\nSuites: {' '.join(self.suites)}\n"
-            f"Components: {' '.join(self.components)}\nSigned-By: {keyring}\n"
+            f"{components}Signed-By: {keyring}\n"
         )
 
 

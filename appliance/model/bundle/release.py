@@ -27,7 +27,10 @@ PACKAGE_GROUPS = (
     "storage",
     "dns",
     "storage_server",
+    "kernel",
     "driver",
+    "fabric_manager",
+    "container_toolkit",
     # No step installs these: they have to be there before a bundle can be delivered.
     "by_hand",
 )
@@ -45,8 +48,21 @@ _ETCD_OF_KUBERNETES = {"1.22": "3.5", "1.23": "3.5", "1.24": "3.5"}
 _DOCKER_OF_KUBERNETES = {"1.22": "20.10", "1.23": "20.10"}
 
 
+def kernel_packages(kernels: Sequence[str]) -> tuple[str, ...]:
+    """The packages of some kernels, never the metapackages, which follow the newest kernel.
+
+    ``linux-modules-extra`` holds drivers of servers' network cards and disks.
+    """
+    parts = ("image", "modules", "modules-extra", "headers")
+    return tuple(f"linux-{part}-{kernel}" for kernel in dict.fromkeys(kernels) for part in parts)
+
+
 class Versions(Frozen):
-    """Versions of the parts, without a leading v."""
+    """Versions of the parts, without a leading v.
+
+    Attributes:
+        nvidia_driver: the driver's branch; the first build records the version of its packages.
+    """
 
     kubernetes: str
     etcd: str
@@ -60,6 +76,7 @@ class Versions(Frozen):
     registry: str
     busybox: str
     gpu_operator: str | None = None
+    nvidia_driver: str | None = None
 
 
 class Artifact(Frozen):
@@ -220,6 +237,25 @@ class Release(Frozen):
         kept = [left for item in self.artifacts if (left := self._without(item, standins))]
         marked = [item.model_copy(update={"standin": True}) for item in standins]
         return Release.model_validate({**dict(self), "artifacts": (*kept, *marked)})
+
+    def with_kernels(self, os_name: str, kernels: Sequence[str]) -> Release:
+        """This release with packages of exactly these kernels, instead of the newest ones.
+
+        Raises:
+            ConfigError: it has no packages of kernels for that operating system.
+        """
+        if not kernels:
+            return self
+        system = self.operating_system(os_name)
+        if "kernel" not in system.package_roots:
+            raise ConfigError(
+                f"release {self.name} has no packages of kernels for {os_name}",
+                hint="build without --kernel, or for ubuntu-20.04",
+            )
+        roots = {**system.package_roots, "kernel": kernel_packages(kernels)}
+        changed = system.model_copy(update={"package_roots": roots})
+        systems = {**self.operating_systems, os_name: changed}
+        return self.model_copy(update={"operating_systems": systems})
 
     def _without(self, artifact: Artifact, standins: Sequence[Artifact]) -> Artifact | None:
         """An artifact where no stand-in takes its place; None where one always does."""

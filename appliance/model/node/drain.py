@@ -8,11 +8,13 @@ the vendor's documentation (``priorityClassName: build`` is an interactive workl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.gpu_labels import WHOLE
 from appliance.model.state.maintenance import ANNOTATION, TAINT, Maintenance, maintenance_of
 from appliance.model.state.pods import Budget, PodOnNode
 
@@ -47,8 +49,8 @@ class Forecast:
         evicted: pods that are moved, in order.
         ended_by_taint: DaemonSet pods that do not tolerate the taint, and end with it.
         unfit: pods of the pod network or the GPU stack that do not tolerate it: no taint then.
-        gpus_left: whole GPUs that other nodes offer meanwhile.
-        gpus_now: with this node.
+        devices_left: resource of NVIDIA -> how many other nodes offer meanwhile.
+        devices_now: with this node.
     """
 
     node: str
@@ -56,8 +58,18 @@ class Forecast:
     ended_by_taint: tuple[PodOnNode, ...]
     unfit: tuple[PodOnNode, ...]
     concerns: tuple[Concern, ...]
-    gpus_left: int
-    gpus_now: int
+    devices_left: Mapping[str, int]
+    devices_now: Mapping[str, int]
+
+    @property
+    def gpus_left(self) -> int:
+        """What other nodes offer meanwhile as ``nvidia.com/gpu``."""
+        return self.devices_left.get(WHOLE, 0)
+
+    @property
+    def gpus_now(self) -> int:
+        """The same with this node."""
+        return self.devices_now.get(WHOLE, 0)
 
     @property
     def grace_seconds(self) -> int:
@@ -96,9 +108,17 @@ def forecast(
         tuple(pod for pod in daemons if pod not in unfit),
         unfit,
         tuple(concerns),
-        sum(view.allocatable_gpus for view in takers),
-        sum(view.allocatable_gpus for view in (*takers, here)),
+        _offered(takers),
+        _offered((*takers, here)),
     )
+
+
+def _offered(nodes: Iterable[ClusterNode]) -> dict[str, int]:
+    """Resource of NVIDIA -> how many some nodes offer, none left out that one of them offers."""
+    found: Counter[str] = Counter()
+    for view in nodes:
+        found.update(view.devices)
+    return dict(found)
 
 
 def moving(pods: Sequence[PodOnNode]) -> tuple[PodOnNode, ...]:

@@ -48,7 +48,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_there("systemd", "systemctl systemd-run journalctl systemd-detect-virt",
             "runs services, and work that survives a lost connection", LOOK),
     *_there("iproute2", "ip", "shows links, addresses and routes", LOOK),
-    *_there("kmod", "modprobe", "loads kernel modules", "host"),
+    *_there("kmod", "modprobe modinfo", "loads kernel modules, and tells their versions", "host"),
     *_there("openssl", "openssl", "reads and makes certificates", LOOK),
     *_there("dpkg", "dpkg dpkg-query", "lists installed packages", LOOK),
     *_there("apt", "apt-get apt-config apt-mark", "installs and holds packages", LOOK),
@@ -61,6 +61,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_brought("containerd.io containerd", "containerd", "runs containers for Docker", "runtime"),
     *_brought("", "kubeadm kubectl kubelet", "creates and runs a cluster member", "registry"),
     *_brought("nfs-kernel-server", "exportfs rpc.nfsd", "exports the shared storage", "storage"),
+    *_brought("dkms", "dkms", "builds NVIDIA's driver for each kernel", "gpu"),
     # Told where they are there.
     # The connection's own setting names another.
     *_asked("python3", "python3", "runs the probe and Ansible's modules", LOOK),

@@ -27,6 +27,8 @@ from appliance.model.site import addresses
 Flag = StrictBool
 Text = StrictStr
 
+# As uname -r prints it on Ubuntu; it becomes part of names of packages.
+_KERNEL = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}-[0-9]{1,5}-[a-z0-9]{1,20}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
@@ -173,6 +175,20 @@ def _jump_host(value: object) -> str:
     )
 
 
+def is_kernel(text: str) -> bool:
+    """Whether it is a version of Ubuntu's kernel, such as ``5.4.0-216-generic``."""
+    return _KERNEL.fullmatch(text) is not None
+
+
+def _kernel(value: object) -> str:
+    text = _text(value, "5.4.0-216-generic")
+    if is_kernel(text):
+        return text
+    raise wrong(
+        f"{text!r} is not a kernel version", "write it as uname -r prints it: 5.4.0-216-generic"
+    )
+
+
 def _mac(value: object) -> str:
     text = _text(value, '"52:54:00:12:34:56"').lower()
     if _MAC.fullmatch(text):
@@ -247,6 +263,7 @@ HostPort = Annotated[
 Host = Annotated[str, BeforeValidator(_host)]
 JumpHost = Annotated[str, BeforeValidator(_jump_host)]
 Mac = Annotated[str, BeforeValidator(_mac)]
+Kernel = Annotated[str, BeforeValidator(_kernel)]
 User = Annotated[str, BeforeValidator(_user)]
 Device = Annotated[str, BeforeValidator(_device)]
 AbsolutePath = Annotated[str, BeforeValidator(_absolute)]

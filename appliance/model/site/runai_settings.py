@@ -11,10 +11,26 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt
 
-from appliance.model.site.fields import Address, DnsName, Flag, Settings, Text
+from appliance.model.site.fields import Address, DnsName, Flag, Kernel, Settings, Text
 
 Gigabytes = Annotated[StrictInt, Field(ge=1, le=100_000)]
 Days = Annotated[StrictInt, Field(ge=0, le=3650)]
+
+
+class TimeSlicing(Settings):
+    """Each GPU offered several times; nothing keeps those who share it apart.
+
+    The keys are those of NVIDIA's device plugin, ``sharing.timeSlicing``.
+    """
+
+    replicas: Annotated[StrictInt, Field(ge=2, le=64)]
+    """How many pods may share one GPU."""
+    rename_by_default: Flag = False
+    """true: slices are requested as nvidia.com/gpu.shared; false: as nvidia.com/gpu."""
+    fail_requests_greater_than_one: Flag = False
+    """true: a container that requests more than one slice is refused."""
+    workers: tuple[Text, ...] = ()
+    """Workers whose GPUs are shared; none named: all of them."""
 
 
 class Gpu(Settings):
@@ -22,8 +38,14 @@ class Gpu(Settings):
 
     operator: Text | None = None
     """Version of the GPU Operator; null: the release's."""
-    driver: Literal["container", "host"] = "container"
-    """container: the operator runs the driver; host: the driver is installed on the nodes."""
+    driver: Literal["host", "container", "preinstalled"] = "host"
+    """host: the bundle's, on the nodes; container: the operator's; preinstalled: the site's own."""
+    kernels: tuple[Kernel, ...] = ()
+    """Kernels of the workers with GPUs (uname -r), for `appliance bundle build --site`."""
+    mig_strategy: Literal["none", "single", "mixed"] | None = None
+    """How MIG devices are offered; null: as the operator's chart has it, single."""
+    time_slicing: TimeSlicing | None = None
+    """Several pods on one GPU; null: each GPU has one."""
     opted_out: tuple[Text, ...] = ()
     """Workers with GPUs that the operator does not manage."""
     values: dict[str, Any] = Field(default_factory=dict)

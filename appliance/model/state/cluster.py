@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from appliance.model.state.api_flags import ApiFlags
 from appliance.model.state.facts.identity import MachineIdentity, identity_on
@@ -46,8 +47,8 @@ class ClusterNode:
         ready_since: when the Ready condition last changed (ISO 8601), or None.
         labels: the Node object's.
         annotations: the Node object's.
-        allocatable_gpus: whole GPUs that pods can ask for here; never capacity, which stays when
-            the device plugin is gone.
+        devices: resources of NVIDIA -> how many pods can request here (allocatable).
+        devices_there: the same by capacity, which outlives the device plugin.
         writers: annotation of ours -> who wrote it last, as they called themselves.
         gpus_tested: when a pod last listed its GPUs (annotation, ISO 8601), or None.
         etcd_ready: whether its etcd pod is ready; None where the API lists none on it.
@@ -69,7 +70,8 @@ class ClusterNode:
     network_tested: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    allocatable_gpus: int = 0
+    devices: Mapping[str, int] = field(default_factory=dict)
+    devices_there: Mapping[str, int] = field(default_factory=dict)
     gpus_tested: str | None = None
     writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     etcd_ready: bool | None = None
@@ -172,6 +174,25 @@ class GpuStack:
 
 
 @dataclass(frozen=True)
+class Discovery:
+    """A DaemonSet that labels nodes with their hardware, whoever installed it.
+
+    Attributes:
+        kind: NFD is node-feature-discovery, GFD gpu-feature-discovery.
+        release: its helm release, if it came by one.
+    """
+
+    kind: Literal["NFD", "GFD"]
+    namespace: str
+    name: str
+    release: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.kind} {self.namespace}/{self.name}"
+        return f"{where} (helm release {self.release})" if self.release else where
+
+
+@dataclass(frozen=True)
 class NoCluster:
     """Every control-plane node was looked at and none carries a trace of a cluster."""
 
@@ -200,6 +221,7 @@ class Cluster:
         releases: the newest revision of every Helm release.
         gpu_stack: None when the site does not ask for it.
         gpu_operators: of all namespaces; read for a site with ``gpu:`` or ``runai:`` only.
+        discoveries: of all namespaces, likewise.
         prerequisites: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
         runai_unconfirmed: Run:ai's backend was not seen to know this cluster since its part was
@@ -217,6 +239,7 @@ class Cluster:
     releases: tuple[HelmRelease, ...] = ()
     gpu_stack: GpuStack | None = None
     gpu_operators: tuple[GpuOperator, ...] = ()
+    discoveries: tuple[Discovery, ...] = ()
     api_flags: ApiFlags = field(default_factory=ApiFlags)
     roles: RolesView | None = None
 

@@ -34,7 +34,6 @@ class Prerequisites:
 
     Attributes:
         default_storage_classes: names of those marked as default.
-        gpus: node -> allocatable ``nvidia.com/gpu``; absent where the node has none.
         releases: ``namespace/name`` of every helm release -> its newest revision's status.
         system_labelled: nodes with the label of Run:ai's system nodes, whatever its value.
     """
@@ -43,7 +42,6 @@ class Prerequisites:
     storage_classes: tuple[str, ...] = ()
     default_storage_classes: tuple[str, ...] = ()
     prometheuses: tuple[OwnedObject, ...] = ()
-    gpus: Mapping[str, int] = field(default_factory=dict)
     releases: Mapping[str, str] = field(default_factory=dict)
     system_labelled: tuple[str, ...] = ()
 

@@ -180,22 +180,31 @@ def ask(lab: LabSite, **gpu: Any) -> None:
 def test_an_operator_that_runai_does_not_take_is_refused(
     changed_site: LabSite, version: str
 ) -> None:
-    ask(changed_site, operator=version)
+    ask(changed_site, driver="container", operator=version)
     before = len(changed_site.records())
     done = changed_site.install()
     assert done.returncode == 3
     assert f"GPU Operator {version} is refused" in done.stderr
     assert "NVIDIA/gpu-feature-discovery#26" in done.stderr
-    ask(changed_site)
+    ask(changed_site, driver="container")
     assert len(changed_site.records()) == before
 
 
-def test_a_driver_of_the_host_that_is_not_there_is_refused(changed_site: LabSite) -> None:
-    ask(changed_site, driver="host")
+def test_a_driver_of_the_site_that_is_not_there_is_refused(changed_site: LabSite) -> None:
+    ask(changed_site, driver="preinstalled")
     before = len(changed_site.records())
     done = changed_site.install()
     assert done.returncode == 3
     assert "gpu_driver: found no NVIDIA driver loaded" in done.stderr
+    assert len(changed_site.records()) == before
+
+
+def test_a_bundle_without_a_driver_for_the_nodes_is_refused(changed_site: LabSite) -> None:
+    ask(changed_site, driver="host")
+    before = len(changed_site.records())
+    done = changed_site.install()
+    assert done.returncode == 3
+    assert "gpu_bundle: found a bundle without NVIDIA's driver" in done.stderr
     assert len(changed_site.records()) == before
 
 
@@ -215,7 +224,7 @@ def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
     gpu_lab: LabSite, changed_site: LabSite
 ) -> None:
     worker = gpu_lab.node("w1")
-    ask(changed_site, opted_out=[worker])
+    ask(changed_site, driver="container", opted_out=[worker])
     done = changed_site.install()
     assert done.returncode == 0, done.stderr
     wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
@@ -231,11 +240,15 @@ def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
 def test_gpus_are_cut_into_slices_when_the_site_says_so(
     gpu_lab: LabSite, changed_site: LabSite
 ) -> None:
-    ask(changed_site, values=sliced(4))
+    ask(changed_site, driver="container", time_slicing=sliced(4, gpu_lab.node("w2")))
     done = changed_site.install()
     assert done.returncode == 0, done.stderr
     shared = "nvidia.com/gpu.shared"
-    wait_for("the slices", lambda: allocatable(gpu_lab, shared) == 4 * GPUS, 90)
+    wait_for("the slices", lambda: allocatable(gpu_lab, shared, "w2") == 4 * GPUS, 90)
+    # A worker offers its GPUs in one way, never in both.
+    assert allocatable(gpu_lab, node="w2") == 0
+    assert (allocatable(gpu_lab), allocatable(gpu_lab, shared)) == (GPUS, 0)
+    changed_site.settled()
 
 
 @pytest.mark.slow
@@ -262,6 +275,6 @@ PHASES = "{.items[*].status.phase}"
 
 
 def fractional(lab: LabSite, name: str, fraction: str) -> str:
-    document = pod(name, 0, busybox(lab), lab.node("w1"))
+    document = pod(name, 0, busybox(lab), lab.node("w2"))
     document["metadata"]["annotations"] = {"gpu-fraction": fraction}
     return json.dumps(document)

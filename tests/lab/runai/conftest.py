@@ -38,12 +38,15 @@ def commands(watch: ProcessWatch) -> Commands:
 
 @pytest.fixture(scope="package")
 def runai_lab(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Iterator[LabSite]:
-    """One control plane and two workers with two GPUs each, by the command that a person types."""
+    """One control plane and three workers with two GPUs each, by the command that a person types.
+
+    The last worker shares its GPUs; a gang of whole ones needs the other two.
+    """
     if (given := _given()) is not None:
         yield given
         return
     name, bundle = lab_name(SHORT), built_bundle(standins=True)
-    extras = ("--with", "runai", "--bundle", str(bundle))
+    extras = ("--with", "runai", "--workers", "3", "--bundle", str(bundle))
     with lab_up(SHORT, tmp_path_factory.mktemp("runai"), *extras) as site:
         words = ("--name", name, "--site", str(site), "--yes", *extras)
         commands.succeed("lab", "up", *words, timeout=2400)

@@ -15,9 +15,9 @@ def kubectl(lab: LabSite, words: str, *, check: bool = True) -> str:
     return lab.shell("cp1", f"{KUBECTL} {words}", check=check)
 
 
-def allocatable(lab: LabSite, resource: str = "nvidia.com/gpu") -> int:
-    node = json.loads(kubectl(lab, f"get node {lab.node('w1')} -o json"))
-    return int(node["status"]["allocatable"].get(resource, 0))
+def allocatable(lab: LabSite, resource: str = "nvidia.com/gpu", node: str = "w1") -> int:
+    found = json.loads(kubectl(lab, f"get node {lab.node(node)} -o json"))
+    return int(found["status"]["allocatable"].get(resource, 0))
 
 
 def busybox(lab: LabSite) -> str:

@@ -167,6 +167,7 @@ def test_the_appliances_docker_is_pinned_to_the_version_that_was_read() -> None:
 
 
 # Read with the keys in lxc/lxc-ci, images/ubuntu.yaml (and computed from their bytes there);
+# NVIDIA's in projects that compare them before they install;
 # Docker's in docker/docs and kubespray; Debian's on ftp-master.debian.org/keys.html.
 ARCHIVE_KEYS = {
     "http://archive.ubuntu.com/ubuntu": {
@@ -176,6 +177,12 @@ ARCHIVE_KEYS = {
         "790BC7277767219C42C86F933B4FE6ACC0B21F32", "F6ECB3762474EDA9D21B7022871920D1991BC93C",
     },
     "https://download.docker.com/linux/ubuntu": {"9DC858229FC7DD38854AE2D88D81803C0EBFCD88"},
+    "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2004/x86_64": {
+        "EB693B3035CD5710E231E123A4B469963BF863CC"
+    },
+    "https://nvidia.github.io/libnvidia-container/stable/deb/amd64": {
+        "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+    },
 }  # fmt: skip
 
 
@@ -205,3 +212,38 @@ def test_an_archive_that_says_more_than_it_should_is_refused(change: dict[str, A
     AptArchive.model_validate(archive)
     with pytest.raises(ValidationError):
         AptArchive.model_validate({**archive, **change})
+
+
+def test_kernels_are_taken_by_exact_name_in_place_of_the_metapackages() -> None:
+    found = load_release("k8s-1.23.5-r1")
+    newest = found.operating_system("ubuntu-20.04").package_roots["kernel"]
+    assert {"linux-image-generic", "linux-headers-generic-hwe-20.04"} <= set(newest)
+    two = found.with_kernels(
+        "ubuntu-20.04", ["5.4.0-216-generic", "5.15.0-139-generic", "5.4.0-216-generic"]
+    )
+    roots = two.operating_system("ubuntu-20.04").package_roots["kernel"]
+    assert roots == tuple(
+        f"linux-{part}-{kernel}"
+        for kernel in ("5.4.0-216-generic", "5.15.0-139-generic")
+        for part in ("image", "modules", "modules-extra", "headers")
+    )
+    assert set(roots) <= set(two.operating_system("ubuntu-20.04").roots)
+    assert found.with_kernels("debian-12", []) is found
+    with pytest.raises(ConfigError, match="no packages of kernels for debian-12"):
+        found.with_kernels("debian-12", ["5.4.0-216-generic"])
+
+
+def test_driver_and_fabric_manager_are_of_one_branch_and_archives_without_suites_are_told() -> None:
+    found = load_release("k8s-1.23.5-r1")
+    system = found.operating_system("ubuntu-20.04")
+    branch = found.versions.nvidia_driver
+    assert system.package_roots["driver"] == (f"cuda-drivers-{branch}",)
+    assert system.package_roots["fabric_manager"] == (f"cuda-drivers-fabricmanager-{branch}",)
+    flat = [archive for archive in system.archives if archive.suites == ("/",)]
+    assert [archive.uri.partition("/")[2].strip("/").partition("/")[0] for archive in flat] == [
+        "developer.download.nvidia.com",
+        "nvidia.github.io",
+    ]
+    # apt refuses a source with a path for a suite that has components, too.
+    assert not [archive for archive in flat if "Components" in archive.stanza("/k")]
+    assert "Components: main universe" in system.archives[0].stanza("/k")

@@ -43,7 +43,8 @@ class Cluster:
 
     def read_node(self, _name: str, **_: Any) -> Thing:
         offered = self.offers.pop(0) if len(self.offers) > 1 else self.offers[0]
-        return Thing(status=Thing(allocatable={"nvidia.com/gpu": str(offered)}))
+        status = Thing(allocatable={"nvidia.com/gpu": str(offered)})
+        return Thing(metadata=Thing(labels=None), status=status)
 
     def list_pod_for_all_namespaces(self, **_: Any) -> Thing:
         limits = {"nvidia.com/gpu": str(self.used)}
@@ -55,7 +56,7 @@ class Cluster:
         end = self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         lines = "".join(f"GPU {i}: NVIDIA (UUID: {UUID}{i})\n" for i in range(count))
         state = Thing(terminated=Thing(message=lines, exit_code=0), waiting=None)
-        said = [Thing(name="list", state=state)]
+        said = [Thing(name="gpu", state=state)]
         none: dict[str, Any] = {"conditions": None, "init_container_statuses": None}
         status = Thing(phase=end, reason=None, message=None, container_statuses=said, **none)
         if end not in ("Succeeded", "Failed"):

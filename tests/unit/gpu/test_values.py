@@ -10,14 +10,15 @@ import pytest
 
 from appliance.model.bundle.gpu_operator_versions import is_refused
 from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.components.gpu.driver import fabric_manager, kernels_of
 from appliance.model.components.gpu.operator import (
     absent_images,
     chart_of,
-    fabric_manager,
     gpu_nodes,
     merged,
     operator_values,
 )
+from appliance.model.components.runai.cluster_values import cluster_values
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.desired import Desired
@@ -85,12 +86,46 @@ def test_a_drained_node_keeps_the_gpu_stack() -> None:
 
 
 def test_the_driver_is_the_operators_or_the_hosts() -> None:
-    container, host = values()["driver"], values(driver="host")["driver"]
+    container = values(driver="container")["driver"]
     assert container["enabled"] is True
     assert container["repoConfig"]["configMapName"]
     assert container["certConfig"]["name"]
-    assert host["enabled"] is False
-    assert "repoConfig" not in host
+    for given in ({}, {"driver": "host"}, {"driver": "preinstalled"}):
+        host = values(**given)["driver"]
+        assert host["enabled"] is False
+        assert "repoConfig" not in host
+
+
+def test_the_toolkit_is_the_operators_unless_it_comes_with_the_driver_from_the_bundle() -> None:
+    assert values()["toolkit"]["enabled"] is False
+    assert values(driver="container")["toolkit"]["enabled"] is True
+    assert values(driver="preinstalled")["toolkit"]["enabled"] is True
+
+
+def test_mig_and_time_slicing_are_told_as_nvidias_chart_reads_them() -> None:
+    assert "mig" not in values()
+    assert "config" not in values()["devicePlugin"]
+    slicing = {"replicas": 4, "rename_by_default": True, "workers": ["w2"]}
+    found = values(mig_strategy="mixed", time_slicing=slicing)
+    assert found["mig"] == {"strategy": "mixed"}
+    config = found["devicePlugin"]["config"]
+    assert (config["create"], config["default"]) == (True, "unshared")
+    documents = {name: json.loads(text) for name, text in config["data"].items()}
+    assert documents == {
+        "unshared": {"version": "v1"},
+        "shared": {
+            "version": "v1",
+            "sharing": {
+                "timeSlicing": {
+                    "renameByDefault": True,
+                    "failRequestsGreaterThanOne": False,
+                    "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
+                }
+            },
+        },
+    }
+    everywhere = values(time_slicing={"replicas": 2})["devicePlugin"]["config"]
+    assert everywhere["default"] == "shared"
 
 
 def test_the_site_has_the_last_word_deep_inside() -> None:
@@ -112,6 +147,18 @@ def test_the_digest_of_values_is_the_one_that_the_module_makes() -> None:
     module = load_utils("appliance_helm").digest_of_values(values())
     assert values_digest(values()) == module
     assert values_digest({"a": 1, "b": "ä"}) == values_digest({"b": "ä", "a": 1})
+
+
+def test_a_cluster_part_of_runai_brings_no_feature_discovery_beside_the_operators() -> None:
+    off = {"gpu-feature-discovery": {"enabled": False, "nfd": {"deploy": False}}}
+    assert cluster_values(samples.settings(gpu={}, runai={})) == off
+    assert cluster_values(samples.settings(runai={})) == {}
+    own = {"gpu-feature-discovery": {"enabled": True}, "other": 1}
+    found = cluster_values(samples.settings(gpu={}, runai={"cluster_values": own}))
+    assert found == {
+        "gpu-feature-discovery": {"enabled": True, "nfd": {"deploy": False}},
+        "other": 1,
+    }
 
 
 @pytest.mark.parametrize(
@@ -144,10 +191,26 @@ def test_a_packages_version_is_read_as_its_maker_counts() -> None:
     assert fabric_manager(samples.node_facts({"n": document})["n"]) == "525.60.13"
 
 
-def inventory(**gpu: Any) -> dict[str, Any]:
+def test_the_kernels_of_a_node_are_the_one_that_runs_and_those_it_may_boot() -> None:
+    document = samples.bare(samples.site().nodes[0])
+    document["os"]["kernel"] = "5.15.0-139-generic"
+    document["packages"]["installed"] = dict.fromkeys(
+        (
+            "linux-image-generic", "linux-image-5.4.0-216-generic", "linux-image-$(id)-generic",
+            "linux-image-unsigned-5.15.0-139-generic", "linux-headers-5.4.0-1-generic",
+        ),
+        "1",
+    )  # fmt: skip
+    found = kernels_of(samples.node_facts({"n": document})["n"])
+    assert found == ("5.15.0-139-generic", "5.4.0-216-generic")
+
+
+def inventory(*, switches: bool = False, **gpu: Any) -> dict[str, Any]:
     found, _ = desired(**gpu)
     documents = {node.name: samples.converged(node, found) for node in found.site.nodes}
     documents["w1"]["packages"]["installed"] = {"nvidia-fabricmanager-525": "525.60.13-1"}
+    if switches:
+        documents["w1"]["nvswitches"] = [{"address": "0000:c4:00.0", "device_id": "0x1af1"}]
     observed = Observed(samples.node_facts(documents), samples.cluster(found))
     made = run_inventory(found, observed, Choice("cp1"), bundle_directory=None)
     everything: dict[str, Any] = made["all"]
@@ -165,8 +228,44 @@ def test_the_roles_are_told_everything_they_must_know() -> None:
     assert told["gpu_operator_packages_url"] == "https://198.18.7.11:9443/apt"
 
 
+def test_each_node_gets_the_driver_for_its_kernels_and_its_switches() -> None:
+    made = inventory(opted_out=["w2"])
+    told = made["hosts"]["w1"]
+    assert told["gpu_driver_packages"] == {
+        "linux-headers-5.4.0-109-generic": "5.4.0-109.123",
+        "cuda-drivers-535": "535.183.06-1",
+        "nvidia-container-toolkit": "1.17.8-1",
+    }
+    assert told["gpu_driver_version"] == "535.183.06"
+    assert told["gpu_driver_kernels"] == ["5.4.0-109-generic"]
+    assert told["gpu_driver_fabric_manager_enabled"] is False
+    assert "gpu_driver_packages" not in made["hosts"]["w2"]
+    assert made["children"]["appliance_gpu_driver"]["hosts"] == {"w1": None}
+    switched = inventory(switches=True)["hosts"]["w1"]
+    assert "cuda-drivers-fabricmanager-535" in switched["gpu_driver_packages"]
+    assert "cuda-drivers-535" not in switched["gpu_driver_packages"]
+    assert switched["gpu_driver_fabric_manager_enabled"] is True
+
+
+@pytest.mark.parametrize("driver", ["container", "preinstalled"])
+def test_no_node_gets_a_driver_that_is_not_asked_for(driver: str) -> None:
+    made = inventory(driver=driver)
+    assert made["children"]["appliance_gpu_driver"]["hosts"] == {}
+    assert not [key for key in made["hosts"]["w1"] if key.startswith("gpu_driver_")]
+
+
+def test_workers_that_share_their_gpus_are_labelled_for_the_config_manager() -> None:
+    slicing = {"replicas": 4, "workers": ["w2"]}
+    labels = inventory(time_slicing=slicing)["vars"]["gpu_operator_node_labels"]
+    key = "nvidia.com/device-plugin.config"
+    assert {item["name"]: item["labels"][key] for item in labels} == {"w1": None, "w2": "shared"}
+    plain = inventory()["vars"]["gpu_operator_node_labels"]
+    assert not [item for item in plain if key in item["labels"]]
+
+
 def test_the_fabric_manager_runs_where_the_host_has_one_and_its_own_driver() -> None:
-    host, container = inventory(driver="host")["hosts"], inventory()["hosts"]
+    host = inventory(driver="preinstalled")["hosts"]
+    container = inventory(driver="container")["hosts"]
     key = "gpu_node_fabric_manager_enabled"
     assert (host["w1"][key], host["w2"][key], container["w1"][key]) == (True, False, False)
     assert key not in host["cp1"]

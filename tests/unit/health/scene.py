@@ -14,6 +14,7 @@ from appliance.model.state.cluster import (
     ClusterNode,
     ClusterState,
     ClusterStorage,
+    Discovery,
     GpuOperator,
     NoCluster,
 )
@@ -59,7 +60,9 @@ def _document(node: Node, desired: Desired, changes: dict[str, Any]) -> dict[str
     ends = {"path": "/etc/kubernetes/pki/apiserver.crt", "not_after": "2028-01-10T00:00:00Z"}
     document["kubernetes"]["pki"] = [ends] if node.name == "cp1" else []
     if node.name == "w1":
-        document["gpus"] = [{"address": "0000:01:00.0"}, {"address": "0000:02:00.0"}]
+        document["gpus"] = [
+            {"address": f"0000:0{bus}:00.0", "vendor_id": "0x10de"} for bus in (1, 2)
+        ]
     for path, value in changes.items():
         *parents, last = path.split("/")
         part = document
@@ -70,7 +73,7 @@ def _document(node: Node, desired: Desired, changes: dict[str, Any]) -> dict[str
 
 
 def _prerequisites(changes: dict[str, Any]) -> Prerequisites:
-    values: dict[str, Any] = {"gpus": {"w1": 2}, **changes}
+    values: dict[str, Any] = dict(changes)
     for key in ("ingress_classes", "prometheuses"):
         values[key] = tuple(OwnedObject(**one) for one in values.get(key, ()))
     for key in ("storage_classes", "default_storage_classes", "system_labelled"):
@@ -83,7 +86,13 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
         return NoCluster()
     found = samples.cluster(desired)
     nodes = {
-        name: dataclasses.replace(node, **case.get("members", {}).get(name, {}))
+        name: dataclasses.replace(
+            node,
+            **{
+                **({"devices": {"nvidia.com/gpu": 2}} if name == "w1" else {}),
+                **case.get("members", {}).get(name, {}),
+            },
+        )
         for name, node in found.nodes.items()
     }
     for name, told in case.get("maintenance", {}).items():
@@ -96,6 +105,7 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
         storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
         prerequisites=_prerequisites(case.get("prerequisites", {})),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
+        discoveries=tuple(Discovery(**one) for one in case.get("discoveries", ())),
     )
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
@@ -9,6 +8,8 @@ from appliance.errors import ConfigError, LabError
 from appliance.lab import layout as lab
 from appliance.lab.gpus import gpu_facts, sliced
 from appliance.lab.site import KEY, LabExtras, lab_site
+from appliance.model.components.gpu.offers import sharing_of
+from appliance.model.site.runai_settings import Gpu
 
 SUBNET = IPv4Network("198.18.7.0/24")
 
@@ -194,9 +195,16 @@ def test_workers_with_gpus_are_gpu_workers_and_every_gpu_says_standin() -> None:
     assert site.settings["gpu"]
 
 
-def test_slices_are_reported_as_nvidias_plugin_reads_them() -> None:
-    config = sliced(4)["devicePlugin"]["config"]
-    (resource,) = json.loads(config["data"][config["default"]])["sharing"]["timeSlicing"][
-        "resources"
-    ]
-    assert resource == {"name": "nvidia.com/gpu", "replicas": 4}
+@pytest.mark.parametrize(("workers", "sharing"), [(1, None), (2, "lab-w2"), (3, "lab-w3")])
+def test_one_worker_shares_its_gpus_and_the_others_offer_them_whole(
+    workers: int, sharing: str | None
+) -> None:
+    found = lab.plan_lab("lab", SUBNET, control_planes=1, workers=workers)
+    extras = LabExtras(gpus=2, vendor_bundle=True)
+    settings = lab_site(
+        found, release="r", operating_system="debian-12", private_key=KEY, extras=extras
+    ).settings["gpu"]
+    assert settings.get("time_slicing") == (sliced(4, sharing) if sharing else None)
+    wanted = Gpu.model_validate(settings)
+    replicas = {node.name: sharing_of(wanted, node.name).replicas for node in found.nodes}
+    assert {name for name, count in replicas.items() if count == 4} == ({sharing} - {None})

@@ -25,8 +25,8 @@ def node(name: str, *, system: bool = False, ready: bool = True, **more: Any) ->
 
 NODES = (
     node("cp1", control_plane=True, taints=("node-role.kubernetes.io/master=:NoSchedule",)),
-    node("w1", allocatable_gpus=2),
-    node("w2", allocatable_gpus=4),
+    node("w1", devices={"nvidia.com/gpu": 2}),
+    node("w2", devices={"nvidia.com/gpu": 4}),
 )
 
 
@@ -203,6 +203,15 @@ def test_outages_are_refused(name: str, nodes: Any, refused: str) -> None:
 def test_gpus_that_are_left_and_the_longest_grace() -> None:
     found = forecast("w1", [pod(grace_seconds=90), pod("b", grace_seconds=5)], (), NODES)
     assert (found.gpus_left, found.gpus_now, found.grace_seconds) == (4, 6, 90)
+
+
+def test_slices_and_mig_devices_that_are_left_are_told_by_resource() -> None:
+    mig, shared = "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"
+    nodes = (node("w1", devices={mig: 7}), node("w2", devices={mig: 14, shared: 8}))
+    found = forecast("w1", [], (), nodes)
+    assert found.devices_now == {mig: 21, shared: 8}
+    assert found.devices_left == {mig: 14, shared: 8}
+    assert (found.gpus_left, found.gpus_now) == (0, 0)
 
 
 def test_workloads_go_before_the_systems_own_pods() -> None:

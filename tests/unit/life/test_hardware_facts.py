@@ -37,6 +37,7 @@ def machine() -> dict[str, Any]:
             "device_id": "0x20b5",
             "uuid": f"GPU-{bus}",
             "link_width": 16,
+            "link_speed": "16.0 GT/s PCIe",
             "ecc_uncorrected": 0,
         }
         for bus in ("17", "65")
@@ -92,6 +93,7 @@ CASES: list[tuple[str, str, Any, list[str]]] = [
         ["pcie:0000:17:00.0: found x8, expected x16"],
     ),
     ("a link got wider", "gpus/0/link_width", 32, []),
+    ("an idle GPU slowed its link", "gpus/0/link_speed", "2.5 GT/s PCIe", []),
     (
         *("memory errors", "gpus/0/ecc_uncorrected", 2),
         ["ecc:0000:17:00.0: found 2 uncorrected errors, expected 0 uncorrected errors"],

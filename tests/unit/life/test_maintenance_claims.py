@@ -47,6 +47,7 @@ def written(*entries: Any) -> dict[str, tuple[str, ...]]:
             conditions=[],
             addresses=[],
             allocatable={},
+            capacity={},
             node_info=SimpleNamespace(kubelet_version="v1.23.5", system_uuid="u"),
         ),
         spec=SimpleNamespace(unschedulable=None, taints=[], pod_cidr=None),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.modules.loading import load
 
-docker_configuration = load("docker_configuration", role="docker_engine")
+docker_configuration = load("docker_configuration")
 
 SYSTEMD = {"exec-opts": ["native.cgroupdriver=systemd"]}
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [

@@ -21,6 +21,7 @@ from appliance.model.state.api_flags import ApiFlags
 from appliance.model.state.cluster import (
     ClusterState,
     ClusterStorage,
+    Discovery,
     GpuOperator,
     NoCluster,
     Unreachable,
@@ -41,7 +42,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
     *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
-    *("gpu_operators", "api_flags", "cluster", "cluster_set"),
+    *("gpu_operators", "discoveries", "api_flags", "cluster", "cluster_set"),
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -105,6 +106,7 @@ def scene(case: dict[str, Any]) -> tuple[Desired, Observed]:
             },
             storage=proven,
             gpu_operators=operators,
+            discoveries=tuple(Discovery(**one) for one in case.get("discoveries", ())),
             api_flags=ApiFlags(**case.get("api_flags", {})),
         )
     return desired, Observed(seen, cluster)

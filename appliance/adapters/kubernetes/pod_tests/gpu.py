@@ -1,22 +1,25 @@
 """Test GPUs with real pods: each asks for what is free on its node and lists what it was given.
 
-A node whose GPUs all work already needs no pod: the pods that use them show that they work.
+A node whose GPUs all work already needs no pod: the pods that use them show that they work. Where
+GPUs are shared or divided by MIG, the pod has one container for each resource of the node.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from appliance.adapters.kubernetes.objects import gpus_asked, pod_faults, whole_gpus
+from appliance.adapters.kubernetes.objects import devices_asked, devices_of, pod_faults
 from appliance.adapters.kubernetes.pod_tests.engine import (
     TEST_TIMEOUT,
     PodTest,
     own_namespace,
 )
-from appliance.model.components.gpu.operator import RESOURCE
+from appliance.model.components.gpu.offers import DeviceRequest, requests_for
+from appliance.model.state.gpu_labels import WHOLE
 from appliance.model.state.observed import GpuTestResult
 from appliance.model.state.pods import ENDED
 
@@ -24,10 +27,17 @@ if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection import ApiConnection
 
 LISTED = re.compile(r"^GPU \d+: .+ \(UUID: (GPU-[0-9a-f-]{36})\)$")
+# MIG devices are listed below their GPU; drivers before 470 name them by GPU and instances.
+LISTED_MIG = re.compile(
+    r"^ +MIG \S+ +Device +\d+: \(UUID: (MIG-[0-9a-f-]{36}|MIG-GPU-[0-9a-f-]{36}/\d+/\d+)\)$"
+)
 # How a pod fails whose GPUs went away, or to others, after it was made.
 NOT_ADMITTED = ("UnexpectedAdmissionError", "OutOf")
 PAUSE_SECONDS = 0.3
 REPEAT_SECONDS = 2.0
+# Of a container's name.
+MOST_LETTERS = 63
+Requests = tuple[DeviceRequest, ...]
 _LIST = "nvidia-smi -L >/dev/termination-log 2>&1"
 
 
@@ -63,7 +73,7 @@ class GpuTest(PodTest[GpuTestResult]):
     """A pod on each node lists the GPUs that it was given.
 
     Attributes:
-        asked: node -> how many GPUs its pod asks for; None until the node offers some.
+        asked: node -> what its pod asks for, a container each; None until the node offers some.
         names: node -> its pod.
         pods: as they were when they were last looked at.
         refused: nodes whose kubelet did not admit the pod then.
@@ -72,17 +82,17 @@ class GpuTest(PodTest[GpuTestResult]):
     core: Any
     namespace: str
     image: str
-    asked: dict[str, int | None]
+    asked: dict[str, Requests | None]
     names: dict[str, str] = field(default_factory=dict)
     pods: list[Any] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
     def start(self) -> None:
         """A pod on each node that offers GPUs and has none yet."""
-        for node in [node for node, count in self.asked.items() if count is None]:
-            self.asked[node] = count = _free(self.core, node)
-            if count:
-                body = lister(node, self.image, count)
+        for node in [node for node, requests in self.asked.items() if requests is None]:
+            self.asked[node] = requests = _free(self.core, node)
+            if requests:
+                body = lister(node, self.image, requests)
                 made = self.core.create_namespaced_pod(
                     self.namespace, body, _request_timeout=TEST_TIMEOUT
                 )
@@ -97,10 +107,10 @@ class GpuTest(PodTest[GpuTestResult]):
         self.pods = self._listed()
         self.refused = [pod.spec.node_name for pod in self.pods if _was_not_admitted(pod)]
         ended = sum(pod.status.phase in ENDED for pod in self.pods)
-        missing = [node for node, count in self.asked.items() if count is None]
+        missing = [node for node, requests in self.asked.items() if requests is None]
         if self.refused:
             return REPEAT_SECONDS
-        asked = sum(bool(count) for count in self.asked.values())
+        asked = sum(bool(requests) for requests in self.asked.values())
         return None if ended >= asked and not missing else PAUSE_SECONDS
 
     def verdict(self) -> GpuTestResult:
@@ -117,47 +127,70 @@ def _was_not_admitted(pod: Any) -> bool:
     return pod.status.phase == "Failed" and str(pod.status.reason).startswith(NOT_ADMITTED)
 
 
-def _free(core: Any, node: str) -> int | None:
-    """How many whole GPUs no pod of the node has asked for; None where the kubelet offers none.
+def _free(core: Any, node: str) -> Requests | None:
+    """What a test pod asks for on the node; None where the kubelet offers nothing.
 
-    After it started, a kubelet offers none until the device plugin has registered with it.
+    After it started, a kubelet offers nothing until the device plugin has registered with it.
     """
-    status = core.read_node(node, _request_timeout=TEST_TIMEOUT).status
-    offered = whole_gpus(status.allocatable)
-    if not offered:
+    found = core.read_node(node, _request_timeout=TEST_TIMEOUT)
+    offered = Counter(devices_of(found.status.allocatable))
+    if not +offered:
         return None
     pods = core.list_pod_for_all_namespaces(
         field_selector=f"spec.nodeName={node}", _request_timeout=TEST_TIMEOUT
     ).items
-    used = sum(gpus_asked(pod) for pod in pods if pod.status.phase not in ENDED)
-    return max(0, offered - used)
+    for pod in pods:
+        if pod.status.phase not in ENDED:
+            offered.subtract(devices_asked(pod))
+    return requests_for(found.metadata.labels or {}, offered)
 
 
-def judged(asked: Mapping[str, int | None], pods: Sequence[Any]) -> GpuTestResult:
-    """What the pods say: each must list exactly as many different GPUs as it asked for."""
+def judged(asked: Mapping[str, Requests | None], pods: Sequence[Any]) -> GpuTestResult:
+    """What the pods say: each container must list exactly as many devices as it asked for."""
     by_node = {pod.spec.node_name: pod for pod in pods}
     listed: dict[str, tuple[str, ...]] = {}
     faults = []
-    for node, count in asked.items():
+    for node, requests in asked.items():
         pod = by_node.get(node)
-        text = _message(pod) if pod is not None and count else ""
-        lines = tuple(line for line in text.splitlines() if LISTED.match(line))
-        seen = {match.group(1) for line in lines if (match := LISTED.match(line))}
-        if count is None:
-            faults.append((node, f"pods can request no {RESOURCE} on it"))
-        elif count and pod is not None and pod.status.phase not in ENDED:
+        if requests is None:
+            faults.append((node, f"pods can request no {WHOLE} on it"))
+        elif requests and pod is not None and pod.status.phase not in ENDED:
             faults.append((node, f"its test pod does not start: {_why(pod)}"))
-        elif len(seen) != count:
-            words = text.strip()[:200] or (_why(pod) if pod else "no pod was created")
-            faults.append((node, f"a pod with {count} GPUs lists {len(seen)} of them: {words}"))
         else:
-            listed[node] = lines
+            verdicts = [_judged(request, pod) for request in requests]
+            faults += [(node, fault) for _, fault in verdicts if fault]
+            if not any(fault for _, fault in verdicts):
+                listed[node] = tuple(line for lines, _ in verdicts for line in lines)
     return GpuTestResult(listed, tuple(faults))
 
 
-def _message(pod: Any) -> str:
-    states = [status.state.terminated for status in pod.status.container_statuses or []]
+def _judged(request: DeviceRequest, pod: Any) -> tuple[tuple[str, ...], str]:
+    """The lines of one container that list devices, and what is wrong with them."""
+    text = _message(pod, request) if pod is not None else ""
+    divided = [line for line in text.splitlines() if LISTED_MIG.match(line)]
+    form = LISTED_MIG if divided else LISTED
+    lines = tuple(divided or [line for line in text.splitlines() if LISTED.match(line)])
+    seen = {match.group(1) for line in lines if (match := form.match(line))}
+    if len(seen) == request.count:
+        return tuple(line.strip() for line in lines), ""
+    words = text.strip()[:200] or (_why(pod) if pod else "no pod was created")
+    what = "GPUs" if request.resource == WHOLE else request.resource
+    return (), f"a pod with {request.count} {what} lists {len(seen)} of them: {words}"
+
+
+def _message(pod: Any, request: DeviceRequest) -> str:
+    """What the container of a request wrote."""
+    states = [
+        status.state.terminated
+        for status in pod.status.container_statuses or []
+        if status.name == _name(request)
+    ]
     return "".join(state.message or "" for state in states if state)
+
+
+def _name(request: DeviceRequest) -> str:
+    """A container's name, by its resource: ``gpu``, ``gpu-shared``, ``mig-1g-5gb``."""
+    return request.resource.partition("/")[2].replace(".", "-")[:MOST_LETTERS]
 
 
 def _why(pod: Any) -> str:
@@ -165,7 +198,7 @@ def _why(pod: Any) -> str:
     return faults[0].words if faults else str(pod.status.phase)
 
 
-def lister(node: str, image: str, count: int) -> dict[str, Any]:
+def lister(node: str, image: str, requests: Requests) -> dict[str, Any]:
     """The pod that lists its GPUs; it goes past the scheduler, whose queue may be anybody's."""
     return {
         "metadata": {"generateName": "gpus-", "labels": {"proof": "gpus"}},
@@ -178,11 +211,12 @@ def lister(node: str, image: str, count: int) -> dict[str, Any]:
             "tolerations": [{"operator": "Exists"}],
             "containers": [
                 {
-                    "name": "list",
+                    "name": _name(request),
                     "image": image,
                     "command": ["/bin/sh", "-c", _LIST],
-                    "resources": {"limits": {RESOURCE: str(count)}},
+                    "resources": {"limits": {request.resource: str(request.count)}},
                 }
+                for request in requests
             ],
         },
     }

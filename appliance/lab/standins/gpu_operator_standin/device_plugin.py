@@ -1,13 +1,13 @@
 """STANDIN: NVIDIA's device plugin. Offers the GPUs that the lab's fact file lists to the kubelet.
 
-A container that gets some sees a small ``nvidia-smi`` that lists exactly those. With time slicing
-the GPUs are offered a second time, as slices, under ``nvidia.com/gpu.shared``.
+A container that gets some sees a small ``nvidia-smi`` that lists exactly those. Each GPU is offered
+in one way, as by the real one: whole, or as slices, by the configuration that its node's label
+names.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import threading
 import time
@@ -17,8 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from cluster_api import say
-from gpus import Gpu, gpus_of, nvidia_smi, preferred, replicas_of, slices, unhealthy, whole
+from cluster_api import ApiError, ClusterApi, say
+from gpus import (
+    Gpu,
+    chosen,
+    gpus_of,
+    nvidia_smi,
+    preferred,
+    resource_of,
+    slices,
+    unhealthy,
+    whole,
+)
 from plugin_api import PACKAGE, message
 
 FOLDER = Path("/var/lib/kubelet/device-plugins")
@@ -26,6 +36,8 @@ STATE = Path("/var/lib/standin-gpus")
 FACTS = Path("/etc/appliance-lab/facts/gpus.json")
 KUBELET = FOLDER / "kubelet.sock"
 SECONDS = 1.0
+# Between two looks at the label of the node.
+CONFIG_SECONDS = 5.0
 
 
 class Offer:
@@ -174,32 +186,50 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-def _replicas() -> int:
-    """Read the plugin's configuration; JSON, which is YAML, too."""
-    path = Path(os.environ.get("CONFIG_FILE", "/nowhere"))
-    return replicas_of(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else 0
+class Configured:
+    """The resource and the replicas that the node's label asks for; kept while the API is away."""
+
+    def __init__(self, node: str) -> None:
+        self._path = f"/api/v1/nodes/{node}"
+        self._folder = Path(os.environ.get("CONFIG_DIR", "/nowhere"))
+        self._default = os.environ.get("CONFIG_DEFAULT", "")
+        self._asked: float | None = None
+        self._known = ("nvidia.com/gpu", 0)
+
+    def now(self) -> tuple[str, int]:
+        """Return them, asking the API for the label now and then."""
+        if self._asked is None or time.monotonic() - self._asked > CONFIG_SECONDS:
+            try:
+                labels = ClusterApi().get(self._path)["metadata"].get("labels") or {}
+            except (ApiError, OSError) as error:
+                say(f"the label of the node is not known: {error}")
+            else:
+                self._known = resource_of(chosen(labels, self._folder, self._default))
+                self._asked = time.monotonic()
+        return self._known
 
 
 def main() -> None:
     """Serve, and register again whenever the kubelet is another one: it wipes the folder."""
-    node, replicas = os.environ["NODE_NAME"], _replicas()
-    offers = [Offer("nvidia.com/gpu", node, 0)]
-    if replicas:
-        offers.append(Offer("nvidia.com/gpu.shared", node, replicas))
-    running: list[tuple[Any, Service]] = []
-    known: int | None = None
+    node = os.environ["NODE_NAME"]
+    configured = Configured(node)
+    running: tuple[Any, Service] | None = None
+    known: tuple[int, str, int] | None = None
+    offer: Offer | None = None
     while True:
-        seen = _inode(KUBELET)
-        lost = any(not offer.socket.exists() for offer in offers)
-        if seen is not None and (seen != known or lost):
-            for server, service in running:
-                service.ended.set()
-                server.stop(0)
+        inode, (resource, replicas) = _inode(KUBELET), configured.now()
+        wanted = None if inode is None else (inode, resource, replicas)
+        lost = offer is not None and not offer.socket.exists()
+        if wanted is not None and (wanted != known or lost or running is None):
+            if running is not None:
+                running[1].ended.set()
+                running[0].stop(0)
+            offer = Offer(resource, node, replicas)
             try:
-                running, known = [serve(offer) for offer in offers], seen
+                running, known = serve(offer), wanted
             except grpc.RpcError as error:
                 say(f"the kubelet does not answer yet: {error.code()}")
-                running = []
+                running = None
         time.sleep(SECONDS)
 
 

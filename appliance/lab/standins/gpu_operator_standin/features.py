@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cluster_api import ClusterApi, forever, say
-from gpus import MEMORY_MIB, MODEL, Gpu, gpus_of
+from gpus import MEMORY_MIB, MODEL, Gpu, chosen, gpus_of, is_renamed, replicas_of
 
 FACTS = Path("/etc/appliance-lab/facts/gpus.json")
 SECONDS = 5.0
@@ -26,25 +27,37 @@ def pci_labels(gpus: Sequence[Gpu]) -> dict[str, str | None]:
     }
 
 
-def gpu_labels(gpus: Sequence[Gpu]) -> dict[str, str | None]:
+def gpu_labels(
+    gpus: Sequence[Gpu], config: Mapping[str, Any], strategy: str
+) -> dict[str, str | None]:
     """Return GPU feature discovery's labels."""
-    return {
-        "nvidia.com/gpu.count": str(len(gpus)) if gpus else None,
-        "nvidia.com/gpu.product": MODEL.replace(" ", "-") if gpus else None,
-        "nvidia.com/gpu.memory": str(MEMORY_MIB) if gpus else None,
+    replicas = replicas_of(config)
+    shared = "-SHARED" if replicas and not is_renamed(config) else ""
+    wanted = {
+        "gpu.count": str(len(gpus)),
+        "gpu.replicas": str(replicas or 1),
+        "gpu.product": MODEL.replace(" ", "-") + shared,
+        "gpu.memory": str(MEMORY_MIB),
+        "mig.strategy": None if strategy == "none" else strategy,
     }
+    return {f"nvidia.com/{key}": value if gpus else None for key, value in wanted.items()}
 
 
 def main(arguments: Sequence[str]) -> None:
     """Label this node for ever."""
-    kind: Callable[[Sequence[Gpu]], dict[str, str | None]]
-    kind = gpu_labels if "gfd" in arguments else pci_labels
+    folder = Path(os.environ.get("CONFIG_DIR", "/nowhere"))
+    default = os.environ.get("CONFIG_DEFAULT", "")
+    strategy = os.environ.get("MIG_STRATEGY", "none")
     node, api = os.environ["NODE_NAME"], ClusterApi()
     path = f"/api/v1/nodes/{node}"
 
     def step() -> None:
-        wanted = kind(gpus_of(node, FACTS))
         labels = api.get(path)["metadata"].get("labels") or {}
+        gpus = gpus_of(node, FACTS)
+        if "gfd" in arguments:
+            wanted = gpu_labels(gpus, chosen(labels, folder, default), strategy)
+        else:
+            wanted = pci_labels(gpus)
         changes = {key: value for key, value in wanted.items() if labels.get(key) != value}
         if changes:
             api.patch(path, {"metadata": {"labels": changes}})

@@ -70,6 +70,16 @@ def answer(review: Mapping[str, Any], replicas: int) -> dict[str, Any]:
     return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
 
 
+def most_replicas(folder: Path) -> int:
+    """Return into how many slices the nodes that share their GPUs cut each."""
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in folder.iterdir()
+        if path.is_file() and not path.name.startswith("..")
+    ]
+    return max((replicas_of(json.loads(text)) for text in texts), default=0)
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers the API server."""
 
@@ -94,8 +104,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def main() -> None:
     """Serve."""
-    config = Path(os.environ["CONFIG_FILE"]).read_text(encoding="utf-8")
-    Handler.replicas = replicas_of(json.loads(config))
+    Handler.replicas = most_replicas(Path(os.environ["CONFIG_DIR"]))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE / "tls.crt", CERTIFICATE / "tls.key")
     server = ThreadingHTTPServer(("", PORT), Handler)

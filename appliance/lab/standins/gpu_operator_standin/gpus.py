@@ -17,6 +17,8 @@ MODEL = "STANDIN GPU"
 MEMORY_MIB = 40960
 _UUIDS = uuid.UUID("5f0f6b4e-6a52-5f0a-9a3b-5eedc0ffee02")
 SLICE = "::"
+WHOLE, SHARED = "nvidia.com/gpu", ".shared"
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,31 @@ def preferred(
             break
         chosen.append(device)
     return chosen[:size]
+
+
+def is_renamed(config: Mapping[str, Any]) -> bool:
+    """Return whether slices have a resource of their own name."""
+    sharing = (config.get("sharing") or {}).get("timeSlicing") or {}
+    return bool(sharing.get("renameByDefault"))
+
+
+def resource_of(config: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the one resource under which GPUs are offered, and how often each is; 0 is whole."""
+    replicas = replicas_of(config)
+    return (WHOLE + SHARED if replicas and is_renamed(config) else WHOLE), replicas
+
+
+def chosen(labels: Mapping[str, str], folder: Path, default: str) -> Mapping[str, Any]:
+    """Return the configuration of a node, as NVIDIA's config manager chooses it: by its label.
+
+    JSON is YAML, too: the stand-in has no YAML parser.
+    """
+    name = labels.get(CONFIG_LABEL) or default
+    path = folder / name
+    if "/" in name or not path.is_file():
+        return {}
+    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def replicas_of(config: Mapping[str, Any]) -> int:

@@ -21,6 +21,8 @@ OPERANDS = {
     "dcgm-exporter": ("dcgmExporter", "nvidia-dcgm-exporter", "dcgm-exporter"),
     "gfd": ("gfd", "gpu-feature-discovery", "gpu-feature-discovery"),
 }
+# They read the device plugin's configuration, each node that of its label.
+CONFIGURED = ("device-plugin", "gfd")
 DEPLOY = "nvidia.com/gpu.deploy."
 OPERANDS_OFF = "nvidia.com/gpu.deploy.operands"
 PRESENT = "nvidia.com/gpu.present"
@@ -73,7 +75,7 @@ def daemonset(name: str, policy: Mapping[str, Any], namespace: str) -> dict[str,
         "containers": [_container(name, title, image, spec)],
         "volumes": [_folder(n, p) for n, p in _VOLUMES.items() if n in _NEEDS.get(name, ())],
     }
-    if name == "device-plugin" and (config := _plugin_config(spec)):
+    if name in CONFIGURED and (config := _plugin_config(spec)):
         pod["volumes"].append({"name": "config", "configMap": {"name": config[0]}})
     body = {
         "apiVersion": "apps/v1",
@@ -123,7 +125,7 @@ def _plugin_config(spec: Mapping[str, Any]) -> tuple[str, str] | None:
     config = (spec.get("devicePlugin") or {}).get("config") or {}
     if not config.get("name"):
         return None
-    return config["name"], config.get("default") or "default"
+    return config["name"], config.get("default") or ""
 
 
 def _mounts(name: str) -> list[dict[str, Any]]:
@@ -136,8 +138,12 @@ _NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec
 def _container(name: str, title: str, image: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     environment = [_NODE_NAME, {"name": "RUNTIME", "value": _runtime(spec)}]
     mounts = _mounts(name)
-    if name == "device-plugin" and (config := _plugin_config(spec)):
-        environment.append({"name": "CONFIG_FILE", "value": f"/config/{config[1]}"})
+    if name == "gfd":
+        strategy = (spec.get("mig") or {}).get("strategy") or "none"
+        environment.append({"name": "MIG_STRATEGY", "value": strategy})
+    if name in CONFIGURED and (config := _plugin_config(spec)):
+        environment.append({"name": "CONFIG_DIR", "value": "/config"})
+        environment.append({"name": "CONFIG_DEFAULT", "value": config[1]})
         mounts.append({"name": "config", "mountPath": "/config"})
     arguments = {"validation": ["wait"], "gfd": ["gfd"]}.get(name, [])
     return {

@@ -11,15 +11,22 @@ from appliance.model.components.control_plane.certificates import (
     cure,
     endings,
 )
-from appliance.model.components.gpu.operator import refusal_of, refused_operators
+from appliance.model.components.gpu.offers import Cards, cards_of, offer_faults, sharing_of
+from appliance.model.components.gpu.operator import (
+    NAMESPACE,
+    discovery_hint,
+    refusal_of,
+    refused_operators,
+)
 from appliance.model.components.registry import pod_guard, unmet
 from appliance.model.site import groups
+from appliance.model.site.runai_settings import Gpu
 from appliance.model.site.settings import Node
 from appliance.model.site.shared_storage import export_of
 from appliance.model.state.facts.facts import watching
 from appliance.model.state.findings import Finding
+from appliance.model.state.gpu_labels import WHOLE
 from appliance.model.state.observed import PodView
-from appliance.model.state.prerequisites import Prerequisites
 from appliance.model.state.roles import SYSTEM_LABEL
 
 MASTER_TAINT = "node-role.kubernetes.io/master"
@@ -108,9 +115,30 @@ def gpu_operator(inputs: HealthInputs) -> Answers:
     yield ", ".join(found) or "none yet"
 
 
+def feature_discovery(inputs: HealthInputs) -> Answers:
+    """Two of one kind write the same labels in turn, and the GPU stack comes and goes with them."""
+    found = inputs.cluster.discoveries if inputs.cluster else ()
+    for kind in ("NFD", "GFD"):
+        several = [one for one in found if one.kind == kind]
+        others = [one for one in several if one.namespace != NAMESPACE]
+        if len(several) > 1 and others:
+            mine = [one for one in others if one.namespace == "runai"]
+            yield Finding(
+                "cluster",
+                "feature_discovery",
+                "error",
+                " and ".join(str(one) for one in several),
+                f"one {kind}: the GPU Operator brings it",
+                "delete gpu-feature-discovery from runai.cluster_values in site.yml, then: "
+                "appliance install --only runai"
+                if mine
+                else discovery_hint(others[0]),
+            )
+    yield ", ".join(str(one) for one in found) or "none yet"
+
+
 def gpu_nodes(inputs: HealthInputs) -> Answers:
     """The allocatable GPUs are the GPUs on PCI."""
-    prerequisites = inputs.prerequisites or Prerequisites()
     gpu = inputs.site.settings.gpu
     opted_out = gpu.opted_out if gpu else ()
     wanted = [n for n in inputs.site.in_group(groups.GPU_WORKERS) if n.name not in opted_out]
@@ -124,31 +152,37 @@ def gpu_nodes(inputs: HealthInputs) -> Answers:
             "add the nodes with GPUs to the group gpu_workers of hosts.yml",
         )
     for node in wanted:
-        count = prerequisites.gpus.get(node.name, 0)
+        member = inputs.cluster.nodes.get(node.name) if inputs.cluster else None
         facts = inputs.observed.node_facts.get(node.name)
-        cards = len(facts.items("gpus")) if facts else 0
-        if not count:
+        cards = cards_of(facts) if facts else Cards(0)
+        there = {n: count for n, count in member.devices.items() if count} if member else {}
+        if member is None or not there:
             yield Finding(
                 node.name,
                 "gpu_nodes",
                 "error",
-                f"no allocatable nvidia.com/gpu, and {cards} GPUs on PCI",
+                f"no allocatable nvidia.com/gpu, and {cards.count} GPUs on PCI",
                 "a GPU worker whose GPUs pods can request",
                 "appliance install --only gpu"
                 if gpu
                 else "add gpu: {} to site.yml, then: appliance install",
             )
-        elif cards and count != cards:
+            continue
+        faults = list(offer_faults(cards, sharing_of(gpu or Gpu(), node.name), member))
+        for fault in faults if cards.count else ():
             yield Finding(
                 node.name,
                 "gpu_nodes",
                 "warning",
-                f"{count} allocatable of {cards} GPUs on PCI",
-                "all of them, unless MIG divides them",
+                fault,
+                "every GPU on PCI offered once, as the site and its MIG configuration say",
                 inputs.ssh(node, "nvidia-smi -L"),
             )
-        else:
-            yield f"{node.name}: {count}"
+        yield f"{node.name}: " + ", ".join(_counted(name, n) for name, n in sorted(there.items()))
+
+
+def _counted(resource: str, count: int) -> str:
+    return str(count) if resource == WHOLE else f"{count} {resource}"
 
 
 def registry(inputs: HealthInputs) -> Answers:

@@ -65,6 +65,14 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         of_runai=True,
     ),
     HealthCheck(
+        "feature_discovery",
+        nodes.feature_discovery,
+        AFTER,
+        "nodes are labelled with their GPUs once",
+        needs=(CLUSTER,),
+        of_runai=True,
+    ),
+    HealthCheck(
         "gpu_nodes",
         nodes.gpu_nodes,
         AFTER,

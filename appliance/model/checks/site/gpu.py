@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
@@ -38,7 +38,43 @@ def opted_out_are_workers_with_gpus(draft: Draft, _known: KnownContent) -> Itera
             )
 
 
+def sharing_workers_have_gpus(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
+    """Only a worker with GPUs can share them."""
+    gpu = draft.value.gpu if draft.value else None
+    if gpu is None or gpu.time_slicing is None or not draft.hosts.groups:
+        return
+    workers = draft.hosts.members.get(GPU_WORKERS, ())
+    for index, name in enumerate(gpu.time_slicing.workers):
+        if name not in workers:
+            yield draft.fault(
+                ("gpu", "time_slicing", "workers", index),
+                f"{name!r} is not in {GPU_WORKERS}: it has no GPUs to share",
+                did_you_mean(name, workers),
+            )
+
+
+def sharing_is_said_once(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
+    """MIG and time slicing have settings; the chart's own values would contradict them unseen."""
+    gpu = draft.value.gpu if draft.value else None
+    if gpu is None:
+        return
+    for setting, chart, key in (
+        (gpu.mig_strategy, "mig", "strategy"),
+        (gpu.time_slicing, "devicePlugin", "config"),
+    ):
+        part = gpu.values.get(chart)
+        if setting is not None and isinstance(part, Mapping) and key in part:
+            name = "mig_strategy" if chart == "mig" else "time_slicing"
+            yield draft.fault(
+                ("gpu", "values"),
+                f"gpu.values has {chart}.{key} beside gpu.{name}",
+                "keep one of them",
+            )
+
+
 GPU_CHECKS: Final[tuple[Callable[[Draft, KnownContent], Iterator[SiteFault]], ...]] = (
     operator_is_taken_by_runai,
     opted_out_are_workers_with_gpus,
+    sharing_workers_have_gpus,
+    sharing_is_said_once,
 )

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from appliance.model.components.gpu.operator import (
-    absent_images,
-    chart_of,
+from appliance.model.components.gpu.driver import (
+    CONTAINER_PARTS,
+    DRIVER,
+    absent_driver,
+    absent_parts,
+    bundled_driver,
     fabric_manager,
+    has_nvswitches,
+    host_driver,
+    kernels_of,
+)
+from appliance.model.components.gpu.operator import (
+    NAMESPACE,
+    RUNAI,
+    absent_images,
+    brings,
+    chart_of,
+    discovery_hint,
     gpu_nodes,
     gpus_on_pci,
-    host_driver,
     refusal_of,
     refused_operators,
 )
 from appliance.model.components.subject import Subject
+from appliance.model.site.fields import is_kernel
 from appliance.model.site.runai_settings import Gpu
 from appliance.model.state.findings import Finding
 
@@ -63,13 +77,15 @@ def gpu_bundle(desired: Desired) -> Iterator[Finding]:
         return
     absent = [] if chart_of(manifest) else ["the chart"]
     absent += absent_images(manifest, wanted.driver)
+    if wanted.driver == "host" and gpu_nodes(desired.site):
+        absent += absent_driver(manifest)
     if absent:
         yield Finding(
             desired.site.services_node.name,
             "gpu_bundle",
             "error",
             f"a bundle without {', '.join(absent)}",
-            "the GPU Operator's chart and images",
+            "the GPU Operator's chart and images, and the driver where gpu.driver is host",
             "build the bundle again, with the vendor's chart in DIR: "
             f"appliance bundle build --release {manifest.release} --os {manifest.os} --files DIR",
             of_site=True,
@@ -89,54 +105,131 @@ def gpu_on_pci(subject: Subject) -> Iterator[Finding]:
 
 
 def gpu_driver(subject: Subject) -> Iterator[Finding]:
-    """With ``driver: host``, the host's own driver is loaded."""
+    """The driver that is loaded is the one that the site asks for."""
     wanted = _asked(subject)
-    if wanted and wanted.driver == "host" and not host_driver(subject.facts):
+    if wanted is None or wanted.driver == "container":
+        return
+    loaded = host_driver(subject.facts)
+    if wanted.driver == "preinstalled":
+        if loaded is None:
+            yield subject.error(
+                "gpu_driver",
+                "no NVIDIA driver loaded",
+                "the site's own driver, because site.yml has gpu.driver: preinstalled",
+                f"install it ({subject.ssh('nvidia-smi')} shows it), or set gpu.driver: host",
+            )
+        return
+    manifest = subject.desired.manifest
+    bundled = bundled_driver(manifest) if manifest else None
+    if loaded is None or bundled is None:
+        return
+    installed = subject.facts.at("packages.installed")
+    ours = installed is None or any(name.startswith(DRIVER) for name in installed)
+    if loaded != bundled.version or not ours:
+        source = "" if ours else ", from no package of the bundle"
         yield subject.error(
             "gpu_driver",
-            "no NVIDIA driver loaded",
-            "the host's own driver, because site.yml has gpu.driver: host",
-            f"install it ({subject.ssh('nvidia-smi')} shows it), or set gpu.driver: container",
+            f"NVIDIA's driver {loaded}{source}",
+            f"none, or {bundled.version} of the bundle",
+            "keep it with gpu.driver: preinstalled in site.yml; or take the node out of service, "
+            "remove that driver, and reboot",
         )
 
 
 def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
-    """On SXM boards the GPUs need a fabric manager of exactly the driver's version."""
+    """GPUs behind NVSwitches need a fabric manager of exactly the driver's version."""
     wanted = _asked(subject)
-    model = subject.models.get(subject.node.hardware or "")
-    if wanted is None or wanted.driver != "host" or model is None:
+    if wanted is None or not has_nvswitches(subject.facts):
         return
-    driver = host_driver(subject.facts)
-    if driver is None or not any(slots.form == "sxm" for slots in model.platform.gpus):
-        return
-    found = fabric_manager(subject.facts)
-    if found != driver:
+    if wanted.driver == "preinstalled":
+        driver, found = host_driver(subject.facts), fabric_manager(subject.facts)
+        if driver is not None and found != driver:
+            yield subject.error(
+                "gpu_fabric_manager",
+                f"fabric manager {found}" if found else "no fabric manager",
+                f"{driver}, exactly the driver's version: its GPUs are joined by NVSwitches",
+                f"install nvidia-fabricmanager-{driver.partition('.')[0]}={driver}-*",
+            )
+    manifest = subject.desired.manifest
+    bundled = bundled_driver(manifest) if manifest and wanted.driver == "host" else None
+    if bundled and bundled.fabric_manager != bundled.version:
+        had = f"fabric manager {bundled.fabric_manager}" if bundled.fabric_manager else "none"
         yield subject.error(
             "gpu_fabric_manager",
-            f"fabric manager {found}" if found else "no fabric manager",
-            f"{driver}, exactly the driver's version, on the SXM boards of {model.product}",
-            f"install nvidia-fabricmanager-{driver.partition('.')[0]}={driver}-*",
+            f"{had} in the bundle",
+            f"{bundled.version}, exactly the driver's version: its GPUs are joined by NVSwitches",
+            _build_again(subject, ()),
         )
 
 
 def gpu_kernel_packages(subject: Subject) -> Iterator[Finding]:
-    """The driver's container compiles the driver for the node's kernel, from bundled packages."""
+    """The driver is compiled for the node's kernel, from packages of the bundle.
+
+    On the host it is compiled for each kernel that the node may boot, in the operator's container
+    for the one that runs: that container also unpacks the kernel's image and modules.
+    """
     wanted, manifest = _asked(subject), subject.desired.manifest
-    if wanted is None or wanted.driver != "container" or manifest is None:
+    if wanted is None or wanted.driver == "preinstalled" or manifest is None:
         return
-    if "image driver" in manifest.standins:
+    if wanted.driver == "container" and "image driver" in manifest.standins:
         return
-    kernel = subject.facts.at("os.kernel")
-    headers = f"linux-headers-{kernel}"
-    if kernel and headers not in manifest.packages:
+    parts = CONTAINER_PARTS if wanted.driver == "container" else ("headers",)
+    running = subject.facts.at("os.kernel")
+    others = kernels_of(subject.facts) if wanted.driver == "host" else ()
+    kernels = tuple(dict.fromkeys((*((str(running),) if running else ()), *others)))
+    absent = [name for kernel in kernels for name in absent_parts(kernel, parts, manifest)]
+    if absent:
+        instead = "or remove a kernel that is not needed"
+        if len(kernels) == 1:
+            instead = "or install a driver of your own, and set gpu.driver: preinstalled"
         yield subject.error(
             "gpu_kernel_packages",
-            f"a bundle without {headers}",
-            "the headers of the running kernel, which the driver's container needs to compile it",
-            "boot the kernel that the bundle has headers for, or install the driver on the host "
-            "and set gpu.driver: host",
+            f"a bundle without {', '.join(absent)}",
+            "the packages that NVIDIA's driver is compiled with, for "
+            + ("the kernel that runs" if len(kernels) == 1 else "each kernel that it may boot"),
+            f"{_build_again(subject, [k for k in kernels if is_kernel(k)])}; {instead}",
         )
 
 
-CHECKS = (gpu_operator_there, gpu_on_pci, gpu_driver, gpu_fabric_manager, gpu_kernel_packages)
+def gpu_other_nfd(subject: Subject) -> Iterator[Finding]:
+    """No node-feature-discovery of somebody else's beside the operator's own.
+
+    That of Run:ai's cluster part is switched off by step ``runai``; health checks it.
+    """
+    wanted, first = subject.site.settings.gpu, subject.site.control_plane[0]
+    if wanted is None or subject.node != first:
+        return
+    for other in getattr(subject.observed.cluster, "discoveries", ()):
+        ours = other.namespace in (NAMESPACE, RUNAI)
+        if ours or not brings(wanted, other.kind.lower()):
+            continue
+        yield subject.error(
+            "gpu_other_nfd",
+            str(other),
+            f"none: the GPU Operator brings {other.kind}, and two write the same labels in turn",
+            discovery_hint(other),
+        )
+
+
+def _build_again(subject: Subject, kernels: Sequence[str]) -> str:
+    """The command that builds a bundle with these kernels."""
+    manifest, release = subject.desired.manifest, subject.desired.release
+    system = manifest.os if manifest else "ubuntu-20.04"
+    known = release.operating_systems.get(system)
+    takes = known is not None and "kernel" in known.package_roots
+    words = "".join(f" --kernel {kernel}" for kernel in kernels) if takes else ""
+    return (
+        f"build the bundle again: appliance bundle build --release {release.name} "
+        f"--os {system}{words} DIR"
+    )
+
+
+CHECKS = (
+    gpu_operator_there,
+    gpu_other_nfd,
+    gpu_on_pci,
+    gpu_driver,
+    gpu_fabric_manager,
+    gpu_kernel_packages,
+)
 SITE_CHECKS = (gpu_operator, gpu_bundle)

@@ -29,11 +29,13 @@ GPU = Component(
             untested=unmet.gpu_untested,
             tests="gpus",
             in_service=True,
+            disturbs="Docker restarts on a worker whose driver is new: containers on it stop",
         ),
     ),
     checks=checks.CHECKS,
     site_checks=checks.SITE_CHECKS,
     variables=variables.variables,
     node_variables=variables.node_variables,
+    groups=variables.groups,
 )
 COMPONENTS = (GPU,)

@@ -5,29 +5,37 @@ Pure. The keys are those of the chart of GPU Operator 22.9.2.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.components.gpu.offers import cards_of
 from appliance.model.site.groups import GPU_WORKERS
+from appliance.model.state.gpu_labels import PLUGIN_CONFIG as CONFIG_LABEL
+from appliance.model.state.gpu_labels import WHOLE
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundledArtifact, BundleManifest
+    from appliance.model.site.runai_settings import Gpu
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.cluster import ClusterState, GpuOperator
+    from appliance.model.state.cluster import ClusterState, Discovery, GpuOperator
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
 
 NAMESPACE: Final = "gpu-operator"
+# Of Run:ai's cluster part, whose chart can bring its own feature discovery.
+RUNAI: Final = "runai"
 RELEASE: Final = "gpu-operator"
 CHART: Final = "gpu-operator"
-RESOURCE: Final = "nvidia.com/gpu"
 OPERANDS_LABEL: Final = "nvidia.com/gpu.deploy.operands"
 VALIDATOR: Final = "nvidia-operator-validator"
-NVIDIA: Final = "0x10de"
 REPOSITORY_CONFIG: Final = "appliance-driver-packages"
 AUTHORITY_CONFIG: Final = "appliance-driver-authority"
+# The device plugin's ConfigMap, and the configurations in it.
+PLUGIN_CONFIG: Final = "appliance-device-plugin"
+UNSHARED, SHARED = "unshared", "shared"
 # Images of the operands; the driver's is only needed where the operator brings the driver.
 IMAGES: Final = (
     "gpu-operator",
@@ -41,7 +49,7 @@ IMAGES: Final = (
     "node-feature-discovery",
 )
 DRIVER_IMAGES: Final = ("driver", "k8s-driver-manager")
-_GPU_TAINT: Final = {"key": RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
+_GPU_TAINT: Final = {"key": WHOLE, "operator": "Exists", "effect": "NoSchedule"}
 # Run:ai's drain taint; without this a drained node loses driver, device plugin and exporter.
 _DRAIN_TAINT: Final = {"key": "runai", "operator": "Exists", "effect": "NoExecute"}
 _MASTER_TAINT: Final = {
@@ -70,6 +78,29 @@ def refusal_of(operator: GpuOperator) -> tuple[str, str, str]:
     )
 
 
+def brings(wanted: Gpu, key: str) -> bool:
+    """Whether the chart brings its ``nfd`` or ``gfd``: it does unless the site says otherwise."""
+    part = wanted.values.get(key)
+    return not (isinstance(part, Mapping) and part.get("enabled") is False)
+
+
+def discovery_hint(other: Discovery) -> str:
+    """What to do about an NFD or GFD that is not the operator's."""
+    key = other.kind.lower()
+    if other.release:
+        space = shlex.quote(other.namespace)
+        remove = f"helm uninstall {shlex.quote(other.release)} --namespace {space} --wait"
+    else:
+        remove = (
+            f"kubectl --namespace {shlex.quote(other.namespace)} delete daemonset "
+            f"{shlex.quote(other.name)}"
+        )
+    return (
+        f"keep it, and switch the operator's off: gpu.values: {{{key}: {{enabled: false}}}} in "
+        f"site.yml; or remove it: {remove}"
+    )
+
+
 def gpu_nodes(site: Site) -> tuple[Node, ...]:
     """Return the workers that the operator serves; none without a section ``gpu:``."""
     wanted = site.settings.gpu
@@ -80,21 +111,7 @@ def gpu_nodes(site: Site) -> tuple[Node, ...]:
 
 def gpus_on_pci(facts: NodeFacts) -> int:
     """Return how many NVIDIA GPUs the probe counted."""
-    return sum(gpu.get("vendor_id") == NVIDIA for gpu in facts.items("gpus"))
-
-
-def host_driver(facts: NodeFacts) -> str | None:
-    """Return the version of NVIDIA's driver on the host itself, or None."""
-    version = facts.at("modules.nvidia_version")
-    return str(version) if version else None
-
-
-def fabric_manager(facts: NodeFacts) -> str | None:
-    """Return the upstream version of the installed fabric manager, or None."""
-    for name, version in (facts.at("packages.installed") or {}).items():
-        if name.startswith("nvidia-fabricmanager"):
-            return str(version).rpartition(":")[2].partition("-")[0]
-    return None
+    return cards_of(facts).count
 
 
 def chart_of(manifest: BundleManifest) -> BundledArtifact | None:
@@ -116,26 +133,79 @@ def operator_values(desired: Desired, manifest: BundleManifest) -> dict[str, Any
     if isinstance(given, dict):
         return given
     wanted = desired.site.settings.gpu
-    container = wanted is None or wanted.driver == "container"
+    driver = wanted.driver if wanted else "container"
     own = merged(
         _operands(desired.site.settings.registry, manifest),
         {
             "nfd": {"enabled": True},
             "daemonsets": {"tolerations": [_GPU_TAINT, _DRAIN_TAINT]},
             "operator": {"defaultRuntime": "docker"},
-            "driver": {"enabled": container, "upgradePolicy": {"autoUpgrade": False}},
+            "driver": {
+                "enabled": driver == "container",
+                "upgradePolicy": {"autoUpgrade": False},
+            },
+            # The toolkit of the bundle's packages is on the nodes with the driver. The operator's
+            # own restarts Docker whenever it starts.
+            "toolkit": {"enabled": driver != "host"},
             "node-feature-discovery": {
                 "worker": {"tolerations": [_MASTER_TAINT, _GPU_TAINT, _DRAIN_TAINT]}
             },
         },
     )
-    if container:
+    if driver == "container":
         packages = {
             "repoConfig": {"configMapName": REPOSITORY_CONFIG},
             "certConfig": {"name": AUTHORITY_CONFIG},
         }
         own = merged(own, {"driver": packages})
-    return merged(own, wanted.values if wanted else {})
+    if wanted is None:
+        return own
+    return merged(merged(own, sharing_values(wanted)), wanted.values)
+
+
+def sharing_values(wanted: Gpu) -> dict[str, Any]:
+    """MIG strategy and time slicing in the chart's form.
+
+    Every node has a configuration by name: without one, the plugin's config manager falls back to
+    an empty one. JSON is YAML, too.
+    """
+    found: dict[str, Any] = {}
+    if wanted.mig_strategy is not None:
+        found["mig"] = {"strategy": wanted.mig_strategy}
+    slicing = wanted.time_slicing
+    if slicing is not None:
+        sharing = {
+            "renameByDefault": slicing.rename_by_default,
+            "failRequestsGreaterThanOne": slicing.fail_requests_greater_than_one,
+            "resources": [{"name": WHOLE, "replicas": slicing.replicas}],
+        }
+        documents = {
+            UNSHARED: {"version": "v1"},
+            SHARED: {"version": "v1", "sharing": {"timeSlicing": sharing}},
+        }
+        found["devicePlugin"] = {
+            "config": {
+                "create": True,
+                "name": PLUGIN_CONFIG,
+                "default": UNSHARED if slicing.workers else SHARED,
+                "data": {name: json.dumps(document) for name, document in documents.items()},
+            }
+        }
+    return found
+
+
+def node_labels(site: Site) -> list[dict[str, Any]]:
+    """Worker with GPUs -> the labels that the operator reads; None takes one away."""
+    serving, wanted = gpu_nodes(site), site.settings.gpu
+    slicing = wanted.time_slicing if wanted else None
+    found = []
+    for node in site.in_group(GPU_WORKERS):
+        labels = {OPERANDS_LABEL: None if node in serving else "false"}
+        if slicing is not None:
+            shared = node in serving and node.name in slicing.workers
+            labels[CONFIG_LABEL] = SHARED if shared else None
+        found.append({"name": node.name, "labels": labels})
+    return found
 
 
 def _operands(registry: str, manifest: BundleManifest) -> dict[str, Any]:

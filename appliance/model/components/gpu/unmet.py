@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.components.gpu.driver import (
+    DRIVER,
+    RUNTIME,
+    bundled_driver,
+    has_nvswitches,
+    host_driver,
+    kernels_of,
+)
+from appliance.model.components.gpu.offers import cards_of, offer_faults, sharing_of
 from appliance.model.components.gpu.operator import (
     NAMESPACE,
     OPERANDS_LABEL,
@@ -13,10 +22,10 @@ from appliance.model.components.gpu.operator import (
     VALIDATOR,
     chart_of,
     gpu_nodes,
-    gpus_on_pci,
     operator_values,
 )
 from appliance.model.site.groups import GPU_WORKERS
+from appliance.model.site.runai_settings import Gpu
 from appliance.model.site.settings import Node
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster import Cluster, GpuStack, HelmRelease
@@ -34,8 +43,12 @@ FINISHED = "Succeeded"
 def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The operator is deployed and ready; pods can request each GPU on PCI."""
     cluster = observed.cluster
+    settings = desired.site.settings.gpu
+    serves = settings is not None and node in gpu_nodes(desired.site)
     if GPU_WORKERS in node.groups:
         yield from _nouveau(observed.node_facts[node.name])
+    if settings is not None and serves and settings.driver == "host":
+        yield from _host_driver(observed.node_facts[node.name], desired)
     if not isinstance(cluster, Cluster):
         yield "there is no cluster yet"
         return
@@ -43,8 +56,8 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     if node.name == desired.site.control_plane[0].name:
         yield from _release(desired, cluster, stack)
         yield from _opted(desired, cluster)
-    if node in gpu_nodes(desired.site):
-        yield from _offered(node, observed, cluster, stack)
+    if settings is not None and serves:
+        yield from _offered(node, settings, observed, cluster, stack)
 
 
 def gpu_untested(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
@@ -56,7 +69,7 @@ def gpu_untested(node: Node, desired: Desired, observed: Observed) -> Iterator[s
     # The Node of a wiped machine describes the machine before; its replacement is tested.
     facts = observed.node_facts[node.name]
     gone = not (facts.kubernetes_untold or is_member(facts))
-    if gone or (member.ready and member.allocatable_gpus and not member.gpus_tested):
+    if gone or (member.ready and any(member.devices.values()) and not member.gpus_tested):
         yield "no pod has listed its GPUs since it joined"
 
 
@@ -65,6 +78,39 @@ def _nouveau(facts: NodeFacts) -> Iterator[str]:
         yield "nouveau is loaded and keeps NVIDIA's driver from the GPUs"
     elif "nouveau" not in (facts.at("modules.blacklisted") or ()):
         yield "nouveau is not blocked and may load at the next boot"
+
+
+def _host_driver(facts: NodeFacts, desired: Desired) -> Iterator[str]:
+    """The bundle's driver is loaded, Docker gives it to containers, and it stays as it is."""
+    loaded = host_driver(facts)
+    bundled = bundled_driver(desired.manifest) if desired.manifest else None
+    if loaded is None:
+        yield "NVIDIA's driver is not loaded"
+    elif bundled and loaded != bundled.version:
+        yield f"NVIDIA's driver is {loaded}, not {bundled.version} of the bundle"
+    if loaded is not None:
+        yield from _not_built(facts)
+    runtime = facts.at("runtime.docker.default_runtime")
+    if runtime != RUNTIME:
+        yield f"Docker's default runtime is {runtime or 'unknown'}, not {RUNTIME}"
+    if has_nvswitches(facts) and not _runs_at_boot(facts.unit("nvidia-fabricmanager")):
+        yield "its GPUs are joined by NVSwitches, but the fabric manager does not run at every boot"
+    holds, installed = facts.at("packages.holds"), facts.at("packages.installed") or {}
+    loose = [n for n in installed if n.startswith(DRIVER) and n not in (holds or ())]
+    if holds is not None and loose:
+        yield f"{', '.join(sorted(loose))} is not on hold"
+
+
+def _not_built(facts: NodeFacts) -> Iterator[str]:
+    """Name the kernels with which a reboot would lose the driver."""
+    built = facts.at("modules.nvidia_kernels")
+    for kernel in kernels_of(facts) if built is not None else ():
+        if kernel not in built:
+            yield f"NVIDIA's driver is not built for kernel {kernel}, which it may boot"
+
+
+def _runs_at_boot(unit: Mapping[str, Any]) -> bool:
+    return (unit.get("active"), unit.get("enabled")) == ("active", "enabled")
 
 
 def _release(desired: Desired, cluster: Cluster, stack: GpuStack) -> Iterator[str]:
@@ -114,7 +160,9 @@ def _opted(desired: Desired, cluster: Cluster) -> Iterator[str]:
             yield f"{node.name} is opted out, but lacks {OPERANDS_LABEL}=false"
 
 
-def _offered(node: Node, observed: Observed, cluster: Cluster, stack: GpuStack) -> Iterator[str]:
+def _offered(
+    node: Node, settings: Gpu, observed: Observed, cluster: Cluster, stack: GpuStack
+) -> Iterator[str]:
     member = cluster.nodes.get(node.name)
     if member is None:
         yield "is not a member of the cluster"
@@ -123,8 +171,7 @@ def _offered(node: Node, observed: Observed, cluster: Cluster, stack: GpuStack) 
     for pod in here:
         if not pod.ready:
             yield f"pod {pod.name} is not ready: {pod.reason or pod.phase}"
-    wanted = gpus_on_pci(observed.node_facts[node.name])
-    if wanted and not [pod for pod in here if pod.app == VALIDATOR]:
+    cards = cards_of(observed.node_facts[node.name])
+    if cards.count and not [pod for pod in here if pod.app == VALIDATOR]:
         yield f"no {VALIDATOR} pod runs on it"
-    if member.allocatable_gpus != wanted:
-        yield f"{wanted} GPUs on PCI, but pods can request {member.allocatable_gpus}"
+    yield from offer_faults(cards, sharing_of(settings, node.name), member)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from appliance.model.components.gpu.driver import (
+    bundled_driver,
+    fabric_manager,
+    has_nvswitches,
+    kernels_of,
+    node_packages,
+)
 from appliance.model.components.gpu.operator import (
     AUTHORITY_CONFIG,
-    OPERANDS_LABEL,
     REPOSITORY_CONFIG,
     chart_of,
-    fabric_manager,
     gpu_nodes,
+    node_labels,
     operator_values,
 )
 from appliance.model.site.groups import GPU_WORKERS
@@ -19,6 +25,7 @@ from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
 if TYPE_CHECKING:
     from appliance.model.components.base import PlannedRun
     from appliance.model.site.settings import Node
+    from appliance.model.state.desired import Desired
 
 
 def variables(run: PlannedRun) -> Vars:
@@ -28,18 +35,13 @@ def variables(run: PlannedRun) -> Vars:
     if wanted is None or chart is None:
         return {}
     site = desired.site
-    serving = gpu_nodes(site)
-    workers = site.in_group(GPU_WORKERS)
     address = f"https://{site.services_node.ip}:{site.artifacts_port}"
     return {
         "gpu_operator_artifacts_url": f"https://{site.settings.artifacts}",
         "gpu_operator_helm_sha256": manifest.binary_sha256("helm"),
         "gpu_operator_chart_sha256": chart.sha256,
         "gpu_operator_values": operator_values(desired, manifest),
-        "gpu_operator_node_labels": [
-            {"name": n.name, "labels": {OPERANDS_LABEL: None if n in serving else "false"}}
-            for n in workers
-        ],
+        "gpu_operator_node_labels": node_labels(site),
         "gpu_operator_driver_in_container": wanted.driver == "container",
         # By address: the driver's container uses the cluster's DNS, which lacks the site's names.
         "gpu_operator_packages_url": f"{address}/apt",
@@ -55,4 +57,21 @@ def node_variables(run: PlannedRun, node: Node) -> Vars:
     if wanted is None or GPU_WORKERS not in node.groups:
         return {}
     has_one = facts is not None and bool(fabric_manager(facts))
-    return {"gpu_node_fabric_manager_enabled": wanted.driver == "host" and has_one}
+    own: Vars = {"gpu_node_fabric_manager_enabled": wanted.driver == "preinstalled" and has_one}
+    driver = bundled_driver(run.manifest)
+    if wanted.driver == "host" and driver and facts and node in gpu_nodes(run.desired.site):
+        own |= {
+            "gpu_driver_packages": node_packages(facts, run.manifest),
+            "gpu_driver_version": driver.version,
+            "gpu_driver_kernels": list(kernels_of(facts)),
+            "gpu_driver_fabric_manager_enabled": has_nvswitches(facts),
+        }
+    return own
+
+
+def groups(desired: Desired) -> dict[str, Vars]:
+    """The group of the workers that get the driver of the bundle."""
+    site = desired.site
+    wanted = site.settings.gpu
+    nodes = gpu_nodes(site) if wanted and wanted.driver == "host" else ()
+    return {"appliance_gpu_driver": {"hosts": {node.name: None for node in nodes}}}

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.components.runai.cluster_values import cluster_values
 from appliance.model.components.runai.origin import origins
 from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Node
@@ -65,7 +66,7 @@ def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
     found: dict[str, Mapping[str, Any]] = {}
     for release, role, own in (
         ("runai-backend", "runai_backend", wanted.values),
-        ("runai-cluster", "runai_cluster", wanted.cluster_values),
+        ("runai-cluster", "runai_cluster", cluster_values(desired.site.settings)),
     ):
         instead = desired.override(role, "values")
         found[release] = instead if isinstance(instead, Mapping) else own

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from appliance.errors import ConfigError
 from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai.backend_certificate import KEY_NAME
+from appliance.model.components.runai.cluster_values import cluster_values
 from appliance.model.components.runai.origin import backend_arguments, origins
 from appliance.model.components.runai.unmet import vendor_bundle
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
@@ -123,7 +124,7 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
         "runai_cluster_username": wanted.admin_user,
         # A site may remove it from the vault when it is no longer used.
         "runai_cluster_password": VaultRef("vault_runai_admin_password", "''"),
-        "runai_cluster_values": dict(wanted.cluster_values),
+        "runai_cluster_values": cluster_values(desired.site.settings),
         "runai_cluster_secret_values": VaultRef("vault_runai_cluster_values", "{}"),
         "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

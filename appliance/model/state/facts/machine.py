@@ -138,6 +138,7 @@ class Modules(Section):
     builtin: Words | None = None
     loaded: Words | None = None
     nvidia_version: Version | None = None
+    nvidia_kernels: Words | None = None
     persisted: Words | None = None
 
 
@@ -168,6 +169,11 @@ class Nic(Section):
     mtu: Count | None = None
     speed_mbps: int | None = None
     state: Word | None = None
+
+
+class NvSwitch(Section):
+    address: Word
+    device_id: Word | None = None
 
 
 class OperatingSystem(Section):

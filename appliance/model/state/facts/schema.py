@@ -45,6 +45,7 @@ from appliance.model.state.facts.machine import (
     Mount,
     Neighbours,
     Nic,
+    NvSwitch,
     OperatingSystem,
     Packages,
     Proxy,
@@ -293,6 +294,7 @@ class Facts(Section):
     filesystems: list[FileSystem] | None = None
     firewall: Firewall | None = None
     gpus: list[Gpu] | None = None
+    nvswitches: list[NvSwitch] | None = None
     host: Host | None = None
     hypervisor: Word | None = None
     issuer: Issuer | None = None
