@@ -17,14 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.adapters.site.vault import AnsibleVault, password_file
 from appliance.errors import ApplianceError
 from appliance.model.node.bmc import CA_NAME, PASSWORD_NAME, USER_NAME, BmcReport, login_names
 from appliance.model.site.vault_ref import CA_CERTIFICATE
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
+    from appliance.model.site.settings import Node
 
 HTTPS: Final = 443
 # For all answers of one BMC: three documents of some tens of kilobytes, from slow hardware.
@@ -176,18 +175,6 @@ def _is_of_the_certificate(error: BaseException) -> bool:
         seen.add(id(one))
         waiting += [one.__cause__, one.__context__, getattr(one, "reason", None), *one.args]
     return False
-
-
-def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
-    """A function that reads a site's secrets; empty without a vault or its password."""
-
-    def read() -> Mapping[str, str]:
-        password = password_file(site)
-        if password is None or not site.vault_file.is_file():
-            return {}
-        return AnsibleVault(password).read(site.vault_file)
-
-    return read
 
 
 def judged(system: Any, off: Any) -> BmcReport:

@@ -102,6 +102,8 @@ class Ssh(Settings):
     """[USER@]HOST[:PORT] of the SSH jump host; null: none."""
     become: Flag = True
     """Whether the user becomes root with sudo."""
+    become_password: Flag = False
+    """true: sudo asks the user for a password; it is vault_become_password in the vault."""
     python: ProgramPath = "/usr/bin/python3"
     """Python on the nodes."""
 
