@@ -24,6 +24,7 @@ from pathlib import Path
 
 from appliance.adapters.ssh.become import Become
 from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.model.site.settings import Node, Site
 from tests import samples
@@ -32,7 +33,7 @@ from tests.benchmarks.measured import measure
 FEW, MANY = 3, 50
 
 
-class Recorded(ssh.SshNodes):
+class Recorded(SshNodes):
     """Nodes whose answers are there already."""
 
     def run(self, node: Node, command: str, *, stdin: bytes = b"", timeout: float = 60) -> Answer:
@@ -53,7 +54,7 @@ def look(site: Site, *, logins: bool) -> None:
     from appliance.model.state.observed import Observed
 
     desired = samples.desired(site)
-    nodes = (ssh.SshNodes if logins else Recorded)(site, meanwhile=load_library)
+    nodes = (SshNodes if logins else Recorded)(site, meanwhile=load_library)
     seen = nodes.look(site.nodes)
     nodes.close()
     if seen.faults:

@@ -35,7 +35,7 @@ class ShellNodes(SshNodes):
         *,
         stdin: bytes = b"",
         timeout: float = 60,
-        or_self: bool = False,
+        or_self: bool = False,  # noqa: ARG002
     ) -> Answer:
         if node.name in self.away:
             raise NodeUnreachable(f"{node.name}: no answer")

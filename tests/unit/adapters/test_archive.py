@@ -43,7 +43,7 @@ class FaultyNodes(ShellNodes):
         *,
         stdin: bytes = b"",
         timeout: float = 60,
-        or_self: bool = False,
+        or_self: bool = False,  # noqa: ARG002
     ) -> Answer:
         if node.name in self.refusing:
             return Answer(1, "", self.refusing[node.name])
