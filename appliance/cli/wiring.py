@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -98,6 +98,7 @@ class Wiring:
             issuer_ca,
         )
         from appliance.adapters.site.files import load_site
+        from appliance.adapters.site.vault import vault_of
         from appliance.adapters.ssh.nodes import SshNodes
         from appliance.model.checks.preflight import probe_arguments
         from appliance.model.state.desired import Desired
@@ -120,7 +121,13 @@ class Wiring:
             issuer_ca=issuer_ca(site),
             founded="" if new_cluster else founded(site.directory),
         )
-        nodes = SshNodes(site, probe_arguments(desired), meanwhile=load_library)
+        secrets = cache(vault_of(site))
+        nodes = SshNodes(
+            site,
+            probe_arguments(desired),
+            meanwhile=load_library,
+            secret=lambda n: secrets().get(n),
+        )
         return cls(site, desired, nodes, KubernetesApi(site, nodes), found)
 
     @property
@@ -228,7 +235,8 @@ class Wiring:
 
     def bmcs(self) -> Bmcs:
         """The nodes' BMCs."""
-        from appliance.adapters.hardware.redfish import RedfishBmcs, vault_of
+        from appliance.adapters.hardware.redfish import RedfishBmcs
+        from appliance.adapters.site.vault import vault_of
 
         return RedfishBmcs(vault_of(self.site))
 

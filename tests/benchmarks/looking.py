@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import pickle
-import shlex
 import statistics
 import subprocess
 import sys
@@ -23,9 +22,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from appliance.adapters.ssh import nodes as ssh
+from appliance.adapters.ssh.become import Become
 from appliance.adapters.ssh.call import Answer
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.model.site.settings import Node, Site
 from tests import samples
 from tests.benchmarks.measured import measure
@@ -33,7 +33,7 @@ from tests.benchmarks.measured import measure
 FEW, MANY = 3, 50
 
 
-class Recorded(ssh.SshNodes):
+class Recorded(SshNodes):
     """Nodes whose answers are there already."""
 
     def run(self, node: Node, command: str, *, stdin: bytes = b"", timeout: float = 60) -> Answer:
@@ -54,7 +54,7 @@ def look(site: Site, *, logins: bool) -> None:
     from appliance.model.state.observed import Observed
 
     desired = samples.desired(site)
-    nodes = (ssh.SshNodes if logins else Recorded)(site, meanwhile=load_library)
+    nodes = (SshNodes if logins else Recorded)(site, meanwhile=load_library)
     seen = nodes.look(site.nodes)
     nodes.close()
     if seen.faults:
@@ -80,8 +80,8 @@ def seconds_of_host(count: int, *, logins: bool) -> float:
 
 def seconds_of_node(python: str) -> tuple[float, float]:
     """Processor seconds of the probe on this machine, and of a Python that does nothing."""
-    words = [shlex.quote(python), shlex.quote(ssh._START)]
-    script = ssh._PROBE.format(python=words[0], start=words[1], arguments="--resolve localhost")
+    way = Become(samples.site(), lambda _name: None)
+    script = way.command(probe_script(python, ["--resolve", "localhost"]), or_self=True)
     return _cpu(["sh", "-c", script], probe_archive()), _cpu([python, "-c", "pass"], b"")
 
 

@@ -244,7 +244,7 @@ def test_a_collection_of_thousands_is_counted_and_not_walked(liar: Liar) -> None
     members = [{"@odata.id": f"/redfish/v1/Systems/{n}"} for n in range(1000)]
     systems = TREE["/redfish/v1/Systems"] | {"Members": members}
     liar.ways["/redfish/v1/Systems"] = document(systems)
-    assert report(liar).reason.endswith("has 1000 systems, expected 1")
+    assert "lists 1000 systems, expected one" in report(liar).reason
     assert len(liar.asked) == 2
 
 

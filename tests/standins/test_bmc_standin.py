@@ -1,12 +1,15 @@
-"""The BMC adapter against the stand-in, over TLS: believed by the right CA alone."""
+"""The BMC adapter against the stand-in, over TLS: trusted by fingerprint or CA alone."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -36,6 +39,10 @@ class Bmc:
     authority: str
     power: Path
 
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(self.authority)).hexdigest()
+
     def asks(self, **changes: str) -> RedfishBmcs:
         secrets = {
             "vault_bmc_user": LOGIN["user"],
@@ -57,10 +64,10 @@ def certificate(folder: Path, address: str = ADDRESS) -> str:
     return (folder / "bmc.crt").read_text()
 
 
-@pytest.fixture(scope="module")
-def bmc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
-    folder = tmp_path_factory.mktemp("bmc")
-    authority = certificate(folder)
+@contextmanager
+def running(folder: Path, *more: str, address: str = ADDRESS) -> Iterator[Bmc]:
+    """A BMC with a certificate for the address."""
+    authority = certificate(folder, address)
     (folder / "login.json").write_text(json.dumps(LOGIN))
     power = folder / "power"
     power.write_text("true\n")
@@ -68,6 +75,7 @@ def bmc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
         *("--address", ADDRESS, "--port", "0", "--serial", "SN-w1"),
         *("--certificate", str(folder / "bmc.crt"), "--key", str(folder / "bmc.key")),
         *("--login", str(folder / "login.json"), "--power", f"{shutil.which('cat')} {power}"),
+        *more,
     )
     process = subprocess.Popen(
         [sys.executable, str(FILE), *words], stdout=subprocess.PIPE, text=True
@@ -79,6 +87,21 @@ def bmc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
         process.kill()
         process.wait(10)
         process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def bmc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
+    with running(tmp_path_factory.mktemp("bmc")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
+    """A BMC that lists two systems, with a certificate for another address, as they are shipped."""
+    with running(
+        tmp_path_factory.mktemp("board"), "--baseboard", "Board_0", address="192.0.2.1"
+    ) as found:
+        yield found
 
 
 def test_on_and_off_are_reported_with_the_serial(bmc: Bmc) -> None:
@@ -121,7 +144,7 @@ def test_what_is_in_the_way_is_said(bmc: Bmc, changes: dict[str, str], reason: s
 def test_credentials_go_to_no_bmc_that_another_ca_vouches_for(bmc: Bmc, tmp_path: Path) -> None:
     found = bmc.asks(vault_bmc_ca_certificate=certificate(tmp_path)).report(W1)
     assert found is not None
-    assert "CERTIFICATE_VERIFY_FAILED" in found.reason
+    assert "no CA of the site signed its certificate" in found.reason
 
 
 def test_a_bmc_that_is_away_is_named(bmc: Bmc) -> None:
@@ -136,3 +159,59 @@ def test_a_vault_that_does_not_open_is_said() -> None:
         raise ConfigError("the vault does not open")
 
     assert RedfishBmcs(closed).report(W1) == BmcReport(reason="the vault does not open")
+
+
+def test_a_pinned_certificate_is_trusted_whatever_its_names_say(board: Bmc) -> None:
+    pinned = replace(W1, bmc_fingerprint=board.fingerprint, bmc_system="Self")
+    assert board.asks(vault_bmc_ca_certificate="").report(pinned) == BmcReport("SN-w1")
+
+
+def test_the_fingerprint_to_compare_is_said_before_a_password_is_sent(board: Bmc) -> None:
+    found = board.asks(vault_bmc_password="wrong").report(W1)  # noqa: S106
+    assert found is not None
+    assert f"host_vars/w1.yml: bmc_fingerprint: {board.fingerprint}" in found.reason
+
+
+def test_a_certificate_that_is_not_the_pinned_one_gets_no_password(bmc: Bmc) -> None:
+    pinned = replace(W1, bmc_fingerprint="0" * 64)
+    found = bmc.asks(vault_bmc_password="wrong").report(pinned)  # noqa: S106
+    assert found is not None
+    assert f"fingerprint {bmc.fingerprint}, not the bmc_fingerprint" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("system", "reason"),
+    [
+        (None, "lists 2 systems (Board_0, Self), expected one; name this node's"),
+        ("Other", "lists 2 systems (Board_0, Self), not the bmc_system Other"),
+    ],
+)
+def test_of_several_systems_one_is_named(board: Bmc, system: str | None, reason: str) -> None:
+    pinned = replace(W1, bmc_fingerprint=board.fingerprint, bmc_system=system)
+    found = board.asks().report(pinned)
+    assert found is not None
+    assert reason in found.reason
+
+
+def test_a_board_without_serial_proves_nothing(board: Bmc) -> None:
+    pinned = replace(W1, bmc_fingerprint=board.fingerprint, bmc_system="Board_0")
+    found = board.asks().report(pinned)
+    assert found == BmcReport()
+    assert not found.confirms_off(identity("SN-w1"))
+
+
+@pytest.mark.parametrize(
+    ("secrets", "reason"),
+    [
+        ({"vault_bmc_user_w1": LOGIN["user"], "vault_bmc_password_w1": LOGIN["password"]}, ""),
+        ({"vault_bmc_user_w1": LOGIN["user"]}, "vault.yml has no vault_bmc_password_w1"),
+        ({"vault_bmc_user_w2": "x", "vault_bmc_password_w2": "x"}, "401"),
+    ],
+)
+def test_a_login_of_one_bmc_goes_before_the_common_one(
+    bmc: Bmc, secrets: dict[str, str], reason: str
+) -> None:
+    found = bmc.asks(vault_bmc_user="common", vault_bmc_password="common", **secrets).report(W1)  # noqa: S106
+    assert found is not None
+    assert reason in found.reason
+    assert bool(reason) == bool(found.reason)

@@ -40,11 +40,7 @@ def read_mirror(
     """
     services = desired.site.services_node
     try:
-        answer = nodes.run(
-            services,
-            f"test -r {MANIFEST} && exec cat {MANIFEST}; exec sudo -n cat {MANIFEST}",
-            timeout=_SECONDS,
-        )
+        answer = nodes.read_as_root(services, MANIFEST, timeout=_SECONDS)
         if answer.code != 0:
             return desired
         raw = answer.output.encode()
@@ -99,11 +95,8 @@ def _signature(desired: Desired, nodes: SshNodes, raw: bytes, allowed: Path) -> 
     Raises:
         NodeUnreachable: the services node does not answer any more.
     """
-    answer = nodes.run(
-        desired.site.services_node,
-        f"test -r {_SIGNATURE} && exec head -c {MOST_BYTES + 1} {_SIGNATURE}; "
-        f"exec sudo -n head -c {MOST_BYTES + 1} {_SIGNATURE}",
-        timeout=_SECONDS,
+    answer = nodes.read_as_root(
+        desired.site.services_node, _SIGNATURE, most_bytes=MOST_BYTES + 1, timeout=_SECONDS
     )
     if answer.code != 0:
         return Signature("missing", fault=f"{SIGNATURE}: missing or not readable")

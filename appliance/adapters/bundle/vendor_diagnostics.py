@@ -24,10 +24,9 @@ IMAGE: Final = "preinstall-diagnostics"
 _SCRIPT = """
 umask 077; d=$(mktemp -d) && trap 'rm -rf "$d"' EXIT && cat >"$d/tool" && chmod 700 "$d/tool" \
   || exit 125
-if [ "$(id -u)" = 0 ]; then s=; else s='sudo -n'; fi
 cd "$d" || exit 125
 run() {{
-  $s env KUBECONFIG=/etc/kubernetes/admin.conf timeout "$1" "$d/tool" {options} $2 </dev/null
+  env KUBECONFIG=/etc/kubernetes/admin.conf timeout "$1" "$d/tool" {options} $2 </dev/null
 }}
 run {seconds} '' 2>&1; code=$?
 [ $code = 124 ] && run 60 -clean >/dev/null 2>&1
@@ -62,7 +61,7 @@ def run_vendor_diagnostics(
     words = ["-domain", site.runai_domain, "-registry", f"https://{registry}"]
     words += ["-image", image or f"{registry}/{IMAGE}", "-output", "report"]
     script = _SCRIPT.format(options=shlex.join(words), seconds=SECONDS)
-    answer = nodes.run(node, f"sh -c {shlex.quote(script)}", stdin=content, timeout=SECONDS + 90)
+    answer = nodes.run_as_root(node, script, stdin=content, timeout=SECONDS + 90)
     report = parse(answer.output)
     if answer.code == 125:
         raise NodeUnreachable(f"{node.name}: could not store the tool: {last_line(answer.errors)}")

@@ -82,14 +82,19 @@ class Limits:
 class _Requests(HTTPAdapter):
     """Sends requests only to the BMC, whatever its links and redirects, over counting sockets."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, fingerprint: str | None) -> None:
         self._limits = limits
+        self._fingerprint = fingerprint
         super().__init__(max_retries=0)
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        context = create_urllib3_context()
+        # urllib3 compares the fingerprint at the end of the handshake, before any request.
+        pinned = self._fingerprint is not None
+        context = create_urllib3_context(cert_reqs=ssl.CERT_NONE if pinned else None)
         context.sslsocket_class = _socket_of(self._limits)
-        super().init_poolmanager(*args, ssl_context=context, **options)
+        super().init_poolmanager(
+            *args, ssl_context=context, assert_fingerprint=self._fingerprint, **options
+        )
 
     def send(self, request: PreparedRequest, *args: Any, **options: Any) -> Response:
         if not str(request.url).startswith(self._limits.places):
@@ -117,16 +122,18 @@ def _socket_of(limits: Limits) -> type[ssl.SSLSocket]:
     return Socket
 
 
-def limited_connector(limits: Limits, authority: str) -> Connector:
-    """A connector for sushy with limits, a trusted CA and no proxy.
+def limited_connector(limits: Limits, authority: str, fingerprint: str | None) -> Connector:
+    """A connector for sushy with limits, a trusted certificate and no proxy.
 
     Args:
         limits: the limits of this BMC.
         authority: path of the CA certificates for the BMC.
+        fingerprint: SHA-256 of the only certificate that is trusted, 64 hexadecimal digits; None:
+            a certificate of the CA is trusted.
     """
     connector = Connector(
         limits.url,
-        verify=authority,
+        verify=authority if fingerprint is None else False,
         server_side_retries=1,
         server_side_retries_delay=1,
         connect_timeout=CONNECT_SECONDS,
@@ -136,5 +143,5 @@ def limited_connector(limits: Limits, authority: str) -> Connector:
     # No proxy, whose connections would not be counted, and no logins of ~/.netrc.
     session.trust_env = False
     session.adapters.clear()
-    session.mount("", _Requests(limits))
+    session.mount("", _Requests(limits, fingerprint))
     return connector

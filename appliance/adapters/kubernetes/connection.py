@@ -45,13 +45,7 @@ class ApiConnection:
         Raises:
             NotReadable: no whole credentials there.
         """
-        answer = self.nodes.run(
-            node,
-            "if [ -r {0} ]; then cat {0}; else sudo -n cat {0}; fi".format(
-                "/etc/kubernetes/admin.conf"
-            ),
-            timeout=10,
-        )
+        answer = self.nodes.read_as_root(node, "/etc/kubernetes/admin.conf", timeout=10)
         if answer.code != 0:
             raise NotReadable("/etc/kubernetes/admin.conf does not exist")
         credentials = credentials_of(answer.output)

@@ -229,3 +229,15 @@ def _write_private(path: Path, text: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text + "\n")
+
+
+def vault_of(site: Site) -> Callable[[], Mapping[str, str]]:
+    """A function that reads a site's secrets; empty without a vault or its password."""
+
+    def read() -> Mapping[str, str]:
+        password = password_file(site)
+        if password is None or not site.vault_file.is_file():
+            return {}
+        return AnsibleVault(password).read(site.vault_file)
+
+    return read

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from appliance.adapters.ssh.become import Become
 from appliance.adapters.ssh.call import (
     Answer,
     BeginLimits,
@@ -28,7 +29,7 @@ from appliance.adapters.ssh.call import (
 )
 from appliance.adapters.ssh.keys import check_private_key, local_fault
 from appliance.adapters.ssh.known_hosts import entry_name, load, put
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
@@ -52,27 +53,6 @@ PROBE_SECONDS = 40
 # OpenSSH drops one in three of ten parallel logins (MaxStartups); dropped logins are retried.
 RETRY_PAUSES = (0.5, 1.5, 3.0)
 
-# One round: the zipapp arrives on standard input, and runs from memory with what rights there are.
-# A sudo that refuses leaves the input for the second try; a probe that failed has read it.
-_PROBE = """
-look() {{ "$@" {python} -I -S -c {start} {arguments}; }}
-if [ "$(id -u)" = 0 ]; then look; else
-look sudo -n || {{ code=$?; look || exit $((code > 1 ? code : $?)); }}
-fi
-"""
-# What Python runs: the archive is on its input, unless the first try has read it.
-_START = """import os, sys
-archive = sys.stdin.buffer.read()
-if not archive:
-    sys.exit(1)
-place = os.memfd_create("probe")
-os.write(place, archive)
-sys.path.insert(0, "/proc/self/fd/%d" % place)
-from appliance_probe.__main__ import main
-main()
-os._exit(0)
-"""
-
 
 class SshNodes:
     """The nodes of one site, by SSH.
@@ -81,6 +61,7 @@ class SshNodes:
         site: the site with the ``ssh`` block and ``known_hosts``.
         probe_arguments: arguments of the probe.
         meanwhile: called while the probes run, for work on this machine.
+        secret: reads a secret of the vault by its name, for sudo; None if it has none.
     """
 
     def __init__(
@@ -88,8 +69,10 @@ class SshNodes:
         site: Site,
         probe_arguments: Sequence[str] = (),
         meanwhile: Callable[[], None] = lambda: None,
+        secret: Callable[[str], str | None] = lambda _name: None,
     ) -> None:
         self._site = site
+        self._become = Become(site, secret)
         self._connection = site.settings.ssh
         self._known_hosts = site.known_hosts
         self._arguments = tuple(probe_arguments)
@@ -173,16 +156,42 @@ class SshNodes:
             ) from error
 
     def run_as_root(
-        self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
+        self,
+        node: Node,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 60,
+        or_self: bool = False,
     ) -> Answer:
-        """Run a shell script as root, through sudo without a password if needed.
+        """Run a shell script as root, through sudo if needed.
+
+        Args:
+            node: where.
+            script: for ``sh -c``.
+            stdin: its standard input.
+            timeout: seconds.
+            or_self: without sudo it runs with the login user's own rights.
 
         Raises:
             NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
+            ConfigError: the vault lacks the password that sudo asks for.
         """
-        become = 'if [ "$(id -u)" = 0 ]; then exec sh -c "$0"; else exec sudo -n sh -c "$0"; fi'
-        command = f"sh -c {shlex.quote(become)} {shlex.quote(script)}"
-        return self.run(node, command, stdin=stdin, timeout=timeout)
+        command = self._become.command(script, or_self=or_self)
+        return self.run(node, command, stdin=self._become.stdin(stdin), timeout=timeout)
+
+    def read_as_root(
+        self, node: Node, path: str, *, most_bytes: int | None = None, timeout: float = 60
+    ) -> Answer:
+        """The content of a file, through sudo if the login user cannot read it.
+
+        Raises:
+            NodeUnreachable: no connection, or no answer within ``timeout`` seconds.
+            ConfigError: the vault lacks the password that sudo asks for.
+        """
+        program = "cat" if most_bytes is None else f"head -c {most_bytes}"
+        command = self._become.command(f"exec {program} {path}", enough=f"[ -r {path} ]")
+        return self.run(node, command, stdin=self._become.stdin(b""), timeout=timeout)
 
     @contextmanager
     def tunnel(self, node: Node, host: str, port: int) -> Iterator[int]:
@@ -198,14 +207,10 @@ class SshNodes:
             self._clients.clear()
 
     def _read_facts(self, node: Node) -> NodeFacts | Fault:
-        script = _PROBE.format(
-            python=shlex.quote(self._connection.python),
-            start=shlex.quote(_START),
-            arguments=shlex.join(self._arguments),
-        )
+        script = probe_script(self._connection.python, self._arguments)
         try:
-            answer = self.run(
-                node, f"sh -c {shlex.quote(script)}", stdin=probe_archive(), timeout=PROBE_SECONDS
+            answer = self.run_as_root(
+                node, script, stdin=probe_archive(), timeout=PROBE_SECONDS, or_self=True
             )
         except NodeUnreachable as error:
             return Fault(

@@ -7,7 +7,9 @@ meaning of its output (``model/state/facts/facts.py``).
 from __future__ import annotations
 
 import io
+import shlex
 import zipfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +20,17 @@ PACKAGE = "appliance_probe"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 START = f"""import os
 from {PACKAGE}.__main__ import main
+main()
+os._exit(0)
+"""
+
+# What Python runs.
+_START = """import os, sys
+archive = sys.stdin.buffer.read()
+place = os.memfd_create("probe")
+os.write(place, archive)
+sys.path.insert(0, "/proc/self/fd/%d" % place)
+from appliance_probe.__main__ import main
 main()
 os._exit(0)
 """
@@ -38,3 +51,9 @@ def probe_archive() -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
     return buffer.getvalue()
+
+
+def probe_script(python: str, arguments: Sequence[str]) -> str:
+    """A shell script that runs the archive on its standard input with this Python."""
+    words = [python, "-I", "-S", "-c", _START, *arguments]
+    return f"exec {shlex.join(words)}"

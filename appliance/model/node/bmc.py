@@ -12,6 +12,12 @@ PASSWORD_NAME: Final = "vault_bmc_password"  # noqa: S105  (the name of a secret
 CA_NAME: Final = "vault_bmc_ca_certificate"
 
 
+def login_names(node: str) -> tuple[str, str]:
+    """Names in the vault of the user and password of one node's BMC, before the common ones."""
+    suffix = node.replace("-", "_")
+    return f"{USER_NAME}_{suffix}", f"{PASSWORD_NAME}_{suffix}"
+
+
 @dataclass(frozen=True)
 class BmcReport:
     """One answer, or why there is none.

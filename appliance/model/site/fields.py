@@ -30,6 +30,8 @@ Text = StrictStr
 # As uname -r prints it on Ubuntu; it becomes part of names of packages.
 _KERNEL = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}-[0-9]{1,5}-[a-z0-9]{1,20}")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_REDFISH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
 _EXPORT = re.compile(r"(/[A-Za-z0-9_.-]+)+")
@@ -196,6 +198,27 @@ def _mac(value: object) -> str:
     raise wrong(f"{text!r} is not a MAC address", 'write it like "52:54:00:12:34:56"')
 
 
+def _fingerprint(value: object) -> str:
+    text = _text(value, "the SHA-256 fingerprint that openssl x509 -fingerprint -sha256 prints")
+    digits = text.replace(":", "").lower()
+    if _SHA256.fullmatch(digits):
+        return digits
+    raise wrong(
+        f"{text!r} is not a SHA-256 fingerprint",
+        "write its 64 hexadecimal digits, with or without colons",
+    )
+
+
+def _redfish_id(value: object) -> str:
+    text = _text(value, "System_0")
+    if _REDFISH_ID.fullmatch(text):
+        return text
+    raise wrong(
+        f"{text!r} is not the Id of a Redfish system",
+        "write it as the BMC lists it under /redfish/v1/Systems, like System_0",
+    )
+
+
 def _user(value: object) -> str:
     text = _text(value, "ubuntu")
     if _USER.fullmatch(text):
@@ -264,6 +287,8 @@ Host = Annotated[str, BeforeValidator(_host)]
 JumpHost = Annotated[str, BeforeValidator(_jump_host)]
 Mac = Annotated[str, BeforeValidator(_mac)]
 Kernel = Annotated[str, BeforeValidator(_kernel)]
+CertificateFingerprint = Annotated[str, BeforeValidator(_fingerprint)]
+RedfishId = Annotated[str, BeforeValidator(_redfish_id)]
 User = Annotated[str, BeforeValidator(_user)]
 Device = Annotated[str, BeforeValidator(_device)]
 AbsolutePath = Annotated[str, BeforeValidator(_absolute)]

@@ -19,6 +19,7 @@ from pydantic import Field, StrictInt
 from appliance.model.site import addresses, groups
 from appliance.model.site.fields import (
     Address,
+    CertificateFingerprint,
     Device,
     DnsName,
     ExportPath,
@@ -32,6 +33,7 @@ from appliance.model.site.fields import (
     Network,
     Port,
     ProgramPath,
+    RedfishId,
     Settings,
     Text,
     User,
@@ -100,6 +102,8 @@ class Ssh(Settings):
     """[USER@]HOST[:PORT] of the SSH jump host; null: none."""
     become: Flag = True
     """Whether the user becomes root with sudo."""
+    become_password: Flag = False
+    """true: sudo asks the user for a password; it is vault_become_password in the vault."""
     python: ProgramPath = "/usr/bin/python3"
     """Python on the nodes."""
 
@@ -177,6 +181,10 @@ class NodeSettings(Settings):
     """<vendor>/<model> of hardware/; null: not qualified."""
     bmc_address: Address | None = None
     """The address of its BMC."""
+    bmc_fingerprint: CertificateFingerprint | None = None
+    """SHA-256 of the BMC's certificate; null: signed by vault_bmc_ca_certificate or the site CA."""
+    bmc_system: RedfishId | None = None
+    """The BMC's Redfish system that is this node, where it lists several; null: its only one."""
     mac: Mac | None = None
     """MAC of the interface that carries the address."""
     notes: Text | None = None
@@ -192,6 +200,8 @@ class Node:
     groups: frozenset[str]
     hardware: str | None = None
     bmc_address: IPv4Address | None = None
+    bmc_fingerprint: str | None = None
+    bmc_system: str | None = None
     mac: str | None = None
     notes: str | None = None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from appliance.model.site.settings import Node, Site
-from appliance.model.site.vault_ref import Vars
+from appliance.model.site.vault_ref import BECOME_PASSWORD, Vars
 
 # What a look waits for a node's SSH server, in seconds.
 CONNECT_SECONDS: Final = 8
@@ -60,6 +60,8 @@ def connection_vars(site: Site) -> Vars:
         "ansible_become": connection.become,
         "ansible_python_interpreter": connection.python,
     }
+    if connection.become and connection.become_password:
+        found["ansible_become_password"] = BECOME_PASSWORD
     if connection.private_key:
         found["ansible_ssh_private_key_file"] = connection.private_key
     return found

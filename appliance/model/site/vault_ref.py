@@ -44,3 +44,4 @@ class VaultRef:
 
 CA_CERTIFICATE: Final = VaultRef("vault_site_ca_certificate")
 CA_KEY: Final = VaultRef("vault_site_ca_key")
+BECOME_PASSWORD: Final = VaultRef("vault_become_password")

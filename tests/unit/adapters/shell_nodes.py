@@ -29,7 +29,13 @@ class ShellNodes(SshNodes):
         return self.root / node / "appliance"
 
     def run_as_root(
-        self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
+        self,
+        node: Node,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 60,
+        or_self: bool = False,  # noqa: ARG002
     ) -> Answer:
         if node.name in self.away:
             raise NodeUnreachable(f"{node.name}: no answer")

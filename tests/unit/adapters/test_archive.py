@@ -37,7 +37,13 @@ class FaultyNodes(ShellNodes):
         self.ahead: dict[str, int] = {}
 
     def run_as_root(
-        self, node: Node, script: str, *, stdin: bytes = b"", timeout: float = 60
+        self,
+        node: Node,
+        script: str,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 60,
+        or_self: bool = False,  # noqa: ARG002
     ) -> Answer:
         if node.name in self.refusing:
             return Answer(1, "", self.refusing[node.name])

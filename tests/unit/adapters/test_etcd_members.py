@@ -29,6 +29,7 @@ class Etcd(SshNodes):
         *,
         stdin: bytes = b"",
         timeout: float = 60,  # noqa: ARG002
+        or_self: bool = False,  # noqa: ARG002
     ) -> Answer:
         self.commands.append(script)
         if b"/v3/maintenance/snapshot" in stdin:

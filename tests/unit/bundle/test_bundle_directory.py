@@ -225,7 +225,7 @@ def test_a_build_that_was_killed_while_it_cleared_goes_on(
 
 def test_the_bundle_is_sent_by_its_folders_and_by_nothing_else() -> None:
     tasks = yaml.safe_load((ROOT / "roles/artifact_server/tasks/bundle.yml").read_text())
-    argv = next(t["ansible.builtin.command"]["argv"] for t in tasks if "Copy" in t["name"])
+    argv = next(t["rsync_push"]["options"] for t in tasks if "Copy" in t["name"])
     sent = {word.split("=")[1] for word in argv if word.startswith("--include=")}
     assert sent == {f"/{MANIFEST}", f"/{SIGNATURE}", *(f"/{name}/***" for name in FOLDERS)}
     assert argv.index("--exclude=/*") > max(argv.index(f"--include={path}") for path in sent)

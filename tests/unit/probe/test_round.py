@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from appliance.adapters.ssh import nodes as ssh
-from appliance.adapters.ssh.probe_archive import probe_archive
+from appliance.adapters.ssh.become import Become
+from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
+from tests import samples
 
 LETS = 'shift; echo ran >>"$0.log"; exec "$@"'
 REFUSES = 'echo "sudo: a password is required" >&2; exit 1'
 # It starts what it is told, which reads its input and fails.
-BREAKS = "cat >/dev/null; echo 'no memory' >&2; exit 137"
+BREAKS = """[ "$2" = true ] || { cat >/dev/null; echo 'no memory' >&2; exit 137; }"""
 
 
 def _program(path: Path, body: str) -> None:
@@ -28,11 +28,9 @@ def _program(path: Path, body: str) -> None:
 def _look(folder: Path, sudo: str, *, user: int = 1000) -> subprocess.CompletedProcess[bytes]:
     _program(folder / "id", f"echo {user}")
     _program(folder / "sudo", sudo)
-    script = ssh._PROBE.format(
-        python=shlex.quote(sys.executable),
-        start=shlex.quote(ssh._START),
-        arguments="--outputs /nonexistent --root " + shlex.quote(str(folder)),
-    )
+    arguments = ("--outputs", "/nonexistent", "--root", str(folder))
+    way = Become(samples.site(), lambda _name: None)
+    script = way.command(probe_script(sys.executable, arguments), or_self=True)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     return subprocess.run(
         ["sh", "-c", script],

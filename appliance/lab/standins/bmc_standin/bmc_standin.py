@@ -9,7 +9,9 @@ standard (DMTF DSP0266), not recorded from a BMC: it proves nothing about a vend
         --login login.json --serial STANDIN-w1 --power 'podman container inspect ...'
 
 ``login.json``: {"user": "...", "password": "..."}. The machine is on while the command after
-``--power`` prints "true". Its port is the first line of the output: port 0 chooses a free one.
+``--power`` prints "true". ``--baseboard ID`` adds a second system without a serial, which is always
+on, as a board of GPUs may be listed. Its port is the first line of the output: port 0 chooses a
+free one.
 """
 
 from __future__ import annotations
@@ -32,8 +34,19 @@ SYSTEMS = f"{ROOT}/Systems"
 SYSTEM = f"{SYSTEMS}/Self"
 
 
-def tree(serial: str, power: str) -> dict[str, dict[str, Any]]:
+def tree(serial: str, power: str, baseboard: str | None) -> dict[str, dict[str, Any]]:
     """Every resource by its path."""
+    board = f"{SYSTEMS}/{baseboard}"
+    members = [board, SYSTEM] if baseboard else [SYSTEM]
+    second = {
+        board: {
+            "@odata.id": board,
+            "@odata.type": "#ComputerSystem.v1_5_0.ComputerSystem",
+            "Id": baseboard,
+            "Name": "STANDIN baseboard",
+            "PowerState": "On",
+        }
+    }
     return {
         ROOT: {
             "@odata.id": ROOT,
@@ -48,8 +61,8 @@ def tree(serial: str, power: str) -> dict[str, dict[str, Any]]:
             "@odata.id": SYSTEMS,
             "@odata.type": "#ComputerSystemCollection.ComputerSystemCollection",
             "Name": "Systems",
-            "Members@odata.count": 1,
-            "Members": [{"@odata.id": SYSTEM}],
+            "Members@odata.count": len(members),
+            "Members": [{"@odata.id": path} for path in members],
         },
         SYSTEM: {
             "@odata.id": SYSTEM,
@@ -59,10 +72,13 @@ def tree(serial: str, power: str) -> dict[str, dict[str, Any]]:
             "SerialNumber": serial,
             "PowerState": power,
         },
+        **(second if baseboard else {}),
     }
 
 
-def handler(login: dict[str, str], serial: str, power: Callable[[], str]) -> type:
+def handler(
+    login: dict[str, str], serial: str, power: Callable[[], str], baseboard: str | None
+) -> type:
     """The class that answers one request."""
     words = base64.b64encode(f"{login['user']}:{login['password']}".encode()).decode()
     expected = f"Basic {words}"
@@ -74,7 +90,7 @@ def handler(login: dict[str, str], serial: str, power: Callable[[], str]) -> typ
             if path != ROOT and not hmac.compare_digest(given, expected):
                 self._send(401, {"error": {"code": "Base.1.8.AccessDenied"}})
                 return
-            found = tree(serial, power()).get(path)
+            found = tree(serial, power(), baseboard).get(path)
             if found is None:
                 self._send(404, {"error": {"code": "Base.1.8.ResourceMissingAtURI"}})
             else:
@@ -110,9 +126,10 @@ def main() -> None:
     for name in ("address", "certificate", "key", "login", "serial", "power"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--port", type=int, default=443)
+    parser.add_argument("--baseboard")
     chosen = parser.parse_args()
     login = json.loads(Path(chosen.login).read_text(encoding="utf-8"))
-    answer = handler(login, chosen.serial, asked(chosen.power))
+    answer = handler(login, chosen.serial, asked(chosen.power), chosen.baseboard)
     server = ThreadingHTTPServer((chosen.address, chosen.port), answer)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(chosen.certificate, chosen.key)

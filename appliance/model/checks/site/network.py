@@ -52,6 +52,21 @@ def addresses_are_unique(draft: Draft, _known: KnownContent) -> Iterator[SiteFau
         )
 
 
+def bmc_settings_have_a_bmc(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
+    """A fingerprint or a system belongs to a BMC with an address."""
+    for name, node in draft.nodes.items():
+        settings = node.checked.value
+        if name not in draft.hosts.groups or settings is None or settings.bmc_address is not None:
+            continue
+        for key in ("bmc_fingerprint", "bmc_system"):
+            if getattr(settings, key) is not None:
+                yield node.document.fault(
+                    (key,),
+                    f"{key} is set, but not the address of the BMC",
+                    "write bmc_address, too",
+                )
+
+
 def nodes_stand_in_a_lan(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
     """Each address lies in a LAN of the site; without a list of LANs there is one."""
     if draft.value is None or not draft.sound(_LAN):
@@ -266,6 +281,7 @@ def service_ports_are_free(draft: Draft, _known: KnownContent) -> Iterator[SiteF
 
 NETWORK_CHECKS: Final = (
     addresses_are_unique,
+    bmc_settings_have_a_bmc,
     nodes_stand_in_a_lan,
     ranges_have_a_size,
     ranges_are_apart,

@@ -114,6 +114,8 @@ class Draft:
                     groups,
                     settings.hardware,
                     settings.bmc_address,
+                    settings.bmc_fingerprint,
+                    settings.bmc_system,
                     settings.mac,
                     settings.notes,
                 )

@@ -47,6 +47,8 @@ def node_as_json(node: Node) -> dict[str, Any]:
         "groups": [group for group in GROUPS if group in node.groups],
         "hardware": node.hardware,
         "bmc_address": str(node.bmc_address) if node.bmc_address else None,
+        "bmc_fingerprint": node.bmc_fingerprint,
+        "bmc_system": node.bmc_system,
         "mac": node.mac,
         "notes": node.notes,
     }

@@ -1,0 +1,141 @@
+#!/usr/bin/python
+"""Ansible module: copy files from the control host to a node with rsync, as root there."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: rsync_push
+short_description: Copy files to a node with rsync, as root there
+description:
+  - Runs on the control host, and starts rsync over ssh. On the node, rsync is started as root, by
+    sudo where the login user is another one.
+  - A password for sudo goes to the node as the first line of ssh's input. It is in no argument,
+    environment or file. It is sent again where sudo asks for it, and not where sudo does not.
+options:
+  source: {description: Path on the control host, type: str, required: true}
+  target: {description: Path on the node, type: str, required: true}
+  login: {description: "[USER@]ADDRESS of the node", type: str, required: true}
+  ssh: {description: The ssh command line, type: str, required: true}
+  options: {description: Options of rsync, type: list, elements: str, default: []}
+  before:
+    description: Shell commands that run on the node as root before rsync; one that fails ends it.
+    type: str
+    default: ":"
+  become: {description: Whether sudo is used on the node, type: bool, default: false}
+  become_password: {description: What sudo asks for; empty for none, type: str, default: ""}
+author: [Hyperscalers]
+"""
+
+EXAMPLES = r"""
+- name: Copy the bundle
+  rsync_push:
+    source: /media/bundle/
+    target: /var/lib/appliance/bundle/
+    login: ubuntu@198.51.100.11
+    ssh: ssh -o BatchMode=yes
+    options: [--recursive]
+    become: true
+  delegate_to: localhost
+  become: false
+"""
+
+RETURN = r"""
+stdout_lines: {description: What rsync itemized, type: list, elements: str, returned: success}
+"""
+
+# The password comes first, then what rsync says. Not by "cat | ssh": rsync waits for ssh with its
+# own side still open, so a shell that also waits for cat would never end. The pipe's name is gone
+# once both have opened it. No single quotes: rsync splits the words of --rsh by them.
+FEED = (
+    'd=$(mktemp -d) && mkfifo "$d/p" || exit 1; exec 3<&0; '
+    '{ rm -r "$d"; %s; exec cat; } <&3 >"$d/p" 2>/dev/null & '
+    '%s <"$d/p" 3<&-; code=$?; kill $! 2>/dev/null; exit $code'
+)
+ASK = (
+    """
+IFS= read -r p
+if [ "$(id -u)" = 0 ]; then exec "$@"; fi
+if sudo -n true 2>/dev/null; then exec sudo -n "$@"; fi
+printf "%s\\n" "$p" | sudo -k -S -p "" true || exit 1
+"""
+    + FEED % ('printf "%s\\n" "$p"', 'sudo -k -S -p "" "$@"')
+)
+
+
+def on_node(want):
+    """Return the command that the node's shell runs; rsync appends its arguments."""
+    words = ["sh", "-c", want["before"] + ' && exec rsync "$@"', "rsync"]
+    if asks(want):
+        words = ["sh", "-c", ASK, "sh", *words]
+    elif want["become"]:
+        words = ["sudo", "-n", *words]
+    return shlex.join(words)
+
+
+def rsh(want, descriptor):
+    """Return the command that connects rsync with the node, as rsync splits it into words.
+
+    rsync knows quotes, and no backslashes.
+    """
+    if descriptor is None:
+        return want["ssh"]
+    feed = FEED % ("cat /dev/fd/%d" % descriptor, '"$@"')
+    return "sh -c '%s' sh %s" % (feed, want["ssh"])
+
+
+def command(want, descriptor):
+    """Return the words of rsync's command; the password is read from the descriptor."""
+    return [
+        *("rsync", *want["options"], "--rsync-path=" + on_node(want)),
+        *("--rsh=" + rsh(want, descriptor), want["source"], want["login"] + ":" + want["target"]),
+    ]
+
+
+def asks(want):
+    """Return whether sudo may ask for a password."""
+    return bool(want["become"] and want["become_password"])
+
+
+def password_pipe(want):
+    """Return a descriptor from which the password's line can be read once; None without one."""
+    if not asks(want):
+        return None
+    reader, writer = os.pipe()
+    # A line is far smaller than a pipe.
+    os.write(writer, ("%s\n" % want["become_password"]).encode())
+    os.close(writer)
+    return reader
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "source": {"type": "str", "required": True},
+            "target": {"type": "str", "required": True},
+            "login": {"type": "str", "required": True},
+            "ssh": {"type": "str", "required": True},
+            "options": {"type": "list", "elements": "str", "default": []},
+            "before": {"type": "str", "default": ":"},
+            "become": {"type": "bool", "default": False},
+            "become_password": {"type": "str", "default": "", "no_log": True},
+        },
+    )
+    want = module.params
+    reader = password_pipe(want)
+    words = command(want, reader)
+    code, output, errors = module.run_command(words, pass_fds=None if reader is None else [reader])
+    if code:
+        module.fail_json(
+            msg="non-zero return code", rc=code, cmd=words, stdout=output, stderr=errors
+        )
+    module.exit_json(changed=bool(output), stdout=output, stderr=errors, rc=0)
+
+
+if __name__ == "__main__":
+    main()
