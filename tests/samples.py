@@ -14,7 +14,7 @@ from appliance.model.components.registry import pod_guard
 from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.unmet import site_values
 from appliance.model.site.settings import Node, Site, SiteSettings
-from appliance.model.site.shared_storage import export_of
+from appliance.model.site.shared_storage import export_of, provisioner_of
 from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster import (
     Cluster,
@@ -47,6 +47,7 @@ IMAGES = {
             "pause:3.6",
             "flannel:v0.19.2",
             "busybox:1.35.0",
+            "nfs-subdir-external-provisioner:v4.0.2",
         )
     )
 }
@@ -227,14 +228,15 @@ def _storage(node: Node, desired: Desired) -> dict[str, Any]:
     if export is None:
         return {}
     place = {"server": export.server, "path": export.path}
-    answer = {"reachable": True, "visible": True, "error": None, "writers": [1001, 0]}
+    test = {"options": list(export.mount_options), "folders": list(export.folders)}
+    local = {"exists": True, "owner": 1001, "folders": list(export.folders)}
     found: dict[str, Any] = {
         "storage": {
             "client": "kernel",
-            "export": {**place, **answer, "folders": list(export.folders)},
-            "local": None,
+            "export": {**place, "reachable": True, "error": None},
+            "local": local if node == export.node else None,
             "served": None,
-            "proof": {**place, "fsync_ms": 2.0, "root_squashed": False},
+            "proof": {**place, **test, "fsync_ms": 2.0, "root_squashed": False},
         },
         "packages": {"apt_sources": [], "installed": {"nfs-common": "1:2.6"}},
     }
@@ -259,7 +261,15 @@ def storage(desired: Desired) -> ClusterStorage:
         name: Volume(f"{export.source}/{folder}", "Available")
         for name, folder in export.volumes.items()
     }
-    return ClusterStorage(is_class=True, is_default=True, tested=export.source, volumes=volumes)
+    return ClusterStorage(
+        is_class=True,
+        is_default=True,
+        tested=export.source,
+        provisioner=provisioner_of(desired.manifest.images if desired.manifest else ()),
+        provisioner_ready=True,
+        mount_options=export.mount_options,
+        volumes=volumes,
+    )
 
 
 def node_facts(documents: dict[str, dict[str, Any]]) -> dict[str, NodeFacts]:

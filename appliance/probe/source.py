@@ -39,6 +39,7 @@ class Request(NamedTuple):
     artifacts: Optional[str] = None
     nfs: Optional[str] = None
     nfs_folders: Sequence[str] = ()
+    nfs_ports: Sequence[int] = (2049,)
     issuer: Optional[str] = None
     issuer_ca: Optional[str] = None
     programs: Sequence[str] = ()

@@ -70,7 +70,7 @@ QUORUM: Final = Evidence(
     f"{_REMOVAL}/test_node_remove.py::test_a_quorum_is_never_given_away",
 )
 EVICTION: Final = Evidence("the API's own budgets decide; asked for a node that is to be emptied")
-PROOF: Final = Evidence("a namespace, pod or volume of a fixed name of our own")
+PROOF: Final = Evidence("a namespace, pod, class or volume of a fixed name or claim of our own")
 CREDENTIALS: Final = Evidence("the token and certificate key that this join made, by their id")
 HELM: Final = Evidence("a secret of our own name; a release's revision that never got deployed")
 SHA: Final = Evidence("a folder of ours named by 64 hex digits of the bundle")
@@ -341,6 +341,7 @@ PLACES: Final[Places] = {
         "_write: os.replace": WRITE,
         "_write: unlink": TEMPORARY,
     },
+    "roles/nfs_volumes/library/storage_class_made_again.py": {"converge: argv delete": PROOF},
     "roles/nfs_volumes/library/volume_write_test.py": {
         "remove: argv delete": PROOF,
     },

@@ -40,6 +40,7 @@ from appliance.model.site.fields import (
 from appliance.model.site.runai_settings import Gpu, Runai
 
 Balancer = Literal["none", "site", "keepalived"]
+NfsVersion = Literal["negotiated", "v3", "v4.0", "v4.1", "v4.2"]
 
 
 class Nfs(Settings):
@@ -49,10 +50,14 @@ class Nfs(Settings):
     """Name or address of the NFS server; if it is a node of the site, the appliance sets it up."""
     path: ExportPath
     """The exported folder."""
+    version: NfsVersion = "negotiated"
+    """negotiated: the newest that server and node share; else the one version that is used."""
+    locks: Literal["server", "node"] = "server"
+    """node: a filer with version 3 and no lock service; locks then hold on one node only."""
     minimum_free_gb: Annotated[StrictInt, Field(ge=1)] = 110
     """Free space needed before first use, in GB; Run:ai's own volumes take 110."""
-    volumes: Annotated[StrictInt, Field(ge=1, le=99)] = 4
-    """Number of PersistentVolumes, each in its own subfolder."""
+    volumes: Annotated[StrictInt, Field(ge=0, le=99)] = 4
+    """Number of PersistentVolumes made beforehand; the provisioner makes more for claims."""
     volume_gib: Annotated[StrictInt, Field(ge=1)] = 110
     """Size of each PersistentVolume in GiB; it only matches claims, NFS enforces no limit."""
     fsync_warning_ms: Annotated[StrictInt, Field(ge=1)] = 25
@@ -290,6 +295,11 @@ class Site:
         if self.settings.network.lan_cidrs is not None:
             return self.settings.network.lan_cidrs
         return tuple(sorted({node.address.network for node in self.nodes}))
+
+    @property
+    def image_prefix(self) -> str:
+        """What stands before an image's name when a node pulls it."""
+        return self.settings.registry
 
     @property
     def registry_name(self) -> str:
