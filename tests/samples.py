@@ -15,7 +15,7 @@ from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.unmet import site_values
 from appliance.model.site.settings import Node, Site, SiteSettings
 from appliance.model.site.shared_storage import export_of, provisioner_of
-from appliance.model.state.certificates import values_digest
+from appliance.model.state.certificates import fingerprint, values_digest
 from appliance.model.state.cluster import (
     Cluster,
     ClusterNode,
@@ -53,6 +53,8 @@ IMAGES = {
 }
 CA = "ca" * 32
 BACKEND_CERTIFICATE = "be" * 32
+EXTERNAL_CA = "-----BEGIN CERTIFICATE-----\nRVhURVJOQUw=\n-----END CERTIFICATE-----\n"
+EXTERNAL_CA_SHA256 = fingerprint(EXTERNAL_CA)
 
 
 def settings(**changes: Any) -> SiteSettings:
@@ -119,6 +121,7 @@ def desired(of: Site | None = None, *, with_bundle: bool = True) -> Desired:
         load_release("k8s-1.23.5-r1"),
         found,
         BUNDLE_DIGEST if found else None,
+        registry_ca=EXTERNAL_CA if of and of.settings.external_registry else None,
     )
 
 
@@ -167,6 +170,7 @@ def bare(node: Node) -> dict[str, Any]:
             "images": {},
             "missing_blobs": [],
             "serving": {"ok": False, "error": "refused"},
+            "logins": {"the kubelet": {}, "the appliance": {}},
         },
         "trust": {"site_ca_sha256": None, "docker": {}},
     }
@@ -183,8 +187,12 @@ def converged(node: Node, desired: Desired) -> dict[str, Any]:
     found["clock"]["service"] = "chrony"
     found["artifacts"]["package_source"] = _package_source(desired)
     found["artifacts"]["serving"] = {"ok": True}
-    found["registry"]["serving"] = {"ok": True}
+    found["registry"]["serving"] = {"ok": True, "code": 200}
     found["trust"] = {"site_ca_sha256": CA, "docker": {desired.site.settings.registry: CA}}
+    if external := desired.site.settings.external_registry:
+        found["trust"]["docker"] = {desired.site.settings.registry: EXTERNAL_CA_SHA256}
+        users = {desired.site.settings.registry: external.puller} if external.puller else {}
+        found["registry"]["logins"] = {"the kubelet": users, "the appliance": users}
     found["runtime"]["docker"] = {"version": "20.10.24+dfsg1", "cgroup_driver": "systemd"}
     found["services"] = {"docker": {"active": "active", "enabled": "enabled"}}
     endpoint = desired.site.settings.control_plane_endpoint

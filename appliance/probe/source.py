@@ -36,6 +36,9 @@ class Request(NamedTuple):
     virtual: Optional[str] = None
     resolve: Sequence[str] = ()
     registry: Optional[str] = None
+    registry_ca: Optional[str] = None
+    registry_address: Optional[str] = None
+    registry_prefix: Optional[str] = None
     artifacts: Optional[str] = None
     nfs: Optional[str] = None
     nfs_folders: Sequence[str] = ()

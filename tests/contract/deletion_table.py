@@ -80,6 +80,10 @@ KEPT: Final = Evidence("snapshots of ours by name, but for the newest")
 MOUNT: Final = Evidence("a mount and an empty folder that the same object made")
 STANDIN: Final = Evidence("inside a container of the lab")
 CACHE: Final = Evidence("below the cache of this tool, which is made again")
+OUR_LOGIN: Final = Evidence(
+    "nothing but our own login to one registry was in the file",
+    f"{_MODULES}/test_registry_login.py::test_other_logins_and_settings_stay",
+)
 LINK: Final = Evidence("a link that we made, never what it leads to")
 ASIDE: Final = Evidence("renamed beside itself, and kept")
 LOCK: Final = Evidence("the site's own lock, held or left by this holder")
@@ -351,6 +355,9 @@ PLACES: Final[Places] = {
     },
     "roles/node_reset/tasks/reset.yml": {
         "- reset": MEMBER,
+    },
+    "roles/registry_trust/library/registry_login.py": {
+        "settle: unlink": OUR_LOGIN,
     },
     "roles/runai_bundle/library/vendor_bundle_prepare.py": {
         "Preparation.carry_out: unlink": SHA,

@@ -165,6 +165,7 @@ class Kubernetes(Section):
 class Registry(Section):
     configured: bool | None = None
     images: dict[Image, Digest] | None = None
+    logins: dict[Word, dict[Word, Word | None]] | None = None
     missing_blobs: Words | None = None
     serving: Serving | None = None
     storage: Path | None = None
