@@ -173,6 +173,7 @@ class FakeRack:
             "registry": ("registry",),
             "control_plane": ("kubernetes",),
             "workers": ("kubernetes",),
+            "storage_client": ("storage", "packages"),
             "storage": ("storage", "packages", "services"),
             "gpu": ("modules",),
         }

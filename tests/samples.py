@@ -14,8 +14,8 @@ from appliance.model.components.registry import pod_guard
 from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.unmet import site_values
 from appliance.model.site.settings import Node, Site, SiteSettings
-from appliance.model.site.shared_storage import export_of
-from appliance.model.state.certificates import values_digest
+from appliance.model.site.shared_storage import export_of, provisioner_of
+from appliance.model.state.certificates import fingerprint, values_digest
 from appliance.model.state.cluster import (
     Cluster,
     ClusterNode,
@@ -47,11 +47,14 @@ IMAGES = {
             "pause:3.6",
             "flannel:v0.19.2",
             "busybox:1.35.0",
+            "nfs-subdir-external-provisioner:v4.0.2",
         )
     )
 }
 CA = "ca" * 32
 BACKEND_CERTIFICATE = "be" * 32
+EXTERNAL_CA = "-----BEGIN CERTIFICATE-----\nRVhURVJOQUw=\n-----END CERTIFICATE-----\n"
+EXTERNAL_CA_SHA256 = fingerprint(EXTERNAL_CA)
 
 
 def settings(**changes: Any) -> SiteSettings:
@@ -118,6 +121,7 @@ def desired(of: Site | None = None, *, with_bundle: bool = True) -> Desired:
         load_release("k8s-1.23.5-r1"),
         found,
         BUNDLE_DIGEST if found else None,
+        registry_ca=EXTERNAL_CA if of and of.settings.external_registry else None,
     )
 
 
@@ -166,6 +170,7 @@ def bare(node: Node) -> dict[str, Any]:
             "images": {},
             "missing_blobs": [],
             "serving": {"ok": False, "error": "refused"},
+            "logins": {"the kubelet": {}, "the appliance": {}},
         },
         "trust": {"site_ca_sha256": None, "docker": {}},
     }
@@ -182,8 +187,12 @@ def converged(node: Node, desired: Desired) -> dict[str, Any]:
     found["clock"]["service"] = "chrony"
     found["artifacts"]["package_source"] = _package_source(desired)
     found["artifacts"]["serving"] = {"ok": True}
-    found["registry"]["serving"] = {"ok": True}
+    found["registry"]["serving"] = {"ok": True, "code": 200}
     found["trust"] = {"site_ca_sha256": CA, "docker": {desired.site.settings.registry: CA}}
+    if external := desired.site.settings.external_registry:
+        found["trust"]["docker"] = {desired.site.settings.registry: EXTERNAL_CA_SHA256}
+        users = {desired.site.settings.registry: external.puller} if external.puller else {}
+        found["registry"]["logins"] = {"the kubelet": users, "the appliance": users}
     found["runtime"]["docker"] = {"version": "20.10.24+dfsg1", "cgroup_driver": "systemd"}
     found["services"] = {"docker": {"active": "active", "enabled": "enabled"}}
     endpoint = desired.site.settings.control_plane_endpoint
@@ -227,14 +236,15 @@ def _storage(node: Node, desired: Desired) -> dict[str, Any]:
     if export is None:
         return {}
     place = {"server": export.server, "path": export.path}
-    answer = {"reachable": True, "visible": True, "error": None, "writers": [1001, 0]}
+    test = {"options": list(export.mount_options), "folders": list(export.folders)}
+    local = {"exists": True, "owner": 1001, "folders": list(export.folders)}
     found: dict[str, Any] = {
         "storage": {
             "client": "kernel",
-            "export": {**place, **answer, "folders": list(export.folders)},
-            "local": None,
+            "export": {**place, "reachable": True, "error": None},
+            "local": local if node == export.node else None,
             "served": None,
-            "proof": {**place, "fsync_ms": 2.0, "root_squashed": False},
+            "proof": {**place, **test, "fsync_ms": 2.0, "root_squashed": False},
         },
         "packages": {"apt_sources": [], "installed": {"nfs-common": "1:2.6"}},
     }
@@ -259,7 +269,15 @@ def storage(desired: Desired) -> ClusterStorage:
         name: Volume(f"{export.source}/{folder}", "Available")
         for name, folder in export.volumes.items()
     }
-    return ClusterStorage(is_class=True, is_default=True, tested=export.source, volumes=volumes)
+    return ClusterStorage(
+        is_class=True,
+        is_default=True,
+        tested=export.source,
+        provisioner=provisioner_of(desired.manifest.images if desired.manifest else ()),
+        provisioner_ready=True,
+        mount_options=export.mount_options,
+        volumes=volumes,
+    )
 
 
 def node_facts(documents: dict[str, dict[str, Any]]) -> dict[str, NodeFacts]:

@@ -97,6 +97,7 @@ class Wiring:
             cluster_values_sha256,
             issuer_ca,
         )
+        from appliance.adapters.site.authority_files import registry_ca
         from appliance.adapters.site.files import load_site
         from appliance.adapters.site.vault import vault_of
         from appliance.adapters.ssh.nodes import SshNodes
@@ -119,6 +120,7 @@ class Wiring:
             backend_certificate=backend_certificate(site),
             cluster_values_sha256=cluster_values_sha256(site),
             issuer_ca=issuer_ca(site),
+            registry_ca=registry_ca(site),
             founded="" if new_cluster else founded(site.directory),
         )
         secrets = cache(vault_of(site))

@@ -142,6 +142,11 @@ STAND_INS = (
         "exportfs and nfsd; tests/lab runs them in a virtual machine",
     ),
     StandIn(
+        "nfs-subdir-external-provisioner",
+        "a program of ours on the same library, sig-storage-lib-external-provisioner 8.0.0",
+        "the real program, its leader election and what it does on deletion",
+    ),
+    StandIn(
         "vendor bundle",
         "our own charts, admin CLI and script with the documented names and layout",
         "anything that Run:ai itself does",

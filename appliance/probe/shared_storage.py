@@ -1,14 +1,18 @@
-"""The shared storage as seen by this node: the export, the server's folder, the test result."""
+"""The shared storage as seen by this node: the server's ports, its folder, the test result.
+
+Whether the export can be mounted and written to is tried by a mount (module nfs_write_test), whose
+record is read here. The probe mounts nothing.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import socket
 import stat
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
-from . import nfs4
 from .source import Source
 from .storage import space_of
 
@@ -20,10 +24,10 @@ OUR_FOLDERS = ("appliance-proof", "appliance-volume-")
 ID = re.compile(r"[0-9a-f]{32}\Z")
 PROOF = "/var/lib/appliance/storage-proof.json"
 KERNEL_EXPORTS = "/etc/exports.d/appliance.exports"
+# What the kernel's server exports at this moment; exportfs(8) keeps it.
+EXPORT_TABLE = "/var/lib/nfs/etab"
 GANESHA = "/etc/ganesha/ganesha.conf"
 ANSWER_SECONDS = 3.0
-# Run:ai's databases run as 1001; 0 shows whether the server squashes root.
-USERS = [1001, 0]
 
 
 def storage(source: Source) -> Optional[Dict[str, Any]]:
@@ -42,21 +46,41 @@ def storage(source: Source) -> Optional[Dict[str, Any]]:
 
 def _client(source: Source) -> Optional[str]:
     """Return the kernel's NFS client: built in, loaded or loadable."""
-    if "\tnfs4" in (source.text("/proc/filesystems") or ""):
+    systems = (source.text("/proc/filesystems") or "").split()
+    if "nfs4" in systems or "nfs" in systems:
         return "kernel"
     release = source.word("/proc/sys/kernel/osrelease") or ""
     names = source.text("/lib/modules/%s/modules.dep" % release) or ""
-    return "kernel" if "/fs/nfs/nfsv4.ko" in names else None
+    return "kernel" if "/fs/nfs/nfsv4.ko" in names or "/fs/nfs/nfsv3.ko" in names else None
 
 
 def _export(source: Source, server: str, path: str) -> Dict[str, Any]:
+    """Return whether the server's ports accept a connection from here."""
+    found: Dict[str, Any] = {"server": server, "path": path, "reachable": False, "error": None}
     if not source.live:
         recorded = source.recorded("nfs")
-        unseen = {"server": server, "path": path, "reachable": False, "visible": False}
-        unseen.update(error="connection refused", writers=[], folders=[])
-        return dict(json.loads(recorded)) if recorded else unseen
-    seconds = source.seconds_left(ANSWER_SECONDS)
-    return nfs4.ask(server, path, USERS, seconds, folders=source.request.nfs_folders)
+        return dict(json.loads(recorded)) if recorded else dict(found, error="connection refused")
+    ports = source.request.nfs_ports
+    # In threads, because name resolution has no time limit of its own. No answer is an observation.
+    asked = [lambda port=port: _refusal(source, server, port) for port in ports]
+    said = source.together(asked, seconds=ANSWER_SECONDS, feeds=())
+    faults: List[str] = []
+    for port, word in zip(ports, said):  # noqa: B905  (3.8)
+        if word is None or word:
+            faults.append("port %d: %s" % (port, word or "no answer in time"))
+    return dict(found, reachable=not faults, error="; ".join(faults) or None)
+
+
+def _refusal(source: Source, server: str, port: int) -> str:
+    """Return why a port does not accept a connection; empty when it does."""
+    try:
+        seconds = source.seconds_left(ANSWER_SECONDS - 0.5)
+        socket.create_connection((server, port), timeout=seconds).close()
+    except socket.timeout:
+        return "no answer in time"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    return ""
 
 
 def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
@@ -66,7 +90,7 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
         return None
     place = source.path(path)
     found.update(exists=place.is_dir(), owner=None, mode=None, empty=None)
-    found.update(made_by_us=None, marked=None)
+    found.update(made_by_us=None, marked=None, folders=[])
     mark = _mark_of(source, path)
     # Without root, an unreadable mark may belong to any folder.
     told = source.privileged or mark != {}
@@ -77,6 +101,7 @@ def _local(source: Source, path: str) -> Optional[Dict[str, Any]]:
         names = source.names(path)
         found.update(owner=known.st_uid, mode="%04o" % stat.S_IMODE(known.st_mode))
         found["empty"] = all(_counts_as_empty(name) for name in names)
+        found["folders"] = [n for n in source.request.nfs_folders if (place / n).is_dir()]
         marker = source.others_document("%s/%s" % (path, MARKER))
         if told:
             found["made_by_us"] = mark is not None and is_same(mark, marker, known, names)
@@ -123,7 +148,9 @@ def is_same(
 def _served(source: Source, path: str) -> Optional[str]:
     """Return which of our servers is configured to export it, also after a reboot."""
     if any(line.split()[0] == path for line in source.lines(KERNEL_EXPORTS)):
-        return "kernel"
+        table = source.text(EXPORT_TABLE)
+        told = table is None or any(line.split()[:1] == [path] for line in table.splitlines())
+        return "kernel" if told else None
     if ("Path = %s;" % path) in (source.text(GANESHA) or ""):
         return "ganesha"
     return None

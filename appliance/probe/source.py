@@ -36,9 +36,13 @@ class Request(NamedTuple):
     virtual: Optional[str] = None
     resolve: Sequence[str] = ()
     registry: Optional[str] = None
+    registry_ca: Optional[str] = None
+    registry_address: Optional[str] = None
+    registry_prefix: Optional[str] = None
     artifacts: Optional[str] = None
     nfs: Optional[str] = None
     nfs_folders: Sequence[str] = ()
+    nfs_ports: Sequence[int] = (2049,)
     issuer: Optional[str] = None
     issuer_ca: Optional[str] = None
     programs: Sequence[str] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -25,6 +26,14 @@ PACKAGES = "/etc/appliance/packages.list"
 WITHOUT_LOGIN = "GET\nAuthorization: Bearer anonymous"
 # Nothing is written at this address; a registry that accepts all writes answers 200.
 WRITE = "PUT\nContent-Length: 0"
+# Which images role container_registry has verified in the organisation's registry.
+VERIFIED = "/var/lib/appliance/registry-verified.json"
+LARGEST_RECORD = 1 << 20
+# Who logs in to registries from this node: the kubelet for pods, Docker for our own pulls.
+LOGINS = {
+    "the kubelet": "/var/lib/kubelet/config.json",
+    "the appliance": "/etc/appliance/registry/pull/config.json",
+}
 DIGEST = re.compile(r"^sha256:[0-9a-f]{64}$")
 
 
@@ -52,14 +61,17 @@ def artifacts(source: Source) -> Dict[str, Any]:
 
 
 def registry(source: Source) -> Dict[str, Any]:
-    """Return the registry's images from its storage, so that a stopped one works too."""
+    """Return the registry's images, its answers, and who logs in to it from here."""
+    asked = source.request.registry
+    if source.request.registry_ca:
+        return _external(source)
     configured = source.exists(CONFIGURATION)
     storage = _storage(source)
     missing: Set[str] = set()
     images = _images(source, storage, missing)
     serving = writing = None
-    if source.request.registry:
-        url = "https://%s/v2/" % source.request.registry
+    if asked:
+        url = "https://%s/v2/" % asked
         serving = https_answer(
             source, "registry-serving", Question(url, SITE_CA, asking=WITHOUT_LOGIN)
         )
@@ -72,7 +84,53 @@ def registry(source: Source) -> Dict[str, Any]:
         "missing_blobs": sorted(missing),
         "serving": serving,
         "writing": writing,
+        "logins": _logins(source),
     }
+
+
+def _external(source: Source) -> Dict[str, Any]:
+    """Return the organisation's registry: whether it answers, and the images verified in it."""
+    request = source.request
+    question = Question(
+        "https://%s/v2/" % request.registry,
+        SITE_CA,
+        pem=request.registry_ca,
+        at=request.registry_address,
+    )
+    record = source.others_document(VERIFIED, limit=LARGEST_RECORD) or {}
+    images = record.get("images") if record.get("registry") == request.registry_prefix else None
+    images = images if isinstance(images, dict) else {}
+    return {
+        "configured": source.exists(CONFIGURATION),
+        "storage": None,
+        "images": {str(name): str(digest) for name, digest in images.items()},
+        "missing_blobs": [],
+        "serving": https_answer(source, "registry-serving", question),
+        "writing": None,
+        "logins": _logins(source),
+    }
+
+
+def _logins(source: Source) -> Dict[str, Dict[str, Optional[str]]]:
+    """Return program -> registry -> user of its login; never a password.
+
+    Only root may read the files, so a program is absent for another user.
+    """
+    if not source.privileged:
+        return {}
+    return {program: _users(source, path) for program, path in LOGINS.items()}
+
+
+def _users(source: Source, path: str) -> Dict[str, Optional[str]]:
+    found: Dict[str, Optional[str]] = {}
+    held = (source.others_document(path, limit=LARGEST_RECORD) or {}).get("auths")
+    for name, entry in held.items() if isinstance(held, dict) else ():
+        try:
+            login = base64.b64decode(str(entry["auth"]), validate=True).decode()
+        except (KeyError, TypeError, ValueError):
+            login = ""
+        found[str(name)] = login.partition(":")[0] or None
+    return found
 
 
 def vendor_bundle(source: Source) -> Dict[str, Any]:

@@ -21,12 +21,16 @@ class Question(NamedTuple):
         ca: the file of the CA that must have signed its certificate.
         name: the expected name in the certificate, if it is not the host of the address.
         asking: the method, and additional header lines.
+        pem: the CA itself, instead of a file.
+        at: the address to connect to, if its host's name may not resolve.
     """
 
     url: str
     ca: str
     name: Optional[str] = None
     asking: str = "GET"
+    pem: Optional[str] = None
+    at: Optional[str] = None
 
 
 def https_status(
@@ -128,8 +132,10 @@ def _status(question: Question, ca: str, seconds: float) -> int:
     method, *lines = question.asking.splitlines()
     first = "%s %s HTTP/1.0" % (method, parts.path or "/")
     head = "\r\n".join([first, "Host: " + parts.netloc, *lines, "", ""])
-    context = ssl.create_default_context(cafile=ca)
-    plain = socket.create_connection((host, parts.port or 443), timeout=seconds)
+    context = ssl.create_default_context(
+        cafile=None if question.pem else ca, cadata=question.pem or None
+    )
+    plain = socket.create_connection((question.at or host, parts.port or 443), timeout=seconds)
     with plain, context.wrap_socket(plain, server_hostname=question.name or host) as secure:
         secure.sendall(head.encode())
         answer = secure.recv(64)

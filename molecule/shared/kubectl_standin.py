@@ -64,6 +64,10 @@ def documents(path):
             found = {"kind": match[1], "metadata": names, "text": part.strip()}
             values = re.findall(r'(?m)^  ([\w.-]+): (".*")$', part.partition("\ndata:")[2])
             found["data"] = {key: json.loads(value) for key, value in values}
+            fixed = re.findall(r"(?m)^(provisioner|parameters|mountOptions): (.+)$", part)
+            found.update(
+                {key: json.loads(value) if value[0] in "[{" else value for key, value in fixed}
+            )
         else:
             continue
         meta = found["metadata"]

@@ -17,7 +17,8 @@ description:
     registry's image replaces one that was built or tagged here by hand.
   - Missing images are pulled in parallel, by digest, and then tagged.
 options:
-  registry: {description: NAME:PORT of the registry, type: str, required: true}
+  registry: {description: "NAME:PORT of the registry, with a project", type: str, required: true}
+  login_dir: {description: Folder of Docker's configuration with a login; none without, type: path}
   images:
     description: What to have.
     type: list
@@ -46,9 +47,10 @@ pulled: {description: The images that were pulled, type: list, elements: str, re
 PULL_SECONDS = 1800
 
 
-def docker(*arguments):
+def docker(*arguments, login_dir=None):
     """Return (rc, stdout, stderr) of one docker command; safe in a thread."""
-    return run(["docker", *arguments], seconds=PULL_SECONDS if arguments[0] == "pull" else SECONDS)
+    words = ["docker", *(("--config", login_dir) if login_dir else ()), *arguments]
+    return run(words, seconds=PULL_SECONDS if arguments[0] == "pull" else SECONDS)
 
 
 def present():
@@ -60,7 +62,7 @@ def present():
     return {(row["Repository"], row["Tag"], row["Digest"]) for row in rows}, None
 
 
-def pull(registry, image):
+def pull(registry, image, login_dir=None):
     """Pull one image and tag it; return what went wrong, or None."""
     repository, _, tag = image["name"].rpartition(":")
     source = "%s/%s@%s" % (registry, repository, image["digest"])
@@ -68,7 +70,7 @@ def pull(registry, image):
         ["pull", "--quiet", source],
         ["tag", source, "%s/%s:%s" % (registry, repository, tag)],
     ):
-        rc, out, err = docker(*arguments)
+        rc, out, err = docker(*arguments, login_dir=login_dir)
         if rc != 0:
             return "%s: %s" % (image["name"], (err or out).strip() or "ended with %d" % rc)
     return None
@@ -83,6 +85,7 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "registry": {"type": "str", "required": True},
+            "login_dir": {"type": "path"},
             "images": {"type": "list", "elements": "dict", "required": True, "options": image},
             "at_once": {"type": "int", "default": 3},
         },
@@ -101,7 +104,7 @@ def main():
     if module.check_mode or not wrong:
         module.exit_json(changed=bool(wrong), pulled=names)
     with ThreadPoolExecutor(max_workers=want["at_once"]) as pool:
-        pulls = pool.map(lambda e: pull(want["registry"], e), wrong)
+        pulls = pool.map(lambda e: pull(want["registry"], e, want["login_dir"]), wrong)
         faults = [fault for fault in pulls if fault]
     if faults:
         module.fail_json(

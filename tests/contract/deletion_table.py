@@ -70,7 +70,7 @@ QUORUM: Final = Evidence(
     f"{_REMOVAL}/test_node_remove.py::test_a_quorum_is_never_given_away",
 )
 EVICTION: Final = Evidence("the API's own budgets decide; asked for a node that is to be emptied")
-PROOF: Final = Evidence("a namespace, pod or volume of a fixed name of our own")
+PROOF: Final = Evidence("a namespace, pod, class or volume of a fixed name or claim of our own")
 CREDENTIALS: Final = Evidence("the token and certificate key that this join made, by their id")
 HELM: Final = Evidence("a secret of our own name; a release's revision that never got deployed")
 SHA: Final = Evidence("a folder of ours named by 64 hex digits of the bundle")
@@ -80,6 +80,10 @@ KEPT: Final = Evidence("snapshots of ours by name, but for the newest")
 MOUNT: Final = Evidence("a mount and an empty folder that the same object made")
 STANDIN: Final = Evidence("inside a container of the lab")
 CACHE: Final = Evidence("below the cache of this tool, which is made again")
+OUR_LOGIN: Final = Evidence(
+    "nothing but our own login to one registry was in the file",
+    f"{_MODULES}/test_registry_login.py::test_other_logins_and_settings_stay",
+)
 LINK: Final = Evidence("a link that we made, never what it leads to")
 ASIDE: Final = Evidence("renamed beside itself, and kept")
 LOCK: Final = Evidence("the site's own lock, held or left by this holder")
@@ -348,6 +352,7 @@ PLACES: Final[Places] = {
         "_write: os.replace": WRITE,
         "_write: unlink": TEMPORARY,
     },
+    "roles/nfs_volumes/library/storage_class_made_again.py": {"converge: argv delete": PROOF},
     "roles/nfs_volumes/library/volume_write_test.py": {
         "remove: argv delete": PROOF,
     },
@@ -357,6 +362,9 @@ PLACES: Final[Places] = {
     },
     "roles/node_reset/tasks/reset.yml": {
         "- reset": MEMBER,
+    },
+    "roles/registry_trust/library/registry_login.py": {
+        "settle: unlink": OUR_LOGIN,
     },
     "roles/runai_bundle/library/vendor_bundle_prepare.py": {
         "Preparation.carry_out: unlink": SHA,

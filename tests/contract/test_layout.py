@@ -19,6 +19,7 @@ LONGEST_SHELL = 30
 # What machines write or read whole: module sums, recorded output, the table of a release.
 TABLES = (
     "tests/data", "appliance/releases", "appliance/lab/standins/vendor_bundle_standin/go",
+    "appliance/lab/standins/nfs_provisioner_standin/go",
 )  # fmt: skip
 # The files of a node's image, laid out as its operating system wants them.
 ANOTHERS_LAYOUT = ("appliance/lab/node/rootfs", "tests/data")

@@ -1,10 +1,9 @@
-"""Borders of nodes: probe documents, the archive, the lock, annotations, etcd, BMCs, NFS."""
+"""Borders of nodes: probe documents, the archive, the lock, annotations, etcd, BMCs."""
 
 from __future__ import annotations
 
 import base64
 import json
-import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ from appliance.model.state.facts.reader import NotFacts, check_facts, read_facts
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, away, maintenance_of
 from appliance.model.state.node_metadata import NodeMetadata
 from appliance.model.state.observed import Look, Observed
-from appliance.probe import nfs4
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.member_records import read_records
 from appliance.workflows.session.session import Session
@@ -230,28 +228,6 @@ def bmc(mutator: Mutator, folder: Path) -> None:
     report.machine.words().encode()
 
 
-def _nfs_answer() -> bytes:
-    owner = struct.pack("!I", 4) + b"1001"
-    values = struct.pack("!I", 0o777) + owner + owner + struct.pack("!QQ", 5, 10)
-    mask = struct.pack("!III", 2, 0, sum(1 << a % 32 for a in nfs4.ATTRIBUTES))
-    body = mask + struct.pack("!I", len(values)) + values
-    done = [struct.pack("!II", operation, 0) for operation in (nfs4.PUTROOTFH, nfs4.LOOKUP)]
-    done.append(struct.pack("!II", nfs4.GETATTR, 0) + body)
-    done.append(struct.pack("!IIII", nfs4.ACCESS, 0, 15, 15))
-    head = struct.pack("!IIIIII", 7, 1, 0, 0, 0, 0) + struct.pack("!III", 0, 0, len(done))
-    return head + b"".join(done)
-
-
-NFS = _nfs_answer()
-
-
-def nfs_server(mutator: Mutator, folder: Path) -> None:
-    """What an NFS 4 server answers to the probe's own client."""
-    del folder
-    found, _ = nfs4.read_answer(mutator.content(NFS))
-    json.dumps(found, default=repr)
-
-
 FAILED = {
     "failed": True,
     "rc": 2,
@@ -284,5 +260,4 @@ NODES: tuple[Border, ...] = (
     Border("etcd's members", etcd),
     Border("BMC", bmc),
     Border("failed task", failed_task),
-    Border("NFS 4 answers", nfs_server, (nfs4.NfsError,)),
 )

@@ -38,7 +38,6 @@ INPUTS = {
     "etcd's members": 3000,
     "BMC": 1000,
     "failed task": 3000,
-    "NFS 4 answers": 5000,
 }
 RELEASE_INPUTS = 20_000
 ONE_BORDER = pytest.mark.parametrize("border", BORDERS, ids=lambda border: border.name)

@@ -93,7 +93,7 @@ def test_a_machine_without_a_server_says_so(vm: Machine) -> None:
     found = look(vm)
     assert found["client"] == "kernel"
     assert found["export"]["reachable"] is False
-    assert found["export"]["error"] == "connection refused"
+    assert found["export"]["error"] == "port 2049: connection refused"
     assert found["served"] is None
 
 
@@ -106,9 +106,11 @@ def test_the_kernel_serves_and_mounts_and_user_1001_writes(vm: Machine, converge
     assert ":0801 " not in vm.shell("cat /proc/net/udp /proc/net/udp6"), "nothing serves over UDP"
     found = look(vm)
     assert found["served"] == "kernel"
-    assert found["export"]["writers"] == [1001, 0]
-    assert found["export"]["folders"] == FOLDERS
-    assert found["export"]["free_bytes"] > 0
+    assert found["export"]["reachable"] is True
+    assert found["local"]["folders"] == FOLDERS
+    assert found["proof"]["folders"] == FOLDERS
+    assert found["proof"]["free_bytes"] > 0
+    assert found["proof"]["version"] == "4.2"
     assert found["proof"]["root_squashed"] is False
     assert found["proof"]["fsync_ms"] > 0
     assert " nfs4 " not in vm.shell("cat /proc/mounts"), "nothing stays mounted"
@@ -119,12 +121,45 @@ def test_a_second_run_changes_nothing(converge: Converge) -> None:
     assert converge("--check")[:2] == (0, 0)
 
 
+@pytest.mark.parametrize("version", ["4.0", "4.1", "4.2"])
+def test_each_version_that_the_server_offers_is_mounted(
+    vm: Machine, converge: Converge, version: str
+) -> None:
+    given = json.dumps({"nfs_client_options": [f"nfsvers={version}"]})
+    code, changed, words = converge("--extra-vars", given)
+    assert (code, changed) == (0, 1), words
+    assert look(vm)["proof"]["version"] == version
+
+
+def test_a_version_that_the_server_does_not_offer_is_refused_and_nothing_stays(
+    vm: Machine, converge: Converge
+) -> None:
+    code, _, words = converge("--extra-vars", json.dumps({"nfs_client_options": ["nfsvers=3"]}))
+    assert code != 0
+    assert "cannot be mounted with nfsvers=3" in words
+    assert " nfs " not in vm.shell("cat /proc/mounts")
+    assert converge()[:2] == (0, 1)
+
+
+def test_a_filer_with_version_3_alone_is_mounted_and_locks(vm: Machine, converge: Converge) -> None:
+    vm.shell("systemctl stop nfs-server; rpc.nfsd --no-nfs-version 4 --nfs-version 3 4")
+    try:
+        given = {"nfs_client_options": ["nfsvers=3"], "nfs_client_server": "10.0.2.15"}
+        words = ("--extra-vars", json.dumps(given), "--start-at-task", "*Install the NFS client")
+        code, _, said = converge(*words)
+        assert code == 0, said
+        assert look(vm)["proof"]["version"] == "3"
+    finally:
+        vm.shell("rpc.nfsd 0; systemctl start nfs-server")
+    assert converge()[0] == 0
+
+
 def test_an_export_taken_back_by_hand_is_seen_and_returns(vm: Machine, converge: Converge) -> None:
     vm.shell("exportfs -ua")
-    assert look(vm)["export"]["visible"] is False
+    assert look(vm)["served"] is None
     code, changed, words = converge()
     assert (code, changed) == (0, 1), words
-    assert look(vm)["export"]["visible"] is True
+    assert look(vm)["served"] == "kernel"
 
 
 def test_root_squashed_by_another_export_is_refused(vm: Machine, converge: Converge) -> None:
@@ -142,7 +177,7 @@ def test_a_folder_that_1001_may_not_write_is_refused_with_what_to_do(
     vm: Machine, converge: Converge
 ) -> None:
     vm.shell(f"chmod 0700 {EXPORT}; chown 0:0 {EXPORT}")
-    assert look(vm)["export"]["writers"] == [0]
+    assert look(vm)["local"]["owner"] == 0
     code, _, words = converge("--start-at-task", "*Install the NFS client")
     assert code != 0, words
     assert f"chown -R 1001:1001 {EXPORT}" in words

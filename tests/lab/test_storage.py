@@ -135,6 +135,12 @@ def test_it_is_there_and_a_second_run_changes_nothing(stored_lab: LabSite) -> No
         ("w1", "rm /var/lib/appliance/storage-proof.json", "has not been tested from here"),
         ("cp1", f"{KUBECTL} delete pv appliance-volume-02", "no PersistentVolume appliance-vol"),
         (
+            "cp1",
+            f"{KUBECTL} -n appliance-storage scale deployment appliance-nfs-provisioner "
+            "--replicas=0 && sleep 5",
+            "no pod of the provisioner is ready",
+        ),
+        (
             "w1",
             "systemctl disable --now pod-guard; iptables -t mangle -F APPLIANCE-PODS",
             "pods can reach the shared storage or the registry",
@@ -198,6 +204,54 @@ def test_a_pod_like_a_database_uses_a_volume_of_the_default_class(stored_lab: La
         lab.shell("cp1", f"{KUBECTL} delete pod,pvc like-a-database --wait=false")
     # A volume that was used is as good as one that is free.
     lab.settled()
+
+
+def test_more_claims_than_volumes_are_bound_and_a_deleted_one_loses_nothing(
+    stored_lab: LabSite,
+) -> None:
+    lab, names = stored_lab, [f"claim-{number}" for number in range(1, 7)]
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "200Gi"}}}
+    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    objects = [{**kind, "metadata": {"name": name}, "spec": spec} for name in names]
+    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    lab.shell("cp1", f"echo '{listed}' | {KUBECTL} apply -f -")
+    phases = f"{KUBECTL} get pvc {' '.join(names)} -o jsonpath='{{.items[*].status.phase}}'"
+    try:
+        wait_for("the claims", lambda: lab.shell("cp1", phases).split() == ["Bound"] * len(names))
+        folder = lab.shell("cp1", "ls -d /srv/runai/default-claim-1-pvc-*").strip()
+        assert lab.shell("cp1", f"stat -c %u:%a {folder}").strip() == "1001:777"
+        lab.shell("cp1", f"echo kept >{folder}/file; {KUBECTL} delete pvc claim-1")
+        volume = folder.rpartition("claim-1-")[2]
+        phase = f"{KUBECTL} get pv {volume} -o jsonpath='{{.status.phase}}'"
+        wait_for("the volume", lambda: lab.shell("cp1", phase) == "Released")
+        assert lab.shell("cp1", f"cat {folder}/file").strip() == "kept"
+    finally:
+        lab.shell("cp1", f"{KUBECTL} delete pvc --ignore-not-found {' '.join(names)}")
+        ours = f"{KUBECTL} get pv -o name | grep /pvc-"
+        lab.shell("cp1", f"{KUBECTL} delete $({ours}); rm -r /srv/runai/default-claim-*")
+    lab.settled()
+
+
+def test_a_class_of_an_earlier_release_gets_a_provisioner_and_pending_claims_a_volume(
+    stored_lab: LabSite,
+) -> None:
+    lab = stored_lab
+    sc = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "appliance-nfs"},
+        "provisioner": "kubernetes.io/no-provisioner",
+    }
+    lab.shell("cp1", f"{KUBECTL} delete sc appliance-nfs")
+    lab.shell("cp1", f"echo '{json.dumps(sc)}' | {KUBECTL} apply -f -")
+    before = lab.shell("cp1", f"{KUBECTL} get pv appliance-volume-01 -o jsonpath={{.metadata.uid}}")
+    said = [entry["text"] for entry in lab.status()["unmet"]]
+    assert any("makes no volumes" in text for text in said), said
+    done = lab.install()
+    assert done.returncode == 0, done.stderr
+    lab.settled()
+    after = lab.shell("cp1", f"{KUBECTL} get pv appliance-volume-01 -o jsonpath={{.metadata.uid}}")
+    assert before == after
 
 
 def test_a_pod_neither_writes_to_the_registry_nor_mounts_the_export(stored_lab: LabSite) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from appliance.model.site.shared_storage import STORAGE_CLASS, TESTED_ANNOTATION
+from appliance.model.site.shared_storage import (
+    PROVISIONER,
+    PROVISIONER_NAMESPACE,
+    STORAGE_CLASS,
+    TESTED_ANNOTATION,
+)
 from appliance.model.state.cluster import ClusterStorage, Volume
 
 DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
@@ -38,5 +43,20 @@ def read_storage(client: Any, call: Callable[..., Any]) -> ClusterStorage:
         is_class=ours is not None,
         is_default=notes.get(DEFAULT_ANNOTATION) == "true",
         tested=notes.get(TESTED_ANNOTATION),
+        provisioner=ours.provisioner if ours else None,
+        provisioner_ready=ours is not None
+        and ours.provisioner == PROVISIONER
+        and _is_ready(call(CoreV1Api(client).list_namespaced_pod, PROVISIONER_NAMESPACE).items),
+        mount_options=tuple((ours.mount_options if ours else None) or ()),
         volumes=volumes,
+    )
+
+
+def _is_ready(pods: list[Any]) -> bool:
+    """Whether one of the pods is ready and stays."""
+    return any(
+        condition.type == "Ready" and condition.status == "True"
+        for pod in pods
+        if pod.metadata.deletion_timestamp is None
+        for condition in pod.status.conditions or ()
     )

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import make_folder
+from appliance.adapters.site.authority_files import authority, certificates_in
 from appliance.errors import ConfigError, Refused
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
 
-_LARGEST_CHAIN: Final = 1_000_000
 _LARGEST_VALUES: Final = 1_000_000
-_CERTIFICATE: Final = re.compile(
-    r"-----BEGIN CERTIFICATE-----[\sA-Za-z0-9+/=]+-----END CERTIFICATE-----"
-)
 
 
 def issuer_ca(site: Site) -> str | None:
@@ -31,20 +27,7 @@ def issuer_ca(site: Site) -> str | None:
     runai, brought = site.settings.runai, site.settings.certificates.organisation_ca
     if runai is None or runai.certificate is None or brought is None:
         return None
-    try:
-        found = _certificates(Path(brought))
-    except OSError as error:
-        raise ConfigError(
-            f"the organisation's CA {brought} is not readable: {error.strerror or error}",
-            hint="copy the file there, or correct certificates.organisation_ca in site.yml",
-        ) from error
-    if not found:
-        raise ConfigError(
-            f"the organisation's CA {brought} holds no PEM certificate",
-            hint="copy the CA certificate as PEM there, or correct certificates.organisation_ca "
-            "in site.yml",
-        )
-    return found
+    return authority(brought, "the organisation's CA", "certificates.organisation_ca")
 
 
 def backend_certificate(site: Site) -> str | None:
@@ -57,19 +40,9 @@ def backend_certificate(site: Site) -> str | None:
     if runai is None or runai.certificate is None:
         return None
     try:
-        return _certificates(site.directory / Path(runai.certificate).expanduser()) or None
+        return certificates_in(site.directory / Path(runai.certificate).expanduser()) or None
     except OSError:
         return None
-
-
-def _certificates(path: Path) -> str:
-    """The certificates in a file, and nothing else of it: a site may name any file of this machine.
-
-    Raises:
-        OSError: it is not a regular file, or is too large or unreadable.
-    """
-    text = read_plain(path, most_bytes=_LARGEST_CHAIN, follow=True).decode("ascii", "replace")
-    return "".join(f"{pem}\n" for pem in _CERTIFICATE.findall(text))
 
 
 def cluster_values_sha256(site: Site) -> str | None:

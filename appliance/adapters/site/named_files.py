@@ -3,8 +3,8 @@
 A site may come from somebody else, so the path of each file is as foreign as the rest of it:
 
 - ``ssh.private_key`` and ``bundle_signers`` are read by programs on this machine only.
-- ``runai.certificate`` and ``certificates.organisation_ca`` may be anywhere; a node receives only
-  the certificates in them (``adapters/runai/files.py``).
+- ``runai.certificate``, ``certificates.organisation_ca`` and ``external_registry.ca`` may be
+  anywhere; a node receives only the certificates in them (``adapters/site/authority_files.py``).
 - ``runai.vendor_bundle`` may be anywhere; it is sent only if it was read as a vendor bundle.
 - ``runai.cluster_values_file`` is sent whole, so it has to be a file of the site itself.
 
@@ -54,6 +54,13 @@ def file_faults(directory: Path, draft: Draft) -> Iterator[SiteFault]:
             f"the file {_path(directory, brings)} does not exist",
             "copy the organisation's CA certificate there, or write null for the site's own CA",
         )
+    external = settings.external_registry
+    if external is not None and not _path(directory, external.ca).is_file():
+        yield draft.fault(
+            ("external_registry", "ca"),
+            f"the file {_path(directory, external.ca)} does not exist",
+            "copy the certificate of the registry's CA there, as PEM",
+        )
     named = settings.runai.cluster_values_file if settings.runai else None
     if named is not None:
         yield from _values_faults(directory, draft, named)
@@ -80,6 +87,9 @@ def with_absolute_paths(site: Site) -> Site:
     if settings.certificates.organisation_ca is not None:
         path = str(_path(site.directory, settings.certificates.organisation_ca))
         update["certificates"] = settings.certificates.model_copy(update={"organisation_ca": path})
+    if settings.external_registry is not None:
+        path = str(_path(site.directory, settings.external_registry.ca))
+        update["external_registry"] = settings.external_registry.model_copy(update={"ca": path})
     if settings.bundle_signers is not None:
         update["bundle_signers"] = str(_path(site.directory, settings.bundle_signers))
     if settings.runai is not None:

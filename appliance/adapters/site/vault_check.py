@@ -15,7 +15,11 @@ from appliance.adapters.site.files import VAULT, SiteCheck
 from appliance.adapters.site.vault import HINT, ansible_vault_program, password_file, read_as_a_play
 from appliance.errors import Refused
 from appliance.model.site.files.diagnostics import SiteFault
-from appliance.model.site.files.secrets import REGISTRY_PASSWORD, missing_in
+from appliance.model.site.files.secrets import (
+    REGISTRY_PASSWORD,
+    missing_in,
+    registry_secrets,
+)
 from appliance.model.site.settings import Site
 
 # Ansible's variable that names password files; playbooks inherit it.
@@ -43,16 +47,22 @@ def require_open(site: Site) -> None:
     if not is_password_at_hand(site):
         raise Refused(f"{site.vault_file}: the vault's password is not known", hint=HINT)
     held = read_as_a_play(site.vault_file, password_file(site))
-    fault = missing_in(held)
+    fault = missing_in(held, registry_secrets(site))
     if fault:
         raise Refused(f"{site.vault_file}: {fault}", hint=_how_to_add(site))
 
 
 def _how_to_add(site: Site) -> str:
-    """A command that adds the registry's password without printing it."""
+    """A command that adds the registry's password without printing it.
+
+    Only the organisation knows the password of its own registry, so a person writes that one.
+    """
     password = password_file(site)
     given = ["--vault-password-file", str(password)] if password else []
     words = [ansible_vault_program(), "edit", *given, str(site.vault_file)]
+    if site.settings.external_registry is not None:
+        lines = " and ".join(f"'{name}: PASSWORD'" for name in registry_secrets(site))
+        return f"add {lines} with: {shlex.join(words)}"
     return (
         f"EDITOR='sh -c \"echo {REGISTRY_PASSWORD}: $(openssl rand -hex 32) >> $0\"' "
         f"{shlex.join(words)}"

@@ -35,7 +35,7 @@ class Go:
 
     def fetch(self, artifact: Artifact, spec: GoSource, context: Context) -> FetchedArtifact:
         """Build a program, or recall it from the cache."""
-        module = context.folder / "go" / spec.module
+        module = _module(spec, context)
         version = self._require(spec)
         key = recipe_key(
             {
@@ -43,7 +43,7 @@ class Go:
                 "recipe": _RECIPE,
                 "go": version,
                 "cc": _c_compiler() if spec.cgo else "",
-                "module": [(module / name).read_text("utf-8") for name in ("go.mod", "go.sum")],
+                "module": [path.read_text("utf-8") for path in _texts(module)],
                 "spec": spec.model_dump(exclude={"at", "version", "minimum_go"}),
                 "architecture": context.architecture,
             }
@@ -72,7 +72,7 @@ class Go:
 
     def _build_in(self, work: Path, artifact: Artifact, spec: GoSource, context: Context) -> Path:
         module = work / "module"
-        shutil.copytree(context.folder / "go" / spec.module, module, dirs_exist_ok=True)
+        shutil.copytree(_module(spec, context), module, dirs_exist_ok=True)
         environment = _environment(spec, context)
         if spec.generate == "kubernetes-openapi":
             openapi_module(module, work, environment, context.cache)
@@ -97,6 +97,24 @@ class Go:
             ) from error
         shutil.rmtree(module)
         return program
+
+
+def _module(spec: GoSource, context: Context) -> Path:
+    """The folder with go.mod: a wrapper of the release, or a program of the lab's stand-ins."""
+    wrapper = context.folder / "go" / spec.module
+    if context.standins is None or wrapper.is_dir():
+        return wrapper
+    return context.standins / spec.module
+
+
+def _texts(module: Path) -> list[Path]:
+    """What the program depends on: the module's files, and its own sources if it has any."""
+    own = sorted(
+        path
+        for path in module.glob("*.go")
+        if path.name != "tools.go" and not path.name.endswith("_test.go")
+    )
+    return [module / "go.mod", module / "go.sum", *own]
 
 
 def _environment(spec: GoSource, context: Context) -> dict[str, str]:

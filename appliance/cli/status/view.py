@@ -15,6 +15,7 @@ from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.shared_storage import GB, export_of
 from appliance.model.state.cluster import Cluster, ClusterState, NoCluster
+from appliance.model.state.facts.storage_record import record_of
 from appliance.model.state.maintenance import REMOVED, Maintenance
 from appliance.model.state.node_state import NodeState, in_maintenance, node_states
 from appliance.model.state.observed import Look, Observed
@@ -109,21 +110,24 @@ def storage_sentence(site: Site, observed: Observed) -> str | None:
     export = export_of(site)
     if export is None:
         return None
-    first = observed.node_facts.get(site.control_plane[0].name)
+    first = observed.node_facts.get((export.node or site.control_plane[0]).name)
     seen = (first.at("storage.export") if first else None) or {}
-    if not seen.get("visible"):
+    if not seen.get("reachable"):
         return f"storage: {export.source} is not available: {seen.get('error') or 'not asked'}"
-    took = [
-        test["fsync_ms"]
-        for facts in observed.node_facts.values()
-        if (test := facts.at("storage.proof") or {}).get("server") == export.server
-        and test.get("path") == export.path
-    ]
-    limit = export.settings.fsync_warning_ms
+    tests = [found for facts in observed.node_facts.values() if (found := record_of(facts, export))]
+    if not tests:
+        return f"storage: {export.source}, not tested yet"
+    local = (first.at("storage.local") if first else None) or {}
+    free = local.get("free_bytes") if export.node else None
+    when = "free" if free is not None else "free at its test"
+    free = max((test.get("free_bytes") or 0 for test in tests), default=0) if free is None else free
+    took = max(test["fsync_ms"] for test in tests)
+    versions = sorted({version for test in tests if (version := test.get("version"))})
+    spoken = f", NFS {' and '.join(versions)}" if versions else ""
     return (
-        f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (needed "
-        f"before first use: {export.settings.minimum_free_gb} GB), "
-        + (f"slowest fsync {max(took):.1f} ms (limit {limit})" if took else "not tested yet")
+        f"storage: {export.source}{spoken}, {free / GB:.0f} GB {when} (needed before "
+        f"first use: {export.settings.minimum_free_gb} GB), "
+        f"slowest fsync {took:.1f} ms (limit {export.settings.fsync_warning_ms})"
     )
 
 

@@ -214,11 +214,12 @@ def _ports(subject: Subject) -> Mapping[tuple[int, str], tuple[str, ...]]:
             wanted[(endpoint.port, "tcp")] = ("haproxy",)
     if subject.serves:
         settings = subject.site.settings
-        wanted[(split_host_port(settings.registry)[1], "tcp")] = (
-            "docker-registry",
-            "registry",
-            "nginx",
-        )
+        if settings.external_registry is None:
+            wanted[(split_host_port(settings.registry)[1], "tcp")] = (
+                "docker-registry",
+                "registry",
+                "nginx",
+            )
         wanted[(split_host_port(settings.artifacts)[1], "tcp")] = ("nginx",)
     return wanted
 

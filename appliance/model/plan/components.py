@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 FOLDERS: Final = (
     "host",
     "artifacts",
+    "storage_client",
     "runtime",
     "registry",
     "control_plane",

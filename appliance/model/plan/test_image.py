@@ -22,5 +22,5 @@ def pod_test_image(site: Site, services: NodeFacts, name: str) -> str | None:
     """
     for image, digest in (services.at("registry.images") or {}).items():
         if image.startswith(f"{name}:"):
-            return f"{site.settings.registry}/{name}@{digest}"
+            return f"{site.image_prefix}/{name}@{digest}"
     return None

@@ -35,6 +35,8 @@ _REDFISH_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 _DEVICE = re.compile(r"[A-Za-z0-9_.:@-]{1,15}")
 _EXPORT = re.compile(r"(/[A-Za-z0-9_.-]+)+")
+_PROJECT = re.compile(r"[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9]+([._-][a-z0-9]+)*){0,4}")
+_LOGIN_USER = re.compile(r"[A-Za-z0-9._$+@-]{1,128}")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -257,6 +259,26 @@ def _export(value: object) -> str:
     return text
 
 
+def _project(value: object) -> str:
+    text = _text(value, "appliance")
+    if not _PROJECT.fullmatch(text):
+        raise wrong(
+            f"{text!r} is not a path of an image name",
+            "write lower-case letters, digits, dots, hyphens and slashes: appliance or team/gpu",
+        )
+    return text
+
+
+def _login_user(value: object) -> str:
+    text = _text(value, "robot$appliance")
+    if not _LOGIN_USER.fullmatch(text):
+        raise wrong(
+            f"{text!r} is not a registry's user name",
+            "write 1 to 128 letters, digits and . _ $ + @ - without colons and spaces",
+        )
+    return text
+
+
 class Settings(BaseModel):
     """A section of site.yml: frozen; each attribute's text is its documentation."""
 
@@ -284,6 +306,8 @@ HostPort = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^[a-z0-9.-]+:[0-9]+$"}),
 ]
 Host = Annotated[str, BeforeValidator(_host)]
+Project = Annotated[str, BeforeValidator(_project)]
+LoginUser = Annotated[str, BeforeValidator(_login_user)]
 JumpHost = Annotated[str, BeforeValidator(_jump_host)]
 Mac = Annotated[str, BeforeValidator(_mac)]
 Kernel = Annotated[str, BeforeValidator(_kernel)]

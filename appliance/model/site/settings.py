@@ -28,11 +28,13 @@ from appliance.model.site.fields import (
     HostPort,
     Interface,
     JumpHost,
+    LoginUser,
     Mac,
     Mtu,
     Network,
     Port,
     ProgramPath,
+    Project,
     RedfishId,
     Settings,
     Text,
@@ -42,6 +44,7 @@ from appliance.model.site.fields import (
 from appliance.model.site.runai_settings import Gpu, Runai
 
 Balancer = Literal["none", "site", "keepalived"]
+NfsVersion = Literal["negotiated", "v3", "v4.0", "v4.1", "v4.2"]
 
 
 class Nfs(Settings):
@@ -51,14 +54,43 @@ class Nfs(Settings):
     """Name or address of the NFS server; if it is a node of the site, the appliance sets it up."""
     path: ExportPath
     """The exported folder."""
+    version: NfsVersion = "negotiated"
+    """negotiated: the newest that server and node share; else the one version that is used."""
+    locks: Literal["server", "node"] = "server"
+    """node: a filer with version 3 and no lock service; locks then hold on one node only."""
     minimum_free_gb: Annotated[StrictInt, Field(ge=1)] = 110
     """Free space needed before first use, in GB; Run:ai's own volumes take 110."""
-    volumes: Annotated[StrictInt, Field(ge=1, le=99)] = 4
-    """Number of PersistentVolumes, each in its own subfolder."""
+    volumes: Annotated[StrictInt, Field(ge=0, le=99)] = 4
+    """Number of PersistentVolumes made beforehand; the provisioner makes more for claims."""
     volume_gib: Annotated[StrictInt, Field(ge=1)] = 110
     """Size of each PersistentVolume in GiB; it only matches claims, NFS enforces no limit."""
     fsync_warning_ms: Annotated[StrictInt, Field(ge=1)] = 25
     """A slower median fsync gives a warning; 25 ms are three turns of a disk."""
+
+
+class ExternalRegistry(Settings):
+    """The organisation's own registry, which the appliance uses and does not run."""
+
+    ca: Text
+    """Path of the PEM certificate of the CA that signed for the registry."""
+    address: Address | None = None
+    """Its IPv4 address, for /etc/hosts; null: the site's DNS servers know its name."""
+    project: Project | None = None
+    """Project or folder before every image name; null: images are at the top."""
+    user: LoginUser | None = None
+    """User who pushes, from the services host; the password is in the vault. null: no login."""
+    pull_user: LoginUser | None = None
+    """User who pulls, on every node, so best one without the right to push; null: user."""
+
+    @property
+    def pusher(self) -> str | None:
+        """Who logs in to push; one who may only read is enough where every image is there."""
+        return self.user or self.pull_user
+
+    @property
+    def puller(self) -> str | None:
+        """Who logs in to pull."""
+        return self.pull_user or self.user
 
 
 class NetworkSettings(Settings):
@@ -149,7 +181,9 @@ class SiteSettings(Settings):
     ntp_servers: tuple[Host, ...] = ()
     """NTP servers; empty: nodes follow the control plane's clock, even if it is wrong."""
     registry: HostPort
-    """NAME:PORT of the image registry on the services host."""
+    """NAME:PORT of the image registry on the services host, or of external_registry."""
+    external_registry: ExternalRegistry | None = None
+    """The organisation's own registry; null: the appliance runs one on the services host."""
     artifacts: HostPort
     """NAME:PORT of the bundle server on the services host."""
     nfs: Nfs | None = None
@@ -300,6 +334,13 @@ class Site:
         if self.settings.network.lan_cidrs is not None:
             return self.settings.network.lan_cidrs
         return tuple(sorted({node.address.network for node in self.nodes}))
+
+    @property
+    def image_prefix(self) -> str:
+        """What stands before an image's name when a node pulls it."""
+        external = self.settings.external_registry
+        project = external.project if external else None
+        return f"{self.settings.registry}/{project}" if project else self.settings.registry
 
     @property
     def registry_name(self) -> str:

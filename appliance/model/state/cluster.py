@@ -110,12 +110,18 @@ class ClusterStorage:
         is_class: the appliance's StorageClass exists.
         is_default: claims without a class get it.
         tested: the export that a pod wrote to (annotation of the class), or None.
+        provisioner: what makes volumes for a claim of the class.
+        provisioner_ready: a pod of it is ready.
+        mount_options: of the volumes that it makes.
         volumes: the PersistentVolumes of the class, by name.
     """
 
     is_class: bool = False
     is_default: bool = False
     tested: str | None = None
+    provisioner: str | None = None
+    provisioner_ready: bool = False
+    mount_options: tuple[str, ...] = ()
     volumes: Mapping[str, Volume] = field(default_factory=dict)
 
 

@@ -34,6 +34,7 @@ class Desired:
         backend_certificate: PEM of the backend's certificate that the site brings, or None.
         cluster_values_sha256: of the cluster's values that a person downloaded, or None.
         issuer_ca: PEM of the organisation's CA, which signed for the backend; None: the site's CA.
+        registry_ca: PEM of the CA of the organisation's registry; None: the appliance runs its own.
         kept: node -> metadata of its Node object that must be restored.
         returning: nodes whose machine is verified gone or empty: the cluster's members with
             their names are removed, and they join as new ones.
@@ -53,6 +54,7 @@ class Desired:
     backend_certificate: str | None = None
     cluster_values_sha256: str | None = None
     issuer_ca: str | None = None
+    registry_ca: str | None = None
     kept: Mapping[str, NodeMetadata] = field(default_factory=dict)
     returning: frozenset[str] = frozenset()
     founded: str = ""
@@ -75,9 +77,11 @@ class Desired:
             node.ip: [f"{node.name}.{domain}", node.name] for node in site.nodes
         }
         services = names[site.services_node.ip]
-        services.extend(
-            name for name in (site.registry_name, site.artifacts_name) if name not in services
-        )
+        external = site.settings.external_registry
+        served = [site.artifacts_name] if external else [site.registry_name, site.artifacts_name]
+        services.extend(name for name in dict.fromkeys(served) if name not in services)
+        if external and external.address is not None:
+            names.setdefault(str(external.address), []).append(site.registry_name)
         endpoint = names.setdefault(str(site.endpoint_address), [])
         if site.settings.control_plane_endpoint.name not in endpoint:
             endpoint.append(site.settings.control_plane_endpoint.name)

@@ -23,6 +23,29 @@ def test_each_folder_has_a_volume_of_the_default_class(host):
     ]
 
 
+def test_the_class_has_a_provisioner_that_loses_nothing(host):
+    text = host.file(MANIFEST).content_string
+    storage, *volumes = [item for item in yaml.safe_load_all(text) if item]
+    assert storage["provisioner"] == "appliance.dev/nfs"
+    assert storage["reclaimPolicy"] == "Retain"
+    assert storage["parameters"] == {"archiveOnDelete": "true"}
+    assert storage["mountOptions"] == ["nfsvers=4.1"]
+    assert {tuple(volume["spec"]["mountOptions"]) for volume in volumes} == {("nfsvers=4.1",)}
+
+
+def test_the_provisioner_may_write_volumes_and_delete_none(host):
+    text = host.file("/etc/kubernetes/appliance/storage-provisioner.yaml").content_string
+    items = {item["kind"]: item for item in yaml.safe_load_all(text) if item}
+    verbs = {verb for rule in items["ClusterRole"]["rules"] for verb in rule["verbs"]}
+    assert "delete" not in verbs
+    pod = items["Deployment"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsUser"] == 1001
+    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    names = pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert names[0]["preference"]["matchExpressions"][0]["values"] == ["system-1", "system-2"]
+    assert items["PersistentVolume"]["spec"]["mountOptions"] == ["nfsvers=4.1"]
+
+
 def test_a_pod_of_every_node_wrote_and_nothing_of_the_proof_stays(host):
     known = json.loads(host.file(OBJECTS).content_string)
     notes = known["storageclass//appliance-nfs"]["metadata"]["annotations"]

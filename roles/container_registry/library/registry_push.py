@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import re
 import shutil
-import ssl
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
 from ansible.module_utils.appliance_programs import run
+from ansible.module_utils.appliance_registry import Client, RegistryError, login_in
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -24,13 +23,16 @@ description:
   - Asks the registry for each image by tag, and for every blob of it.
   - Pushes images that are missing, incomplete or have another digest, with crane in the
     transient unit C(appliance-registry-push.service). Then checks everything again.
-  - Reads without a login; pushes and deletes with it.
+  - Reads without a login where the registry allows it; pushes and deletes with it.
+  - Without C(storage) the registry is the organisation's. Nothing of it is deleted, and no tag that
+    names another image is replaced.
 options:
   layout: {description: Folder of the OCI layout, type: path, required: true}
   registry: {description: "NAME:PORT", type: str, required: true}
   login_dir: {description: Folder of the login (config.json of Docker), type: path, required: true}
+  project: {description: What precedes each image's name there, type: str, default: ""}
   images: {description: "name:tag and the digest of its manifest", type: dict, required: true}
-  storage: {description: Folder of the registry's data, type: path, required: true}
+  storage: {description: "Folder of the registry's data, if it is ours", type: path}
   ca_path: {description: Certificate authority of the registry, type: path, required: true}
   crane: {description: Path of crane, type: path, required: true}
   at_once: {description: How many images are pushed at the same time, type: int, default: 4}
@@ -64,6 +66,7 @@ ACCEPT = ", ".join(
         "docker.distribution.manifest.list.v2+json",
     )
 )
+ANOTHER = "another digest"
 PUSH = """\
 set -eu
 crane=$1; at_once=$2; shift 2
@@ -71,73 +74,57 @@ printf '%s\\n' "$@" | xargs -P "$at_once" -n 2 "$crane" push
 """
 
 
-class RegistryError(Exception):
-    """The registry lacks something, or does not answer."""
-
-
 class Registry:
-    """The registry over its API, one connection for each image."""
+    """The images of a registry."""
 
-    def __init__(self, address, ca_path):
-        self._host, _, port = address.rpartition(":")
-        self._port = int(port)
-        self._context = ssl.create_default_context(cafile=ca_path)
-
-    def _connect(self):
-        return http.client.HTTPSConnection(
-            self._host, self._port, timeout=30, context=self._context
-        )
+    def __init__(self, address, ca_path, login=None, project=""):
+        self._client = Client(address, ca_path, login)
+        self._prefix = project + "/" if project else ""
 
     def fault(self, image, digest):
         """Return an image's fault, or None."""
         name, _, tag = image.rpartition(":")
-        line = self._connect()
         try:
-            return self._manifest_fault(line, name, tag, digest)
-        except (OSError, http.client.HTTPException) as error:
-            return "the registry does not answer: %s" % error
+            return self._manifest_fault(self._prefix + name, tag, digest)
+        except (RegistryError, ValueError) as error:
+            return str(error)
         finally:
-            line.close()
+            self._client.close()
 
-    def _manifest_fault(self, line, name, reference, digest):
-        line.request("GET", "/v2/%s/manifests/%s" % (name, reference), headers={"Accept": ACCEPT})
-        answer = line.getresponse()
-        body = answer.read()
+    def _manifest_fault(self, name, reference, digest):
+        answer = self._client.ask("GET", "/v2/%s/manifests/%s" % (name, reference), ACCEPT)
         if answer.status != 200:
             return "absent" if answer.status == 404 else "the registry answers %d" % answer.status
-        if "sha256:" + hashlib.sha256(body).hexdigest() != digest:
-            return "another digest"
-        document = json.loads(body)
+        if "sha256:" + hashlib.sha256(answer.body).hexdigest() != digest:
+            return ANOTHER
+        document = json.loads(answer.body)
         for child in document.get("manifests", []):
-            fault = self._manifest_fault(line, name, child["digest"], child["digest"])
+            fault = self._manifest_fault(name, child["digest"], child["digest"])
             if fault:
                 return fault
-        return self._blob_fault(line, name, document)
+        return self._blob_fault(name, document)
 
-    @staticmethod
-    def _blob_fault(line, name, document):
+    def _blob_fault(self, name, document):
         blobs = [
             *([document["config"]] if "config" in document else []),
             *document.get("layers", []),
         ]
         for blob in blobs:
-            line.request("HEAD", "/v2/%s/blobs/%s" % (name, blob["digest"]))
-            answer = line.getresponse()
-            answer.read()
+            answer = self._client.ask("HEAD", "/v2/%s/blobs/%s" % (name, blob["digest"]))
+            if answer.is_elsewhere:
+                continue
             if answer.status != 200:
                 return "blob %s is missing" % blob["digest"]
             if int(answer.headers.get("Content-Length") or -1) != blob["size"]:
                 return "blob %s has another size" % blob["digest"]
         return None
 
-    def forget(self, image, digest, authorization):
+    def forget(self, image, digest):
         """Delete a manifest: crane assumes that an existing one has all its blobs."""
-        line = self._connect()
-        path = "/v2/%s/manifests/%s" % (image.rpartition(":")[0], digest)
-        line.request("DELETE", path, headers={"Authorization": authorization})
-        answer = line.getresponse()
-        answer.read()
-        line.close()
+        answer = self._client.ask(
+            "DELETE", "/v2/%s/manifests/%s" % (self._prefix + image.rpartition(":")[0], digest)
+        )
+        self._client.close()
         if answer.status not in (202, 404):
             raise RegistryError(
                 "%s has a damaged blob, and the registry answers its removal with %d"
@@ -151,15 +138,6 @@ class Registry:
             return {image: fault for image, fault in found if fault}
 
 
-def authorization(want):
-    """Return the Authorization header's value, as Docker and crane send it."""
-    path = Path(want["login_dir"]) / "config.json"
-    held = json.loads(path.read_text()).get("auths", {}).get(want["registry"], {})
-    if not held.get("auth"):
-        raise RegistryError("%s has no login for %s" % (path, want["registry"]))
-    return "Basic " + held["auth"]
-
-
 def clear(registry, want, faults):
     """Remove what a push would skip as complete: the manifest, and a blob of the wrong size.
 
@@ -169,11 +147,36 @@ def clear(registry, want, faults):
     for image, fault in faults.items():
         if not fault.startswith("blob "):
             continue
-        registry.forget(image, want["images"][image], authorization(want))
+        if login_in(want["login_dir"], want["registry"]) is None:
+            raise RegistryError(
+                "%s/config.json has no login for %s" % (want["login_dir"], want["registry"])
+            )
+        registry.forget(image, want["images"][image])
         found = re.fullmatch(r"blob sha256:([0-9a-f]{64}) has another size", fault)
         if found:
             name = found.group(1)
             shutil.rmtree(str(blobs / name[:2] / name), ignore_errors=True)
+
+
+def leave_alone(want, faults):
+    """Refuse what would need a deletion in a registry that is not ours.
+
+    Raises:
+        RegistryError: a tag names another image, or an image is damaged.
+    """
+    theirs = [image for image, fault in sorted(faults.items()) if fault == ANOTHER]
+    if theirs:
+        raise RegistryError(
+            "%s has other images under %d names of the bundle, first %s; nothing was replaced. Set "
+            "external_registry.project in site.yml to a project for the appliance alone"
+            % (want["registry"], len(theirs), theirs[0])
+        )
+    damaged = ["%s: %s" % item for item in sorted(faults.items()) if item[1].startswith("blob ")]
+    if damaged:
+        raise RegistryError(
+            "%s has %d damaged images, first %s; nothing was deleted. Ask its operators to"
+            % (want["registry"], len(damaged), damaged[0])
+        )
 
 
 def single_layout(layout, image, digest):
@@ -201,7 +204,7 @@ def push(module, images):
     pairs = []
     for image in images:
         folder = single_layout(layout, image, want["images"][image])
-        pairs += [str(folder), "%s/%s" % (want["registry"], image)]
+        pairs += [str(folder), "/".join(filter(None, (want["registry"], want["project"], image)))]
     script = PUSH_DIR / "push.sh"
     script.write_text(PUSH)
     command = ["/bin/sh", str(script), want["crane"], str(want["at_once"]), *pairs]
@@ -221,14 +224,18 @@ def converge(module):
     """Return the images that were pushed."""
     want = module.params
     try:
-        registry = Registry(want["registry"], want["ca_path"])
+        login = login_in(want["login_dir"], want["registry"])
+        registry = Registry(want["registry"], want["ca_path"], login, want["project"])
     except OSError as error:
         if module.check_mode:
             return sorted(want["images"])
         raise RegistryError("%s: %s" % (want["ca_path"], error)) from error
     faults = registry.faults(want["images"])
+    if faults and not want["storage"]:
+        leave_alone(want, faults)
     if faults and not module.check_mode:
-        clear(registry, want, faults)
+        if want["storage"]:
+            clear(registry, want, faults)
         push(module, sorted(faults))
         left = registry.faults({image: want["images"][image] for image in faults})
         if left:
@@ -246,8 +253,9 @@ def main():
             "layout": {"type": "path", "required": True},
             "registry": {"type": "str", "required": True},
             "login_dir": {"type": "path", "required": True},
+            "project": {"type": "str", "default": ""},
             "images": {"type": "dict", "required": True},
-            "storage": {"type": "path", "required": True},
+            "storage": {"type": "path"},
             "ca_path": {"type": "path", "required": True},
             "crane": {"type": "path", "required": True},
             "at_once": {"type": "int", "default": 4},

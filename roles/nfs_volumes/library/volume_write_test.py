@@ -16,8 +16,10 @@ DOCUMENTATION = r"""
 module: volume_write_test
 short_description: Test writing to a volume with a pod on every node
 description:
-  - Creates a volume of the class, a claim for it, and on each node one pod that writes as the user
-    of Run:ai's databases; then removes all of them.
+  - Creates a claim of the class, and on each node one pod that writes as the user of Run:ai's
+    databases; then removes all of them. The class's provisioner makes the volume; where it has
+    none, the module makes one of the test's folder.
+  - A volume that the provisioner made leaves its empty folder in the export, as every volume does.
   - Records the success as an annotation of the StorageClass, so that it is tested once per export.
   - One test at a time, because all use the same namespace. The module of a killed run continues;
     this waits for its test and uses the result.
@@ -27,6 +29,7 @@ options:
   path: {description: The exported folder, type: str, required: true}
   folder: {description: The folder in it that the pods write to, type: str, required: true}
   image: {description: Image with a shell at /bin/busybox, type: str, required: true}
+  provisioned: {description: Whether the class has a provisioner, type: bool, default: false}
   user: {description: The user that writes, type: int, default: 1001}
   timeout_seconds: {description: How long to wait for pods, type: int, default: 120}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
@@ -53,6 +56,9 @@ NAME = "appliance-storage-proof"
 ANNOTATION = "appliance.dev/storage-proven"
 LOCK = Path("/run/appliance/volume-proof.lock")
 DELETE_SECONDS = 65
+# More than any volume that exists claims to hold, so that the claim is not bound to one of them.
+# NFS enforces no capacity.
+BEYOND_EVERY_VOLUME = "1Pi"
 WRITE = (
     'f=/volume/pod-$NODE; echo $NODE >$f && sync && test "$(cat $f)" = "$NODE" && rm $f'
     ' || { echo "wrote as $(id -u), folder: $(ls -ldn /volume)"; exit 1; }'
@@ -64,31 +70,37 @@ class WriteTestError(Exception):
 
 
 def claim_objects(want):
-    """Return namespace, volume and claim."""
+    """Return namespace and claim, and the claim's volume where nothing makes one."""
     claim = {"namespace": NAME, "name": NAME}
     common = {"storageClassName": want["storage_class"], "accessModes": ["ReadWriteMany"]}
-    volume = {
-        "capacity": {"storage": "1Gi"},
-        "persistentVolumeReclaimPolicy": "Retain",
-        "claimRef": claim,
-        "nfs": {"server": want["server"], "path": "%s/%s" % (want["path"], want["folder"])},
-    }
-    request = {"resources": {"requests": {"storage": "1Gi"}}, "volumeName": NAME}
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}},
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": NAME},
-            "spec": dict(common, **volume),
-        },
+    size = BEYOND_EVERY_VOLUME if want["provisioned"] else "1Gi"
+    request = {"resources": {"requests": {"storage": size}}}
+    objects = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}}]
+    if not want["provisioned"]:
+        request["volumeName"] = NAME
+        volume = {
+            "capacity": {"storage": size},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": claim,
+            "nfs": {"server": want["server"], "path": "%s/%s" % (want["path"], want["folder"])},
+        }
+        objects.append(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": NAME},
+                "spec": dict(common, **volume),
+            }
+        )
+    objects.append(
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": claim,
             "spec": dict(common, **request),
-        },
-    ]
+        }
+    )
+    return objects
 
 
 def pod_object(node, want):
@@ -131,13 +143,23 @@ def why_not(kubectl, pod):
         waiting = state.get("waiting", {})
         if waiting.get("reason") not in (None, "ContainerCreating"):
             return "%s: %s" % (waiting["reason"], waiting.get("message", ""))
-    name = "involvedObject.name=%s" % pod["metadata"]["name"]
-    events = kubectl.get("--namespace=" + NAME, "events", "--field-selector=" + name) or {}
-    warnings = [e for e in events.get("items", []) if e.get("type") == "Warning"]
-    if warnings:
-        last = warnings[-1]
-        return "%s: %s" % (last.get("reason"), " ".join(last.get("message", "").split()))
-    return "still %s" % status.get("phase", "unknown")
+    claim = kubectl.get("--namespace=" + NAME, "persistentvolumeclaim", NAME) or {}
+    if claim and claim.get("status", {}).get("phase") != "Bound":
+        said = last_event(kubectl, NAME, ("Normal", "Warning"))
+        return "its claim got no volume (%s)" % (said or "no event")
+    return last_event(kubectl, pod["metadata"]["name"], ("Warning",)) or "still %s" % status.get(
+        "phase", "unknown"
+    )
+
+
+def last_event(kubectl, name, types):
+    """Return the last event of an object of the test in words, or an empty string."""
+    named = "involvedObject.name=%s" % name
+    events = kubectl.get("--namespace=" + NAME, "events", "--field-selector=" + named) or {}
+    found = [event for event in events.get("items", []) if event.get("type") in types]
+    if not found:
+        return ""
+    return "%s: %s" % (found[-1].get("reason"), " ".join(found[-1].get("message", "").split()))
 
 
 def wait(kubectl, seconds, nodes):
@@ -170,9 +192,22 @@ def wait(kubectl, seconds, nodes):
 def remove(kubectl, wait):
     """Remove all objects of the test; the volume's empty folder stays."""
     patience = ["--timeout=60s"] if wait else ["--wait=false"]
-    for arguments in (["namespace", NAME], ["persistentvolume", NAME]):
+    volumes = [["persistentvolume", name] for name in volumes_of(kubectl)]
+    for arguments in (["namespace", NAME], *volumes):
         call = ["delete", "--ignore-not-found", *patience, *arguments]
         kubectl.call(call, seconds=DELETE_SECONDS)
+
+
+def volumes_of(kubectl):
+    """Return the names of the volumes that the test's own claim has, or had."""
+    volumes = (kubectl.get("persistentvolumes") or {}).get("items", [])
+    claims = [(item, item.get("spec", {}).get("claimRef") or {}) for item in volumes]
+    ours = {"namespace": NAME, "name": NAME}
+    return [
+        item["metadata"]["name"]
+        for item, claim in claims
+        if {key: claim.get(key) for key in ours} == ours
+    ]
 
 
 def test(kubectl, want, run):
@@ -259,6 +294,7 @@ def main():
             path={"type": "str", "required": True},
             folder={"type": "str", "required": True},
             image={"type": "str", "required": True},
+            provisioned={"type": "bool", "default": False},
             user={"type": "int", "default": 1001},
             timeout_seconds={"type": "int", "default": 120},
         ),

@@ -77,6 +77,7 @@ CONFIGURATION = ("etc/nginx/conf.d/appliance.conf",)
 PRIVATE = (
     "etc/appliance/registry/nginx.conf",
     "etc/appliance/registry/login/config.json",
+    "etc/appliance/registry/pull/config.json",
     "etc/appliance/tls/artifacts.crt",
     "etc/appliance/tls/artifacts.key",
     "etc/appliance/tls/artifacts.key.new",

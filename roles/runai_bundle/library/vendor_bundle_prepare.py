@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.appliance_kubectl import Kubectl
+from ansible.module_utils.appliance_registry import Client, RegistryError, login_in
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.vendor_bundle import (
     ARGUMENTS,
@@ -76,44 +75,34 @@ mv "$marker.new" "$marker"
 class Registry:
     """The registry over its API."""
 
-    def __init__(self, address, ca_path):
-        self._host, _, port = address.rpartition(":")
-        self._port = int(port)
-        self._context = ssl.create_default_context(cafile=ca_path)
+    def __init__(self, address, ca_path, login=None):
+        self._client = Client(address, ca_path, login)
 
     def fault(self, image):
         """Return what is wrong with one image under every name it may have, or None."""
-        line = http.client.HTTPSConnection(
-            self._host, self._port, timeout=30, context=self._context
-        )
         try:
-            faults = [self._fault(line, name, image["config"]) for name in image["names"]]
-        except (OSError, http.client.HTTPException) as error:
-            return "the registry does not answer: %s" % error
+            faults = [self._fault(name, image["config"]) for name in image["names"]]
+        except RegistryError as error:
+            return str(error)
         finally:
-            line.close()
+            self._client.close()
         if None in faults:
             return None
         return next((fault for fault in faults if fault != "absent"), "absent")
 
-    @staticmethod
-    def _ask(line, method, path):
-        line.request(method, path, headers={"Accept": ACCEPT})
-        answer = line.getresponse()
-        return answer, answer.read()
-
-    def _fault(self, line, name, config):
+    def _fault(self, name, config):
         repository, _, tag = name.rpartition(":")
-        answer, body = self._ask(line, "GET", "/v2/%s/manifests/%s" % (repository, tag))
+        answer = self._client.ask("GET", "/v2/%s/manifests/%s" % (repository, tag), ACCEPT)
         if answer.status != 200:
             return "absent" if answer.status == 404 else "the registry says %d" % answer.status
-        manifest = json.loads(body)
+        manifest = json.loads(answer.body)
         held = str(manifest.get("config", {}).get("digest", ""))
         if config and held != "sha256:" + config:
             return "another image of that name (%s)" % held[:19]
         for blob in [manifest.get("config", {}), *manifest.get("layers", [])]:
             path = "/v2/%s/blobs/%s" % (repository, blob.get("digest"))
-            if self._ask(line, "HEAD", path)[0].status != 200:
+            answer = self._client.ask("HEAD", path)
+            if answer.status != 200 and not answer.is_elsewhere:
                 return "blob %s is missing" % blob.get("digest")
         return None
 
@@ -142,7 +131,9 @@ class Preparation:
 
     def absent(self):
         """Return what the registry lacks of the bundle's images, with the reason."""
-        return Registry(self._want["registry"], self._want["ca_path"]).faults(self.images())
+        login = login_in(self._want["login_dir"], self._want["registry"])
+        registry = Registry(self._want["registry"], self._want["ca_path"], login)
+        return registry.faults(self.images())
 
     def images(self):
         """Return the images that the bundle tells, each with the names it may have."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from appliance.adapters.local import processes
+from appliance.adapters.local.content import STANDINS
 from appliance.builder.sources.go import Go
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
@@ -53,8 +55,22 @@ def test_a_program_is_built_with_its_version_and_recalled(
     context.cache.place(fetched.file.sha256, program, executable=True)
     done = subprocess.run([program], capture_output=True, text=True, check=True)
     assert done.stderr == "v1.2.3"
-    (module / "main.go").write_text("does not compile any more")
+    (module / "README").write_text("no part of the recipe")
     assert Go().fetch(*tool(), context).file == fetched.file
+
+
+def test_a_program_of_the_stand_ins_is_built_anew_when_its_source_changes(
+    module: Path, context: Context, tmp_path: Path
+) -> None:
+    standins = tmp_path / "standins"
+    folder = standins / "tool_standin/go"
+    folder.parent.mkdir(parents=True)
+    module.rename(folder)
+    asked = tool(module="tool_standin/go")
+    one = Go().fetch(*asked, replace(context, standins=standins))
+    (folder / "main.go").write_text(MAIN.replace("unknown", "another").replace("print", "println"))
+    two = Go().fetch(*asked, replace(context, standins=standins))
+    assert one.file.sha256 != two.file.sha256
 
 
 def test_other_flags_are_another_program(module: Path, context: Context) -> None:
@@ -85,3 +101,17 @@ def test_a_host_without_go_is_reported(context: Context, monkeypatch: pytest.Mon
     monkeypatch.setattr(processes, "search_path", lambda: "/nowhere")
     with pytest.raises(SourceUnavailable, match="no Go toolchain"):
         Go().fetch(*tool(), context)
+
+
+# Compiling client-go on a busy machine with two cores.
+VET_SECONDS = 1800
+
+
+@pytest.mark.bundle
+@pytest.mark.parametrize("command", ["vet", "test"])
+def test_the_stand_in_of_the_provisioner_is_sound(command: str) -> None:
+    require("go")
+    folder = STANDINS / "nfs_provisioner_standin" / "go"
+    words = ["go", command, "-mod=readonly", "./..."]
+    done = processes.run(words, cwd=folder, timeout=VET_SECONDS)
+    assert done.returncode == 0

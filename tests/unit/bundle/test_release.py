@@ -155,7 +155,7 @@ def test_only_digests_that_were_read_somewhere_are_in_the_release() -> None:
     pinned = {s.reference: s.digest for s in sources if isinstance(s, OciSource) and s.digest}
     # The list that registry.k8s.io is filled from; the release names its commit.
     assert all(reference.startswith("registry.k8s.io/") for reference in pinned)
-    assert len(pinned) == len(set(pinned.values())) == 8
+    assert len(pinned) == len(set(pinned.values())) == 9
     text = (RELEASES / "k8s-1.23.5-r1.yml").read_text()
     assert re.search(r"kubernetes/k8s\.io, [^\n]+\n +# read at commit [0-9a-f]{40}\.", text)
 

@@ -14,7 +14,12 @@ from appliance.cli.exits import run
 from appliance.cli.status.view import show_status, status_as_json
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import ComposeSource, LocalChartSource, LocalSource
+from appliance.model.bundle.sources import (
+    ComposeSource,
+    GoSource,
+    LocalChartSource,
+    LocalSource,
+)
 from appliance.model.state.cluster import NoCluster
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan
@@ -112,7 +117,10 @@ def test_every_shipped_stand_in_fits_the_release_and_its_files_are_there() -> No
                 assert (STANDINS / source.path).is_file(), source.path
             if isinstance(source, LocalChartSource):
                 assert (STANDINS / source.path / "Chart.yaml").is_file(), source.path
-            assert isinstance(source, LocalSource | LocalChartSource | ComposeSource)
+            if isinstance(source, GoSource):
+                assert (STANDINS / source.module / "go.sum").is_file(), source.module
+            kinds = LocalSource | LocalChartSource | ComposeSource | GoSource
+            assert isinstance(source, kinds)
 
 
 def test_no_release_names_a_file_of_the_stand_ins() -> None:

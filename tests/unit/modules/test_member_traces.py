@@ -219,11 +219,14 @@ def test_what_a_server_leaves_is_what_the_roles_put_there(traces: ModuleType) ->
     for role in ("artifact_server", "container_registry", "runai_bundle"):
         known |= yaml.safe_load((ROOT / f"roles/{role}/vars/main.yml").read_text())
     stems = {known["__artifact_server_certificate"], known["__container_registry_certificate"]}
+    trust = yaml.safe_load((ROOT / "roles/registry_trust/vars/main.yml").read_text())
+    pulls = [path for path in trust["__registry_trust_logins"] if path.startswith("/etc/")]
     logins = {known["__container_registry_login_dir"], known["__runai_bundle_login_dir"]}
     assert {f"/{path}" for path in (*traces.CONFIGURATION, *traces.PRIVATE)} == {
         known["__artifact_server_configuration"],
         known["__container_registry_front_configuration"],
         *(f"{folder}/config.json" for folder in logins),
+        *pulls,
         *(f"{stem}{end}" for stem in stems for end in (".crt", ".key", ".key.new")),
     }
     assert set(SERVED) < {*traces.CONFIGURATION, *traces.PRIVATE}

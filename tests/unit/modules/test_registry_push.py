@@ -48,7 +48,7 @@ class FakeRegistry:
         return digest_of(manifest)
 
     def answer(self, path: str) -> tuple[int, bytes, int]:
-        _, _, name, kind, reference = path.split("/")
+        name, kind, reference = path.removeprefix("/v2/").rsplit("/", 2)
         if self.broken:
             return 500, b"", 0
         if kind == "manifests":
@@ -194,11 +194,11 @@ def test_what_a_push_would_take_for_whole_is_taken_away_first(tmp_path: Path) ->
     blobs = tmp_path / "docker/registry/v2/blobs/sha256"
     for name in (whole, short):
         (blobs / name[:2] / name).mkdir(parents=True)
-    forgotten: list[tuple[str, str, str]] = []
+    forgotten: list[tuple[str, str]] = []
 
     class Registry:
-        def forget(self, image: str, digest: str, authorization: str) -> None:
-            forgotten.append((image, digest, authorization))
+        def forget(self, image: str, digest: str) -> None:
+            forgotten.append((image, digest))
 
     login = {"auths": {"registry.test:5000": {"auth": "coded"}}}
     (tmp_path / "config.json").write_text(json.dumps(login))
@@ -214,15 +214,21 @@ def test_what_a_push_would_take_for_whole_is_taken_away_first(tmp_path: Path) ->
         "c:1": "absent",
     }
     registry_push.clear(Registry(), want, faults)
-    assert forgotten == [("a:1", "A", "Basic coded"), ("b:1", "B", "Basic coded")]
+    assert forgotten == [("a:1", "A"), ("b:1", "B")]
     assert [path.name for path in sorted(blobs.glob("*/*"))] == [whole]
 
 
 def test_without_a_login_for_this_registry_nothing_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"auths": {"other.test:5000": {"auth": "x"}}}))
-    want = {"login_dir": str(tmp_path), "registry": "registry.test:5000"}
+    want = {
+        "login_dir": str(tmp_path),
+        "registry": "registry.test:5000",
+        "storage": str(tmp_path),
+        "images": {"a:1": "A"},
+    }
+    faults = {"a:1": f"blob sha256:{'a' * 64} is missing"}
     with pytest.raises(registry_push.RegistryError, match=r"no login for registry\.test:5000"):
-        registry_push.authorization(want)
+        registry_push.clear(None, want, faults)
 
 
 def test_a_deletion_carries_the_login_and_a_refusal_is_reported(
@@ -230,6 +236,33 @@ def test_a_deletion_carries_the_login_and_a_refusal_is_reported(
 ) -> None:
     fake, registry = served
     fake.put("a", "1")
-    registry.forget("a:1", "sha256:1", "Basic coded")
-    with pytest.raises(registry_push.RegistryError, match="answers its removal with 401"):
-        registry.forget("a:1", "sha256:1", "Basic wrong")
+    registry._client._login = "coded"
+    registry.forget("a:1", "sha256:1")
+    registry._client._login = "wrong"
+    with pytest.raises(registry_push.RegistryError, match="the registry wants a login"):
+        registry.forget("a:1", "sha256:1")
+
+
+def test_images_of_a_project_are_asked_for_below_it(served: tuple[FakeRegistry, Any]) -> None:
+    fake, registry = served
+    digest = fake.put("gpu/pause", "3.6")
+    registry._prefix = "gpu/"
+    assert registry.faults({"pause:3.6": digest}) == {}
+
+
+THEIRS = {"registry": "harbor.test:443"}
+
+
+def test_a_tag_of_the_organisation_is_never_replaced() -> None:
+    with pytest.raises(registry_push.RegistryError, match=r"under 1 names .* first pause:3\.6"):
+        registry_push.leave_alone(THEIRS, {"etcd:1": "absent", "pause:3.6": "another digest"})
+
+
+def test_a_damaged_image_of_the_organisation_is_never_deleted() -> None:
+    fault = f"blob sha256:{'a' * 64} is missing"
+    with pytest.raises(registry_push.RegistryError, match="1 damaged images, first etcd:1"):
+        registry_push.leave_alone(THEIRS, {"etcd:1": fault})
+
+
+def test_absent_images_are_pushed_to_the_organisations_registry() -> None:
+    registry_push.leave_alone(THEIRS, {"etcd:1": "absent"})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,9 @@ def want(**changes: Any) -> dict[str, Any]:
         "path": "/srv/runai",
         "folders": ["one", "two"],
         "user": os.getuid(),
+        "options": [],
+        "minimum_free_bytes": 0,
+        "test_seconds": 30,
         "root_squash_allowed": True,
         "mount_seconds": 5,
     }
@@ -164,8 +169,8 @@ def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[st
     def run(argv: Sequence[str]) -> tuple[int, str, str]:
         ran.append(argv)
         if argv[0] == "umount":
-            for name in ("one", "two"):
-                (base / name).rmdir()
+            for made in base.iterdir():
+                made.rmdir()
         return 0, "", ""
 
     monkeypatch.setattr(nfs_write_test.tempfile, "mkdtemp", folder)
@@ -177,7 +182,7 @@ def mounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[st
 
 
 def test_the_proof_writes_looks_and_leaves_nothing(mounted: list[Sequence[str]]) -> None:
-    proof, made = nfs_write_test.test(nfs_write_test.run, want())
+    proof, made = nfs_write_test.mounted_test(nfs_write_test.run, want())
     assert made == ["one", "two"]
     assert proof["fsync_ms"] > 0
     assert proof["fsync_worst_ms"] >= proof["fsync_ms"]
@@ -185,8 +190,11 @@ def test_the_proof_writes_looks_and_leaves_nothing(mounted: list[Sequence[str]])
     assert (proof["server"], proof["path"]) == ("198.51.100.4", "/srv/runai")
     mount = mounted[0]
     assert mount[:2] == ["timeout", "5"]
-    assert "vers=4" in str(mount[6])
+    assert mount[6] == "proto=tcp,soft,timeo=50,retrans=2"
     assert mount[7] == "198.51.100.4:/srv/runai"
+    assert proof["options"] == []
+    assert proof["folders"] == ["one", "two"]
+    assert proof["free_bytes"] > 0
     assert [words[0] for words in mounted] == ["timeout", "umount"]
 
 
@@ -194,22 +202,25 @@ def test_a_squashed_root_is_refused_where_it_must_not_be(
     mounted: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nfs_write_test, "owner_of_roots_file", lambda _: 65534)
-    proof, _ = nfs_write_test.test(nfs_write_test.run, want())
+    proof, _ = nfs_write_test.mounted_test(nfs_write_test.run, want())
     assert proof["root_squashed"] is True
     with pytest.raises(
         nfs_write_test.WriteTestError, match="belongs to user 65534 there: another export"
     ):
-        nfs_write_test.test(nfs_write_test.run, want(root_squash_allowed=False))
+        nfs_write_test.mounted_test(nfs_write_test.run, want(root_squash_allowed=False))
     assert mounted[-1][0] == "umount", "it is unmounted after a fault, too"
 
 
 def test_an_export_that_cannot_be_mounted_is_reported_in_the_words_of_mount() -> None:
     said = "mount.nfs: access denied by server\n while mounting"
-    words = "198.51.100.4:/srv/runai cannot be mounted: mount.nfs: access denied by server while"
+    words = (
+        "198.51.100.4:/srv/runai cannot be mounted with nfsvers=3,.*: mount.nfs: access denied by "
+        "server while mounting. .* nfs.version in site.yml"
+    )
     with pytest.raises(nfs_write_test.WriteTestError, match=words):
-        nfs_write_test.test(lambda _: (32, "", said), want())
+        nfs_write_test.mounted_test(lambda _: (32, "", said), want(options=["nfsvers=3"]))
     with pytest.raises(nfs_write_test.WriteTestError, match="no answer in 5 s"):
-        nfs_write_test.test(lambda _: (124, "", ""), want())
+        nfs_write_test.mounted_test(lambda _: (124, "", ""), want())
 
 
 def test_a_folder_that_is_not_the_users_is_reported_with_what_to_do(
@@ -221,12 +232,83 @@ def test_a_folder_that_is_not_the_users_is_reported_with_what_to_do(
     monkeypatch.setattr(nfs_write_test, "timed_writes", refused)
     user = os.getuid()
     with pytest.raises(nfs_write_test.WriteTestError) as told:
-        nfs_write_test.test(nfs_write_test.run, want())
+        nfs_write_test.mounted_test(nfs_write_test.run, want())
     assert f"user {user} cannot write to 198.51.100.4:/srv/runai: Permission denied" in str(
         told.value
     )
     assert f"chown -R {user}:{user} /srv/runai" in str(told.value)
     assert mounted[-1][0] == "umount"
+
+
+def test_too_little_space_is_refused_before_anything_is_created(
+    mounted: list[Sequence[str]],
+) -> None:
+    with pytest.raises(nfs_write_test.WriteTestError, match=r"minimum_free_gb"):
+        nfs_write_test.mounted_test(nfs_write_test.run, want(minimum_free_bytes=10**18))
+    assert [words[0] for words in mounted] == ["timeout", "umount"]
+
+
+def test_a_server_that_locks_nothing_is_told_apart_from_one_that_refuses_to_write(
+    mounted: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(nfs_write_test.fcntl, "lockf", no_locks)
+    with pytest.raises(nfs_write_test.WriteTestError, match="cannot be locked: No locks available"):
+        nfs_write_test.mounted_test(nfs_write_test.run, want())
+    assert mounted[-1][0] == "umount"
+
+
+def test_what_hangs_on_a_dead_server_is_left_behind_after_its_time() -> None:
+    began = time.monotonic()
+    with pytest.raises(nfs_write_test.WriteTestError, match="no end within 1 s"):
+        nfs_write_test.apart(lambda: None, lambda: time.sleep(60), 1)
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may have mounts of its own")
+def test_mounts_of_the_test_end_with_it_and_nobody_else_sees_them(tmp_path: Path) -> None:
+    def inside() -> list[str]:
+        command = ["mount", "-t", "tmpfs", "none", str(tmp_path)]
+        subprocess.run(command, check=True)
+        return Path("/proc/self/mounts").read_text().splitlines()
+
+    try:
+        seen = nfs_write_test.apart(nfs_write_test.private_mounts, inside, 30)
+    except nfs_write_test.WriteTestError as error:
+        pytest.skip(f"this machine gives root no mount namespace: {error}")
+    assert any(str(tmp_path) in line for line in seen)
+    assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
+
+
+def test_the_version_that_was_agreed_on_is_read_from_the_mount(tmp_path: Path) -> None:
+    table = tmp_path / "mounts"
+    table.write_text(
+        "a:/x /run/other nfs4 rw,vers=4.2 0 0\na:/x /run/m nfs rw,vers=3,proto=tcp 0 0\n"
+        "a:/x /run/f fuse.nfs4_standin rw 0 0\n"
+    )
+    assert nfs_write_test.version_of("/run/m", str(table)) == "3"
+    assert nfs_write_test.version_of("/run/f", str(table)) is None
+    assert nfs_write_test.version_of("/run/absent", str(table)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({}, True),
+        ({"server": "198.51.100.9"}, False),
+        ({"options": ["nfsvers=3"]}, False),
+        ({"folders": ["one"]}, False),
+        ({"folders": ["one", "two", "three"]}, True),
+        ({"folders": None}, False),
+    ],
+)
+def test_a_record_is_of_the_same_export_mounted_the_same_way(
+    changes: dict[str, Any], *, same: bool
+) -> None:
+    record = {key: want()[key] for key in ("server", "path", "options", "folders")}
+    assert nfs_write_test.is_of({**record, **changes}, want()) is same
 
 
 def test_another_process_brings_its_answer_or_its_fault_home() -> None:

@@ -20,6 +20,7 @@ WANT = {
     "path": "/srv/runai",
     "folder": "appliance-proof",
     "image": "registry.rack.test:5000/busybox@sha256:00",
+    "provisioned": False,
     "user": 1001,
     "timeout_seconds": 5,
     "kubeconfig": "/etc/kubernetes/admin.conf",
@@ -39,6 +40,8 @@ class FakeCluster:
         self.refuse_pods = 0
         self.deleted_by_others = False
         self.notes: dict[str, str] = {}
+        self.claim = "Bound"
+        self.others: list[dict[str, Any]] = []
         self.nodes = {"cp1": "True", "w1": "True", "w2": "Unknown"}
 
     def run(self, argv: Sequence[str], data: str | None = None) -> tuple[int, str, str]:
@@ -69,6 +72,11 @@ class FakeCluster:
             return {"metadata": {"annotations": self.notes}}
         if kind == "events":
             return {"items": self.events}
+        if kind == "persistentvolumeclaim":
+            return {"status": {"phase": self.claim}}
+        if kind == "persistentvolumes":
+            own = [item for item in self.objects.values() if item["kind"] == "PersistentVolume"]
+            return {"items": [*own, *self.others]}
         pods = [item for item in self.objects.values() if item["kind"] == "Pod"]
         return {"items": [{**pod, "status": self.status} for pod in pods]}
 
@@ -125,6 +133,54 @@ def test_a_pod_of_every_ready_node_writes_and_nothing_is_left(cluster: FakeClust
     assert pod["nodeName"] == "w1"
     assert pod["securityContext"] == {"runAsUser": 1001, "runAsGroup": 1001}
     assert pod["tolerations"] == [{"operator": "Exists"}]
+
+
+def of_claim(name: str, namespace: str, claim: str) -> dict[str, Any]:
+    spec = {"claimRef": {"namespace": namespace, "name": claim, "uid": "x"}}
+    return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+def test_a_class_with_a_provisioner_is_tested_by_a_claim_alone(cluster: FakeCluster) -> None:
+    seen: dict[str, dict[str, Any]] = {}
+    apply = cluster.apply
+
+    def remember(item: dict[str, Any]) -> tuple[int, str, str]:
+        seen[f"{item['kind']}/{item['metadata']['name']}"] = item
+        return apply(item)
+
+    cluster.apply = remember  # type: ignore[method-assign]
+    volume_write_test.test(kubectl_of(cluster), {**WANT, "provisioned": True}, cluster.run)
+    name = volume_write_test.NAME
+    assert f"PersistentVolume/{name}" not in seen
+    claim = seen[f"PersistentVolumeClaim/{name}"]["spec"]
+    assert "volumeName" not in claim
+    assert claim["storageClassName"] == "appliance-nfs"
+    # No volume that exists is that large, so none of a researcher's is taken for the test.
+    assert claim["resources"]["requests"]["storage"] == "1Pi"
+
+
+def test_only_the_volume_of_the_tests_own_claim_is_removed(cluster: FakeCluster) -> None:
+    name = volume_write_test.NAME
+    cluster.others = [
+        of_claim("pvc-1", name, name),
+        of_claim("pvc-2", name, "data"),
+        of_claim("pvc-3", "team", name),
+        {"kind": "PersistentVolume", "metadata": {"name": "free"}, "spec": {}},
+    ]
+    volume_write_test.remove(kubectl_of(cluster), wait=True)
+    removed = [call for call in cluster.calls if call.startswith("delete persistentvolume")]
+    assert removed == ["delete persistentvolume pvc-1"]
+
+
+def test_a_claim_without_a_volume_is_told_in_the_words_of_its_provisioner(
+    cluster: FakeCluster,
+) -> None:
+    cluster.claim, cluster.status = "Pending", {"phase": "Pending"}
+    said = {"type": "Normal", "reason": "ExternalProvisioning", "message": "waiting for a volume"}
+    cluster.events = [said]
+    words = r"its claim got no volume \(ExternalProvisioning: waiting for a volume\)"
+    with pytest.raises(volume_write_test.WriteTestError, match=words):
+        volume_write_test.test(kubectl_of(cluster), {**WANT, "provisioned": True}, cluster.run)
 
 
 def test_a_namespace_needs_a_moment_before_pods(cluster: FakeCluster) -> None:

@@ -167,3 +167,21 @@ def test_the_certificate_may_be_for_another_name_than_the_address(
     for name, ok in (("localhost", True), ("kubernetes", False)):
         found = wire.https_status(source, "k", f"{address}/v2/", ca=str(ca), name=name)
         assert found["ok"] is ok, found
+
+
+def test_a_service_is_asked_at_an_address_under_a_ca_that_is_no_file(
+    served: tuple[str, Path],
+) -> None:
+    address, ca = served
+    url = f"{address.replace('127.0.0.1', 'localhost')}/v2/"
+    asked = wire.Question(url, "/no/such/file", pem=ca.read_text(), at="127.0.0.1")
+    assert wire.https_answer(_source(), "k", asked)["ok"]
+    other = _certificate(ca.parent, "other").read_text()
+    refused = wire.https_answer(_source(), "k", asked._replace(pem=other))
+    assert refused["code"] is None
+    assert "certificate" in refused["error"]
+
+
+def test_a_ca_that_is_no_certificate_is_an_error_of_the_question(served: tuple[str, Path]) -> None:
+    asked = wire.Question(f"{served[0]}/v2/", "/no/such/file", pem="PEM")
+    assert wire.https_answer(_source(), "k", asked)["code"] is None

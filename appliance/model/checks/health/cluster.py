@@ -18,7 +18,8 @@ from appliance.model.checks.engine import Need, Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.components.storage.unmet import storage
 from appliance.model.node.maintenance_claims import claims_of
-from appliance.model.site.shared_storage import export_of
+from appliance.model.site.shared_storage import export_of, members_of_filer
+from appliance.model.state.facts.storage_record import client_faults
 from appliance.model.state.findings import Finding, Severity
 from appliance.model.state.prerequisites import Prerequisites
 
@@ -169,14 +170,18 @@ def shared_storage(inputs: HealthInputs) -> Answers:
         if node.name not in inputs.observed.node_facts:
             continue
         if node.in_cluster or node == export.node:
-            for text in storage(node, inputs.desired, inputs.observed):
+            faults = [("storage", text) for text in storage(node, inputs.desired, inputs.observed)]
+            if node in members_of_filer(inputs.site):
+                own = client_faults(inputs.observed.node_facts[node.name], export)
+                faults += [("storage_client", text) for text in own]
+            for step, text in faults:
                 yield Finding(
                     node.name,
                     "shared_storage",
                     "error",
                     text,
-                    f"{export.source} usable on every member, as after step storage",
-                    "appliance install --only storage",
+                    f"{export.source} usable on every member, as after step {step}",
+                    f"appliance install --only {step}",
                 )
     yield export.source
 

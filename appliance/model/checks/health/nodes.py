@@ -256,11 +256,12 @@ def ca_trust(inputs: HealthInputs) -> Answers:
     for node, facts in inputs.members():
         own = found[node.name]
         docker = (facts.at("trust.docker") or {}).get(inputs.site.settings.registry)
+        registrys = unmet.authority(inputs.desired, facts)
         lacks = [
             where
             for where, there in (
                 ("in /etc/appliance", own is not None),
-                (f"for Docker and {inputs.site.settings.registry}", docker == own),
+                (f"for Docker and {inputs.site.settings.registry}", docker == registrys),
             )
             if not there
         ]

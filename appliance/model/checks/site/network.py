@@ -251,14 +251,12 @@ def service_ports_are_free(draft: Draft, _known: KnownContent) -> Iterator[SiteF
     """Registry and bundle server find their ports free on the services host."""
     if draft.value is None or not draft.sound(("registry",), ("artifacts",)):
         return
+    own = () if draft.value.external_registry else (("registry", draft.value.registry),)
     ports = {
         key: addresses.split_host_port(text)[1]
-        for key, text in (
-            ("registry", draft.value.registry),
-            ("artifacts", draft.value.artifacts),
-        )
+        for key, text in (*own, ("artifacts", draft.value.artifacts))
     }
-    if ports["registry"] == ports["artifacts"]:
+    if ports.get("registry") == ports["artifacts"]:
         yield draft.fault(
             ("artifacts",),
             f"port {ports['artifacts']} is also the registry's port, on the same host",

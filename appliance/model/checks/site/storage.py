@@ -41,6 +41,25 @@ def no_system_folder_is_exported(draft: Draft, _known: KnownContent) -> Iterator
         )
 
 
+def the_version_can_be_had(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
+    """Our own server speaks version 4 alone; only version 3 has locks apart from the mount."""
+    value = draft.value
+    if value is None or value.nfs is None or not draft.sound(("nfs",)):
+        return
+    if value.nfs.version == "v3" and _is_ours(draft, value.nfs.server, value.domain):
+        yield draft.fault(
+            ("nfs", "version"),
+            "v3 of a server that the appliance sets up, which speaks version 4 alone",
+            "delete the key, or write negotiated",
+        )
+    elif value.nfs.locks == "node" and value.nfs.version != "v3":
+        yield draft.fault(
+            ("nfs", "locks"),
+            f"node with version {value.nfs.version}: versions from 4 on lock on the server",
+            "delete the key, or write version: v3",
+        )
+
+
 def _is_ours(draft: Draft, server: str, domain: str) -> bool:
     """Whether a node of the site serves it; an NFS server of the customer's has its own folders."""
     for name, node in draft.nodes.items():
@@ -50,4 +69,8 @@ def _is_ours(draft: Draft, server: str, domain: str) -> bool:
     return False
 
 
-STORAGE_CHECKS: Final = (no_jumpbox_serves, no_system_folder_is_exported)
+STORAGE_CHECKS: Final = (
+    no_jumpbox_serves,
+    no_system_folder_is_exported,
+    the_version_can_be_had,
+)

@@ -135,7 +135,7 @@ def operator_values(desired: Desired, manifest: BundleManifest) -> dict[str, Any
     wanted = desired.site.settings.gpu
     driver = wanted.driver if wanted else "container"
     own = merged(
-        _operands(desired.site.settings.registry, manifest),
+        _operands(desired.site.image_prefix, manifest),
         {
             "nfd": {"enabled": True},
             "daemonsets": {"tolerations": [_GPU_TAINT, _DRAIN_TAINT]},

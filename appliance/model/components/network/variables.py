@@ -15,7 +15,7 @@ def variables(run: PlannedRun) -> Vars:
     site, images = run.desired.site, run.manifest.images
     image = next((name for name in images if name.startswith("flannel:")), "")
     return {
-        "flannel_registry": site.settings.registry,
+        "flannel_registry": site.image_prefix,
         "flannel_image": image,
         "flannel_image_digest": images.get(image, ""),
         "flannel_pod_cidr": str(site.settings.network.pod_cidr),

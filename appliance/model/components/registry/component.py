@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.model.components.base import Component, Step, all_but_jumpboxes
-from appliance.model.components.registry import unmet, variables
+from appliance.model.components.registry import checks, unmet, variables
 
 REGISTRY = Component(
     "registry",
@@ -15,7 +15,10 @@ REGISTRY = Component(
             unmet.registry,
         ),
     ),
+    checks=checks.CHECKS,
     variables=variables.variables,
     node_variables=variables.node_variables,
+    groups=variables.groups,
+    probe_arguments=variables.probe_arguments,
 )
 COMPONENTS = (REGISTRY,)

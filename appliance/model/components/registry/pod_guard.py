@@ -79,8 +79,11 @@ def guarded(
         stored: whether the shared storage counts.
     """
     services = site.services_node
-    everywhere = _addresses(services, site, all_facts)
-    found = [GuardedService(everywhere, "tcp", site.registry_port, node == services)]
+    found = []
+    # The organisation's registry has a login of its own, and pods of the site may need it.
+    if site.settings.external_registry is None:
+        everywhere = _addresses(services, site, all_facts)
+        found = [GuardedService(everywhere, "tcp", site.registry_port, node == services)]
     export = export_of(site) if stored else None
     if export is not None and _is_address(export.server):
         own = export.node

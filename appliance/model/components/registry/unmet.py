@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from appliance.model.components.registry import pod_guard
 from appliance.model.site.settings import Node
-from appliance.model.state.certificates import service_ends_soon
+from appliance.model.state.certificates import fingerprint, service_ends_soon
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
@@ -26,26 +26,66 @@ def images(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The registry answers over TLS and holds every image; members have the programs they run."""
     facts = observed.node_facts[node.name]
     name = desired.site.settings.registry
-    authority = facts.at("trust.site_ca_sha256")
     if node.name == desired.site.services_node.name:
-        held = facts.at("registry.images") or {}
-        wanted = desired.manifest.images if desired.manifest else {}
-        absent = [image for image, digest in wanted.items() if held.get(image) != digest]
-        if not facts.at("registry.configured"):
-            yield "no registry is set up"
-        elif absent:
-            yield f"the registry lacks {len(absent)} of {len(wanted)} images, first {absent[0]}"
-        elif facts.at("registry.missing_blobs"):
-            yield f"the registry lacks {len(facts.at('registry.missing_blobs'))} blobs"
-        yield from _open_to_writing(name, facts)
-        yield from service_ends_soon("the registry's certificate", "registry", desired, facts)
-    if not facts.at("registry.serving.ok"):
+        yield from _held(desired, facts)
+        if desired.site.settings.external_registry is None:
+            yield from _open_to_writing(name, facts)
+            yield from service_ends_soon("the registry's certificate", "registry", desired, facts)
+    if not _answers(desired, facts):
         yield f"https://{name} does not answer here: {facts.at('registry.serving.error')}"
-    trusted = (facts.at("trust.docker") or {}).get(name)
-    if node.in_cluster and (trusted != authority or not authority):
+    trusted, wanted = (facts.at("trust.docker") or {}).get(name), authority(desired, facts)
+    if node.in_cluster and (trusted != wanted or not wanted):
         yield f"Docker does not trust {name}"
     if node.in_cluster:
+        yield from _login(name, desired, facts)
         yield from program_faults(facts, desired)
+
+
+def authority(desired: Desired, facts: NodeFacts) -> str | None:
+    """Return the fingerprint of the CA that Docker must trust for the registry."""
+    if desired.registry_ca is not None:
+        return fingerprint(desired.registry_ca)
+    found = facts.at("trust.site_ca_sha256")
+    return str(found) if found else None
+
+
+def _held(desired: Desired, facts: NodeFacts) -> Iterator[str]:
+    external = desired.site.settings.external_registry
+    held = facts.at("registry.images") or {}
+    wanted = desired.manifest.images if desired.manifest else {}
+    absent = [image for image, digest in wanted.items() if held.get(image) != digest]
+    if external is None and not facts.at("registry.configured"):
+        yield "no registry is set up"
+    elif absent and external is not None:
+        yield (
+            f"{len(absent)} of {len(wanted)} images were not yet verified in "
+            f"{desired.site.image_prefix}, first {absent[0]}"
+        )
+    elif absent:
+        yield f"the registry lacks {len(absent)} of {len(wanted)} images, first {absent[0]}"
+    elif facts.at("registry.missing_blobs"):
+        yield f"the registry lacks {len(facts.at('registry.missing_blobs'))} blobs"
+
+
+def _answers(desired: Desired, facts: NodeFacts) -> bool:
+    """Whether it answers; that of an organisation may do so by asking for a login."""
+    external = desired.site.settings.external_registry
+    asks = facts.at("registry.serving.code") == LOGIN_WANTED
+    return bool(facts.at("registry.serving.ok")) or (external is not None and asks)
+
+
+def _login(name: str, desired: Desired, facts: NodeFacts) -> Iterator[str]:
+    """Yield a missing login; without one in site.yml, a login of an earlier site.yml."""
+    external = desired.site.settings.external_registry
+    user = external.puller if external else None
+    for program, users in sorted((facts.at("registry.logins") or {}).items()):
+        found = (users or {}).get(name)
+        if found != user:
+            yield (
+                f"{program} logs in to {name} as {found or 'nobody'}, not as {user}"
+                if user
+                else f"{program} logs in to {name} as {found}, and site.yml names no login"
+            )
 
 
 def _open_to_writing(name: str, facts: NodeFacts) -> Iterator[str]:

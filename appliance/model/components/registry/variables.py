@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import BundleRefused
+from appliance.errors import BundleRefused, ConfigError
 from appliance.model.bundle.manifest import DAMAGED, BundleManifest
 from appliance.model.components.registry import pod_guard
-from appliance.model.site.files.secrets import REGISTRY_PASSWORD
+from appliance.model.site.files.secrets import REGISTRY_PASSWORD, pull_secret, push_secret
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 
 if TYPE_CHECKING:
     from appliance.model.components.base import PlannedRun
+    from appliance.model.state.desired import Desired
 
 
 WORKER_IMAGES = ("pause", "kube-proxy", "flannel")
@@ -30,23 +31,66 @@ def variables(run: PlannedRun) -> Vars:
 
     Raises:
         BundleRefused: the bundle names a program that is no file name.
+        ConfigError: the CA of the organisation's registry was not read.
     """
     site, manifest = run.desired.site, run.manifest
     return {
+        **_login(run),
         "container_registry_packages": manifest.packages_of("artifacts", "registry"),
         "container_registry_name": site.registry_name,
         "container_registry_port": site.registry_port,
-        "container_registry_password": VaultRef(REGISTRY_PASSWORD),
         "container_registry_addresses": [site.services_node.ip],
         "container_registry_images": dict(manifest.images),
         "registry_trust_registry": site.settings.registry,
-        "registry_trust_ca_certificate": CA_CERTIFICATE,
         "kubernetes_node_artifacts_url": f"https://{site.settings.artifacts}",
-        "kubernetes_node_registry": site.settings.registry,
+        "kubernetes_node_registry": site.image_prefix,
         "kubernetes_node_binaries": _files(manifest, "binary", ("kubeadm", "kubelet", "kubectl")),
         "kubernetes_node_cni_plugins": _files(manifest, "cni"),
         "kubernetes_node_packages": manifest.packages_of("kubernetes"),
     }
+
+
+def _login(run: PlannedRun) -> Vars:
+    """Who pushes and pulls, and the CA that signed for the registry."""
+    site = run.desired.site
+    external = site.settings.external_registry
+    if external is None:
+        return {
+            "container_registry_password": VaultRef(REGISTRY_PASSWORD),
+            "registry_trust_ca_certificate": CA_CERTIFICATE,
+        }
+    if not run.desired.registry_ca:
+        raise ConfigError(
+            f"the registry's CA {external.ca} was not read",
+            hint="copy it there, or correct external_registry.ca in site.yml",
+        )
+    push, pull = push_secret(site), pull_secret(site)
+    return {
+        "container_registry_project": external.project or "",
+        "container_registry_user": external.pusher or "",
+        "container_registry_password": VaultRef(push) if push else "",
+        "container_registry_ca_certificate": run.desired.registry_ca,
+        "registry_trust_ca_certificate": run.desired.registry_ca,
+        "registry_trust_user": external.puller or "",
+        "registry_trust_password": VaultRef(pull) if pull else "",
+    }
+
+
+def groups(desired: Desired) -> dict[str, Vars]:
+    """The services node where it pushes to the organisation's registry, and runs none itself."""
+    external = desired.site.settings.external_registry
+    hosts = {desired.site.services_node.name: None} if external else {}
+    return {"appliance_external_registry": {"hosts": hosts}}
+
+
+def probe_arguments(desired: Desired) -> tuple[str, ...]:
+    """How the organisation's registry is asked, before anything of it is on a node."""
+    external = desired.site.settings.external_registry
+    if external is None or desired.registry_ca is None:
+        return ()
+    at = ("--registry-address", str(external.address)) if external.address else ()
+    prefix = desired.site.image_prefix
+    return ("--registry-ca", desired.registry_ca, "--registry-prefix", prefix, *at)
 
 
 def node_variables(run: PlannedRun, node: Node) -> Vars:

@@ -109,12 +109,15 @@ def _is_here(subject: Subject) -> bool:
 
 def _folders(subject: Subject) -> dict[str, str]:
     found = {"unpack": UNPACK, "docker": DOCKER} if _is_here(subject) else {}
-    return {**found, "registry": REGISTRY} if subject.serves else found
+    own = subject.site.settings.external_registry is None
+    return {**found, "registry": REGISTRY} if subject.serves and own else found
 
 
 def registry_login(subject: Subject) -> Iterator[Finding]:
-    """Pods can pull images without a login."""
-    settings = subject.site.settings.runai
+    """Pods can pull images without a login; from an organisation's registry, nodes log in."""
+    settings, external = subject.site.settings.runai, subject.site.settings.external_registry
+    if external is not None:
+        return
     if settings is None or not settings.vendor_bundle or not _is_here(subject):
         return
     code = subject.facts.at("registry.serving.code")

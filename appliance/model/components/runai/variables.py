@@ -10,7 +10,7 @@ from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.cluster_values import cluster_values
 from appliance.model.components.runai.origin import backend_arguments, origins
 from appliance.model.components.runai.unmet import vendor_bundle
-from appliance.model.site.files.secrets import REGISTRY_PASSWORD
+from appliance.model.site.files.secrets import push_secret
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.desired import Desired
@@ -53,8 +53,20 @@ def _runai(desired: Desired, observed: Observed) -> Vars:
         "runai_bundle_file": desired.vendor_bundle_file if desired.vendor_bundle else "",
         "runai_bundle_record": {**found.record(), "pushes": pushes},
         "runai_bundle_registry": desired.site.settings.registry,
-        "runai_bundle_registry_password": VaultRef(REGISTRY_PASSWORD),
+        **_push_login(desired),
     }
+
+
+def _push_login(desired: Desired) -> Vars:
+    """With what the vendor's script pushes; the organisation's registry may need no login."""
+    external, secret = desired.site.settings.external_registry, push_secret(desired.site)
+    password = VaultRef(secret) if secret else ""
+    found: Vars = {"runai_bundle_registry_password": password}
+    return (
+        found
+        if external is None
+        else {**found, "runai_bundle_registry_user": external.pusher or ""}
+    )
 
 
 def _dns(desired: Desired, manifest: BundleManifest) -> Vars:

@@ -1,4 +1,4 @@
-"""Is the shared storage usable? Checked without mounting it, before its first use."""
+"""Is the shared storage usable, as far as that shows without a mount, before the first change?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from appliance.model.components.subject import Subject
 from appliance.model.site.shared_storage import FOLDER_MARK, GB, WRITER, Export, export_of
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.facts.storage_record import is_in_use, record_of
 from appliance.model.state.findings import Finding
 
 if TYPE_CHECKING:
@@ -22,53 +23,31 @@ def nfs_server(subject: Subject) -> Iterator[Finding]:
     """The site's own NFS server answers."""
     export, seen = _brought(subject), _seen(subject)
     if export is not None and seen and not seen.get("reachable"):
+        ports = " and ".join(str(port) for port in export.ports)
         yield subject.error(
             "nfs_server",
-            f"no NFS server at {export.server}:2049 ({seen.get('error') or 'no answer'})",
-            "a server that answers in NFS version 4",
-            f"correct nfs.server in site.yml, or open TCP 2049 to {subject.node.ip}",
-        )
-
-
-def nfs_export(subject: Subject) -> Iterator[Finding]:
-    """It has the export, for this node."""
-    export, seen = _brought(subject), _seen(subject)
-    if export is not None and seen.get("reachable") and not seen.get("visible"):
-        yield subject.error(
-            "nfs_export",
-            f"{export.source}: {seen.get('error')}",
-            "an export that this node may mount",
-            f"export {export.path} to {subject.node.ip} on {export.server}",
-        )
-
-
-def nfs_owner(subject: Subject) -> Iterator[Finding]:
-    """The databases may write there."""
-    export, seen = _brought(subject), _seen(subject)
-    if export is not None and seen.get("visible") and WRITER not in seen.get("writers", ()):
-        yield subject.error(
-            "nfs_owner",
-            f"{export.source} with owner {seen.get('owner')} and mode {seen.get('mode')}, where "
-            f"user {WRITER} may not write",
-            f"a folder that belongs to user {WRITER}, which runs Run:ai's databases",
-            f"on {export.server}: chown {WRITER}:{WRITER} {export.path}",
+            f"no NFS server at {export.server} ({seen.get('error') or 'no answer'})",
+            f"a server that accepts connections at TCP {ports}",
+            f"correct nfs.server in site.yml, or open TCP {ports} to {subject.node.ip}",
         )
 
 
 def nfs_space(subject: Subject) -> Iterator[Finding]:
-    """There is room for Run:ai's volumes before the first use; later they may fill the disk."""
+    """There is room for Run:ai's volumes before the first use; later they may fill the disk.
+
+    The space of another organisation's server shows in a mount alone, so step ``storage_client``
+    asks for it.
+    """
     export = export_of(subject.site)
-    if export is None:
+    if export is None or subject.node != export.node:
         return
-    seen = subject.facts.at("storage.local") if subject.node == export.node else None
-    if export.node is None and subject.node == subject.site.control_plane[0]:
-        seen = _seen(subject)
+    seen = subject.facts.at("storage.local")
     free, total = (seen or {}).get("free_bytes"), (seen or {}).get("size_bytes")
     if free is None:
         return
     wanted = export.settings.minimum_free_gb
     where = f"{export.path} ({seen['mount']})" if seen and "mount" in seen else export.source
-    if not _in_use(subject, export):
+    if not is_in_use(subject.observed, export):
         if free < wanted * GB:
             yield subject.error(
                 "nfs_space",
@@ -163,7 +142,7 @@ def nfs_client(subject: Subject) -> Iterator[Finding]:
         yield subject.error(
             "nfs_client",
             "a kernel without an NFS client",
-            "a kernel with nfsv4, built in or as a module",
+            "a kernel with nfs, built in or as a module",
             subject.ssh("sudo modprobe nfsv4") + " says what is missing",
         )
 
@@ -205,9 +184,9 @@ def measured(desired: Desired, observed: Observed) -> Iterator[Finding]:
 
 def _tested(subject: Subject) -> tuple[Export | None, dict[str, Any]]:
     """Return the export and its measurements from this node, if there are any."""
-    export, test = export_of(subject.site), subject.facts.at("storage.proof") or {}
-    same = export and (test.get("server"), test.get("path")) == (export.server, export.path)
-    return (export, test) if same else (None, {})
+    export = export_of(subject.site)
+    test = record_of(subject.facts, export) if export else {}
+    return (export, test) if test else (None, {})
 
 
 def _brought(subject: Subject) -> Export | None:
@@ -220,14 +199,9 @@ def _seen(subject: Subject) -> dict[str, Any]:
     return subject.facts.at("storage.export") or {}
 
 
-def _in_use(subject: Subject, export: Export) -> bool:
-    cluster = subject.observed.cluster
-    return isinstance(cluster, Cluster) and cluster.storage.tested == export.source
-
-
 def _holds_volumes(subject: Subject, export: Export) -> bool:
     cluster = subject.observed.cluster
-    return _in_use(subject, export) or (
+    return is_in_use(subject.observed, export) or (
         isinstance(cluster, Cluster)
         and any(v.source.startswith(f"{export.source}/") for v in cluster.storage.volumes.values())
     )
@@ -235,8 +209,6 @@ def _holds_volumes(subject: Subject, export: Export) -> bool:
 
 CHECKS = (
     nfs_server,
-    nfs_export,
-    nfs_owner,
     nfs_space,
     nfs_file_system,
     nfs_folder,

@@ -11,7 +11,7 @@ STORAGE = Component(
     steps=(
         Step(
             "storage",
-            "every member can write to the shared storage; its volumes exist",
+            "every member can use the shared storage; a claim gets a volume on it",
             users_of,
             unmet.storage,
             patience_seconds=60,

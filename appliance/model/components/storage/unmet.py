@@ -6,31 +6,43 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from appliance.model.site.settings import Node
-from appliance.model.site.shared_storage import STORAGE_CLASS, WRITER, Export, export_of
-from appliance.model.state.cluster import Cluster, Volume
+from appliance.model.site.shared_storage import (
+    NFS_PORT,
+    NO_PROVISIONER,
+    PROVISIONER,
+    STORAGE_CLASS,
+    WRITER,
+    Export,
+    export_of,
+    provisioner_of,
+)
+from appliance.model.state.cluster import Cluster, ClusterStorage, Volume
+from appliance.model.state.facts.storage_record import client_faults
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
-NFS_PORT = 2049
 UNITS = {"kernel": "nfs-server", "ganesha": "nfs-ganesha"}
 
 
 def storage(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
-    """The export answers, user 1001 wrote there from every member, and volumes exist."""
+    """The export answers, the class is there, and a claim of it got a volume that pods wrote to."""
     export = export_of(desired.site)
     if export is None:
         return
     facts = observed.node_facts[node.name]
     if node == export.node:
         yield from _server(facts, desired, export)
-    yield from _export(facts, export)
-    if node.in_cluster:
-        yield from _client(facts, export)
+        yield from _folder(facts, export)
+    if not (facts.at("storage.export") or {}).get("reachable"):
+        said = (facts.at("storage.export") or {}).get("error")
+        yield f"{export.source} is not available: {said or 'not checked'}"
+    if node.in_cluster and export.node is not None:
+        yield from client_faults(facts, export)
     if node == desired.site.control_plane[0]:
-        yield from _volumes(export, observed)
+        yield from _volumes(export, desired, observed)
 
 
 def _server(facts: NodeFacts, desired: Desired, export: Export) -> Iterator[str]:
@@ -53,27 +65,16 @@ def _answers_udp(facts: NodeFacts) -> bool:
     )
 
 
-def _export(facts: NodeFacts, export: Export) -> Iterator[str]:
-    seen = facts.at("storage.export") or {}
-    if not seen.get("visible"):
-        yield f"{export.source} is not available: {seen.get('error') or 'not checked'}"
-        return
-    if WRITER not in seen.get("writers", ()):
+def _folder(facts: NodeFacts, export: Export) -> Iterator[str]:
+    """The folder on our own server's disk, which the server serves as it is."""
+    found = facts.at("storage.local") or {}
+    if found.get("exists") and found.get("owner") not in (WRITER, None):
         yield f"user {WRITER} may not write in {export.source}"
         return
-    absent = [name for name in export.folders if name not in seen.get("folders", ())]
+    there = found.get("folders") or ()
+    absent = [name for name in export.folders if found.get("exists") and name not in there]
     if absent:
         yield f"{export.source} lacks a folder that user {WRITER} may write: {absent[0]}"
-
-
-def _client(facts: NodeFacts, export: Export) -> Iterator[str]:
-    if "nfs-common" not in (facts.at("packages.installed") or {}):
-        yield "nfs-common is not installed"
-    if not facts.at("storage.client"):
-        yield "its kernel has no NFS client"
-    test = facts.at("storage.proof") or {}
-    if (test.get("server"), test.get("path")) != (export.server, export.path):
-        yield f"that user {WRITER} can write to {export.source} has not been tested from here"
 
 
 def _volume(name: str, place: str, volume: Volume | None) -> Iterator[str]:
@@ -85,16 +86,36 @@ def _volume(name: str, place: str, volume: Volume | None) -> Iterator[str]:
         yield f"PersistentVolume {name} has failed: {volume.reason or 'no reason given'}"
 
 
-def _volumes(export: Export, observed: Observed) -> Iterator[str]:
+def _class(export: Export, desired: Desired, held: ClusterStorage) -> Iterator[str]:
+    wanted = provisioner_of(desired.manifest.images if desired.manifest else ())
+    if not held.is_class:
+        yield f"the cluster has no StorageClass {STORAGE_CLASS}"
+        return
+    if not held.is_default:
+        yield f"{STORAGE_CLASS} is not the default StorageClass"
+    if wanted != PROVISIONER:
+        return
+    if held.provisioner == NO_PROVISIONER:
+        yield (
+            f"StorageClass {STORAGE_CLASS} makes no volumes: claims beyond those that exist wait; "
+            "it is made again with a provisioner, and volumes and claims stay as they are"
+        )
+    elif held.mount_options != export.mount_options:
+        yield (
+            f"StorageClass {STORAGE_CLASS} mounts with {','.join(held.mount_options) or 'defaults'}"
+            f", not {','.join(export.mount_options) or 'defaults'}"
+        )
+    if not held.provisioner_ready:
+        yield "no pod of the provisioner is ready, so no claim gets a volume"
+
+
+def _volumes(export: Export, desired: Desired, observed: Observed) -> Iterator[str]:
     if not isinstance(observed.cluster, Cluster):
         yield "there is no cluster yet"
         return
     held = observed.cluster.storage
-    if not held.is_class:
-        yield f"the cluster has no StorageClass {STORAGE_CLASS}"
-    elif not held.is_default:
-        yield f"{STORAGE_CLASS} is not the default StorageClass"
+    yield from _class(export, desired, held)
     for name, folder in export.volumes.items():
         yield from _volume(name, f"{export.source}/{folder}", held.volumes.get(name))
     if held.is_class and held.tested != export.source:
-        yield f"no pod has written to {export.source} as user {WRITER}"
+        yield f"no pod has written to a volume of {export.source} as user {WRITER}"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from appliance.model.site.files.diagnostics import Document, SiteFault, Where, dotted
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Site
 
 _NAME = re.compile(
     r"(^|_)(pass|passwd|password|passphrase|secret|token|credentials?|(api|access|ca)_?key)(_|$)"
@@ -16,7 +19,29 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PEM = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 # What pushing to the site's registry needs; it stands in a web server's configuration as it is.
 REGISTRY_PASSWORD = "vault_registry_password"  # noqa: S105 - a name, no secret
+# The passwords of the organisation's registry; only the base64 of a login contains them.
+EXTERNAL_PASSWORD = "vault_external_registry_password"  # noqa: S105 - a name, no secret
+PULL_PASSWORD = "vault_external_registry_pull_password"  # noqa: S105 - a name, no secret
+_PRINTABLE = re.compile(r"[ -~]{1,256}")
 _SHAPE = re.compile(r"[A-Za-z0-9_-]{24,128}")
+# Which password -> how it looks, why an install needs it, and how it looks in words.
+_REGISTRY_SECRETS = {
+    REGISTRY_PASSWORD: (
+        _SHAPE,
+        "it is needed to push to the site's registry",
+        "24 to 128 letters, digits, '-' and '_'",
+    ),
+    EXTERNAL_PASSWORD: (
+        _PRINTABLE,
+        "external_registry.user in site.yml needs it",
+        "1 to 256 printable ASCII characters",
+    ),
+    PULL_PASSWORD: (
+        _PRINTABLE,
+        "external_registry.pull_user in site.yml needs it",
+        "1 to 256 printable ASCII characters",
+    ),
+}
 _VAULT = "group_vars/all/vault.yml"
 # Of Run:ai's backend: the first user's password, and the others with theirs.
 _INITIAL = ("admin", "users")
@@ -29,16 +54,47 @@ _MERGED: dict[Where, str] = {
 }
 
 
-def missing_in(vault: Mapping[str, str]) -> str | None:
+def push_secret(site: Site) -> str | None:
+    """Return the vault's name for the password with which images are pushed; None: no login."""
+    external = site.settings.external_registry
+    if external is None:
+        return REGISTRY_PASSWORD
+    if external.user:
+        return EXTERNAL_PASSWORD
+    return PULL_PASSWORD if external.pull_user else None
+
+
+def pull_secret(site: Site) -> str | None:
+    """Return the vault's name for the password with which images are pulled; None: no login."""
+    external = site.settings.external_registry
+    if external is None:
+        return None
+    return PULL_PASSWORD if external.pull_user else push_secret(site)
+
+
+def registry_secrets(site: Site) -> tuple[str, ...]:
+    """Return the vault's names for the passwords of the site's registry."""
+    return tuple(sorted({name for name in (push_secret(site), pull_secret(site)) if name}))
+
+
+def missing_in(
+    vault: Mapping[str, str], wanted: Collection[str] = (REGISTRY_PASSWORD,)
+) -> str | None:
     """Return what the vault lacks that an install needs, as a sentence; None when it lacks nothing.
 
     The values themselves are never part of it.
+
+    Args:
+        vault: the secrets by name.
+        wanted: the registry's passwords, as :func:`registry_secrets` names them.
     """
-    value = vault.get(REGISTRY_PASSWORD, "")
-    if not value:
-        return f"{REGISTRY_PASSWORD} is missing; it is needed to push to the site's registry"
-    if not _SHAPE.fullmatch(value):
-        return f"{REGISTRY_PASSWORD} is not 24 to 128 letters, digits, '-' and '_'"
+    for name in wanted:
+        pattern, why, shape = _REGISTRY_SECRETS[name]
+        value = vault.get(name, "")
+        if not value:
+            return f"{name} is missing; {why}"
+        if not pattern.fullmatch(value):
+            return f"{name} is not {shape}"
     return None
 
 

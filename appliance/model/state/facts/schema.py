@@ -166,6 +166,7 @@ class Kubernetes(Section):
 class Registry(Section):
     configured: bool | None = None
     images: dict[Image, Digest] | None = None
+    logins: dict[Word, dict[Word, Word | None]] | None = None
     missing_blobs: Words | None = None
     serving: Serving | None = None
     storage: Path | None = None
@@ -222,22 +223,15 @@ class Runtime(Section):
 
 class Export(Section):
     error: Text | None = None
-    folders: Words = Field(default_factory=list)
     path: Path | None = None
     reachable: bool | None = None
     server: Word | None = None
-    visible: bool | None = None
-    writers: list[int] = Field(default_factory=list)
-    owner: Word | None = None
-    group: Word | None = None
-    mode: Word | None = None
-    free_bytes: Count | None = None
-    size_bytes: Count | None = None
 
 
 class LocalFolder(Section):
     empty: bool | None = None
     exists: bool | None = None
+    folders: Words = Field(default_factory=list)
     free_bytes: Count | None = None
     fstype: Word | None = None
     made_by_us: bool | None = None
@@ -251,6 +245,10 @@ class LocalFolder(Section):
 class StorageTest(Section):
     server: Word | None = None
     path: Path | None = None
+    options: Words = Field(default_factory=list)
+    folders: Words | None = None
+    version: Word | None = None
+    free_bytes: Count | None = None
     fsync_ms: Number
 
 

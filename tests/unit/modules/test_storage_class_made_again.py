@@ -1,0 +1,71 @@
+"""A StorageClass whose fixed fields differ goes; one that is not ours, or is as wanted, stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.modules.loading import load
+
+made_again = load("storage_class_made_again", role="nfs_volumes")
+OURS = "appliance.dev/nfs"
+STATIC = "kubernetes.io/no-provisioner"
+WANT = {
+    "name": "appliance-nfs",
+    "provisioner": OURS,
+    "parameters": {"archiveOnDelete": "true"},
+    "mount_options": ["nfsvers=3"],
+    "ours": [OURS, STATIC],
+}
+AS_WANTED = {
+    "provisioner": OURS,
+    "parameters": {"archiveOnDelete": "true"},
+    "mountOptions": ["nfsvers=3"],
+}
+
+
+class FakeKubectl:
+    def __init__(self, held: dict[str, Any] | None) -> None:
+        self.held = held
+        self.calls: list[list[str]] = []
+
+    def get(self, kind: str, name: str) -> dict[str, Any] | None:
+        assert (kind, name) == ("storageclass", "appliance-nfs")
+        return self.held
+
+    def call(self, arguments: list[str]) -> tuple[int, str]:
+        self.calls.append(arguments)
+        return 0, ""
+
+
+@pytest.mark.parametrize(
+    ("held", "differing"),
+    [
+        (None, []),
+        (AS_WANTED, []),
+        ({**AS_WANTED, "mountOptions": None}, ["mountOptions"]),
+        ({**AS_WANTED, "parameters": {}}, ["parameters"]),
+        ({"provisioner": STATIC}, ["mountOptions", "parameters", "provisioner"]),
+    ],
+)
+def test_a_class_of_ours_goes_exactly_when_a_fixed_field_differs(
+    held: dict[str, Any] | None, differing: list[str]
+) -> None:
+    kubectl = FakeKubectl(held)
+    assert made_again.converge(kubectl, WANT, check_mode=False) == differing
+    gone = [["delete", "--ignore-not-found", "storageclass", "appliance-nfs"]]
+    assert kubectl.calls == (gone if differing else [])
+
+
+def test_check_mode_tells_and_deletes_nothing() -> None:
+    kubectl = FakeKubectl({"provisioner": STATIC})
+    assert "provisioner" in made_again.converge(kubectl, WANT, check_mode=True)
+    assert kubectl.calls == []
+
+
+def test_a_class_of_that_name_with_another_provisioner_is_left_and_named() -> None:
+    kubectl = FakeKubectl({"provisioner": "nfs.csi.example"})
+    with pytest.raises(made_again.ClassError, match=r"has the provisioner nfs\.csi\.example"):
+        made_again.converge(kubectl, WANT, check_mode=False)
+    assert kubectl.calls == []
