@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai.origin import origins
+from appliance.model.components.runai.pods import pods_in_the_way
 from appliance.model.site.runai_settings import Runai
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
 from appliance.model.state.cluster import Cluster
@@ -74,7 +75,7 @@ def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
 
 
 def releases(desired: Desired, observed: Observed) -> Iterator[str]:
-    """Backend and cluster part are deployed, as reported by helm and the API.
+    """Backend and cluster part are deployed, as reported by helm and the API, and ready.
 
     A release of an earlier version has no digest of the site's values, so it differs as well. That
     is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
@@ -89,9 +90,8 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
             yield f"{name} is not installed"
         else:
             yield from _made_from(release, desired, observed)
-    for pod in cluster.vendor_pods:
-        if not pod.ready and pod.phase != "Succeeded":
-            yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+    for pod in pods_in_the_way(cluster.vendor_pods):
+        yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
 
 
 def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:
