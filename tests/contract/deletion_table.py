@@ -230,7 +230,10 @@ PLACES: Final[Places] = {
         "remove: unlink": LEFTOVERS,
     },
     "playbooks/library/runai_values.py": {
+        "generate: replace": WRITE,
         "generate: unlink": TEMPORARY,
+        "keep: replace": WRITE,
+        "keep: unlink": TEMPORARY,
         "take_program: replace": WRITE,
     },
     "playbooks/library/text_files.py": {

@@ -138,6 +138,8 @@ def bundle(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         return
     if facts.at("runai.prepared") != desired.site.settings.registry:
         yield f"prepare_installation.sh of Run:ai {found.version} has not completed"
+    if found.cli is not None and not facts.at("runai.admin_cli"):
+        yield "runai-adm cannot be run there: no program /usr/local/bin/runai-adm"
     services = observed.node_facts.get(desired.site.services_node.name)
     held = (services.at("registry.images") if services else None) or {}
     images = found.contents.images

@@ -92,6 +92,7 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_helm_sha256": manifest.binary_sha256("helm"),
         "runai_backend_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_backend_chart": found.backend.path,
+        "runai_backend_deploy": found.deploy,
         "runai_backend_program": found.cli or "",
         "runai_backend_arguments": arguments,
         "runai_backend_origin": origins(desired, found)[BACKEND_RELEASE],
