@@ -68,7 +68,17 @@ class Backend:
         }
         path = "/auth/realms/runai/protocol/openid-connect/token"
         status, body = self._ask(path, urllib.parse.urlencode(form).encode())
-        if status in (400, 401, 403):
+        if status == 400:
+            # OpenID Connect: the request itself, or the account, not the password.
+            raise BackendError(
+                "%s does not take a login of %s by password: it answers 400, %s. A user who has to "
+                "change the password, or a realm that wants another kind of login, answers so; log "
+                "in once in a browser, or download the values of the cluster there and give their "
+                "path as runai.cluster_values_file in site.yml"
+                % (self._url, username, _error_of(body)),
+                final=True,
+            )
+        if status in (401, 403):
             raise BackendError(
                 "%s refuses the login of %s: its password is vault_runai_admin_password in "
                 "group_vars/all/vault.yml (ansible-vault edit), the user runai.admin_user in "
@@ -162,6 +172,14 @@ def _document(body):
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _error_of(body):
+    """Return the words of an OpenID Connect error, without what a terminal would act on."""
+    document = _document(body)
+    said = [str(document.get(key) or "") for key in ("error", "error_description")]
+    text = ": ".join(word for word in said if word) or "without a reason"
+    return "".join(c if c.isprintable() else " " for c in text)[:200]
 
 
 class Record:

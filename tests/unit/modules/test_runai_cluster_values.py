@@ -141,18 +141,22 @@ OURS = FakeRecord({"cluster": "rack", "uuid": "u1"})
 
 
 @pytest.mark.parametrize(
-    ("listed", "said"),
+    ("listed", "said", "shown"),
     [
-        ({"status": "connected"}, "connected"),
-        ({"status": "ServiceIssues"}, "ServiceIssues"),
-        ({}, ""),
+        ({"status": "connected"}, "connected", True),
+        ({"status": "Connected"}, "Connected", True),
+        ({"status": "ServiceIssues"}, "ServiceIssues", False),
+        ({"status": "connecting"}, "connecting", False),
+        ({"status": "\x1b[2Jconnected"}, "[2Jconnected", False),
+        ({}, "", False),
     ],
 )
-def test_the_backend_is_believed_unless_it_says_that_the_cluster_is_away(
-    make: Make, listed: dict[str, str], said: str
+def test_only_the_known_word_shows_a_connection(
+    make: Make, listed: dict[str, str], said: str, shown: bool
 ) -> None:
     backend, _ = make(list=(200, [{"uuid": "u0"}, {"uuid": "u1", **listed}]))
     assert seen.connection(backend, OURS, WANT) == ("u1", said)
+    assert seen.is_shown(said) is shown
 
 
 @pytest.mark.parametrize(
@@ -186,6 +190,12 @@ def test_another_name_is_another_cluster(make: Make) -> None:
     ("changed", "want", "told"),
     [
         ({}, {"password": "wrong"}, "refuses the login of test@run.ai"),
+        (
+            {"token": (400, {"error": "invalid_grant", "error_description": "not set up\x1b[0m"})},
+            {},
+            r"answers 400, invalid_grant: not set up \[0m\. A user who has to change",
+        ),
+        ({"token": (400, "<html>")}, {}, "answers 400, without a reason"),
         ({"create": (404, {})}, {}, "download runai-rack.yaml"),
         ({"create": (409, {})}, {}, "has a cluster rack already"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
+from appliance.model.bundle.runai_versions import minor_of, trusting
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.origin import backend_arguments, origins
 from appliance.model.components.runai.unmet import vendor_bundle
@@ -116,6 +117,9 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
         "runai_cluster_is_new": release is None or release.status != "deployed",
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
+        "runai_cluster_talkers": [
+            one.names for one in trusting(minor_of(found.version)) if one.namespace == "runai"
+        ],
         "runai_cluster_domain": desired.site.runai_domain,
         "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_cluster_chart": found.cluster.path,
