@@ -139,10 +139,7 @@ PLACES: Final[Places] = {
         "/usr/sbin/iptables-restore: iptables-nft-restore": WORDS,
     },
     "playbooks/library/runai_values.py": {
-        "generate: open w": STATE,
         "install: write_text": STATE,
-        "keep: chmod": ROLE,
-        "keep: open w": STATE,
         "private: chmod": ROLE,
     },
     "playbooks/library/service_current.py": {

@@ -193,10 +193,10 @@ def test_an_agent_connects_the_cluster_with_the_values_it_was_given(
         "PERIOD_SECONDS": "0.1",
     }  # fmt: skip
     agent = [sys.executable, FOLDER / "images/agent.py"]
-    said = _until_said(agent, {**environment, "CA_FILE": str(tmp_path / "none")})
+    said = _until_said(agent, {**environment, "CA_FOLDER": str(tmp_path / "none")})
     assert "certificate verify failed" in said
     assert not (tmp_path / "connected").exists()
-    said = _until_said(agent, {**environment, "CA_FILE": str(served.authority)})
+    said = _until_said(agent, {**environment, "CA_FOLDER": str(served.authority)})
     assert said == f"STANDIN agent: connected to {served.url}"
     assert (tmp_path / "connected").exists()
     assert _state(served, token, cluster) == "connected"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.components.runai.pods import pods_in_the_way
+from appliance.model.bundle.runai_versions import LINES, trusting
+from appliance.model.components.runai.pods import pods_in_the_way, without_the_authority
 from appliance.model.state.pods import Pod
 from tests.contract import tree
 
@@ -30,3 +31,41 @@ def pod(name: str, said: dict[str, Any]) -> Pod:
 def test_the_pods_in_the_way_are_those_of_the_case(case: dict[str, Any]) -> None:
     pods = [pod(name, said) for name, said in case["pods"].items()]
     assert [found.name for found in pods_in_the_way(pods)] == case["in_the_way"]
+
+
+AGENT = {"owner": ["ReplicaSet", "runai-agent-abc"], "hash": "abc", "ready": True}
+BACKEND = {
+    "owner": ["ReplicaSet", "runai-backend-backend-abc"], "hash": "abc", "ready": True,
+    "namespace": "runai-backend",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [v for v, line in LINES.items() if not line.lacks])
+@pytest.mark.parametrize("said", [AGENT, BACKEND], ids=["agent", "backend"])
+def test_every_supported_version_gives_the_ca_to_what_talks_to_the_backend(
+    version: tuple[int, int], said: dict[str, Any]
+) -> None:
+    named = trusting(version)
+    assert [p.name for p in without_the_authority([pod("one", said)], named)] == ["one"]
+    given = pod("one", {**said, "config_maps": ("appliance-ca",)})
+    assert list(without_the_authority([given], named)) == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"owner": ["ReplicaSet", "runai-scheduler-abc"]},
+        {"namespace": "runai-backend"},
+        {"ready": False, "phase": "Failed"},
+        {"owner": None},
+    ],
+    ids=["another workload", "another namespace", "ended", "bare"],
+)
+def test_others_need_no_ca(changed: dict[str, Any]) -> None:
+    other = pod("other", {**AGENT, **changed})
+    assert list(without_the_authority([other], trusting((2, 7)))) == []
+
+
+def test_nothing_is_given_to_a_version_that_nobody_knows() -> None:
+    assert trusting((2, 17)) == ()
+    assert trusting(None) == ()

@@ -105,6 +105,15 @@ def test_the_cluster_trusts_whoever_signed_the_backends_certificate() -> None:
     )
     found = runai_vars(samples.planned_run(desired, Observed({}, samples.cluster(desired))))
     assert found["runai_cluster_ca_certificate"] == "PEM of a CA"
+    assert found["runai_backend_ca_certificate"] == "PEM of a CA"
+
+
+def test_what_is_given_the_ca_and_what_is_listened_to_come_from_the_table_of_versions() -> None:
+    found = told("2.7.1")
+    assert found["runai_backend_trusting"] == [{"names": "*backend-backend", "required": True}]
+    assert found["runai_cluster_trusting"][0] == {"names": "runai-agent", "required": True}
+    listened = [one["names"] for one in found["runai_cluster_trusting"]]
+    assert found["runai_cluster_talkers"] == listened
 
 
 def test_the_login_believes_that_same_authority() -> None:
@@ -131,8 +140,9 @@ def test_the_login_believes_that_same_authority() -> None:
 
 def test_the_backends_certificate_is_watched_while_the_clusters_part_is_waited_for() -> None:
     role = CONTENT / "roles/runai_cluster"
-    tasks = yaml.safe_load((role / "tasks/main.yml").read_text())
-    (wait,) = (task["kube_ready"] for task in tasks if "kube_ready" in task)
+    tasks = yaml.safe_load((role / "tasks/ready.yml").read_text())
+    wait, again = (task["kube_ready"] for task in tasks if "kube_ready" in task)
+    assert "certificate" not in again
     assert wait["certificate"].startswith("{{ __runai_cluster_certificate if ")
     names = yaml.safe_load((role / "vars/main.yml").read_text())
     assert names["__runai_cluster_certificate"] == "/etc/appliance/runai/backend.crt"

@@ -7,11 +7,15 @@ workload is judged, by the owner of its pods.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from typing import Final
 
+from appliance.model.bundle.runai_versions import Trusting
 from appliance.model.state.pods import Pod
 
 HASH_LABEL: Final = "pod-template-hash"
+# What playbooks/library/pod_trust.py mounts.
+CA_CONFIG_MAP: Final = "appliance-ca"
 
 
 def pods_in_the_way(pods: Iterable[Pod]) -> Iterator[Pod]:
@@ -23,6 +27,18 @@ def pods_in_the_way(pods: Iterable[Pod]) -> Iterator[Pod]:
         if pod.phase == "Failed" and any(_replaces(other, pod) for other in listed):
             continue
         yield pod
+
+
+def without_the_authority(pods: Iterable[Pod], named: Iterable[Trusting]) -> Iterator[Pod]:
+    """Yield each pod that talks to the backend and was not given the CA of its certificate."""
+    patterns = tuple(named)
+    for pod in pods:
+        workload = workload_of(pod)
+        if workload is None or pod.has_ended or CA_CONFIG_MAP in pod.config_maps:
+            continue
+        namespace, _, name = workload
+        if any(one.namespace == namespace and fnmatchcase(name, one.names) for one in patterns):
+            yield pod
 
 
 def workload_of(pod: Pod) -> tuple[str, str, str] | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.bundle.runai_versions import minor_of, trusting
 from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai.origin import origins
-from appliance.model.components.runai.pods import pods_in_the_way
+from appliance.model.components.runai.pods import pods_in_the_way, without_the_authority
 from appliance.model.site.runai_settings import Runai
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
 from appliance.model.state.cluster import Cluster
@@ -92,6 +93,10 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
             yield from _made_from(release, desired, observed)
     for pod in pods_in_the_way(cluster.vendor_pods):
         yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+    found = vendor_bundle(desired, observed)
+    named = trusting(minor_of(found.version) if found else None)
+    for pod in without_the_authority(cluster.vendor_pods, named):
+        yield f"pod {pod.where} was not given the CA of the backend's certificate"
 
 
 def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:

@@ -97,6 +97,8 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_program": found.cli or "",
         "runai_backend_arguments": arguments,
         "runai_backend_origin": origins(desired, found)[BACKEND_RELEASE],
+        "runai_backend_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
+        "runai_backend_trusting": _trusting(found, "runai-backend"),
         "runai_backend_certificate": desired.backend_certificate or "",
         "runai_backend_certificate_key": VaultRef(KEY_NAME) if wanted.certificate else "",
         "runai_backend_system_nodes": [
@@ -105,6 +107,15 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_values": dict(wanted.values),
         "runai_backend_secret_values": VaultRef("vault_runai_values", "{}"),
     }
+
+
+def _trusting(found: VendorBundle, namespace: str) -> list[dict[str, Any]]:
+    """What is given the CA in one namespace, by the version of the bundle."""
+    return [
+        {"names": one.names, "required": one.required}
+        for one in trusting(minor_of(found.version))
+        if one.namespace == namespace
+    ]
 
 
 def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[str, Any]:
@@ -117,6 +128,7 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
         "runai_cluster_is_new": release is None or release.status != "deployed",
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
+        "runai_cluster_trusting": _trusting(found, "runai"),
         "runai_cluster_talkers": [
             one.names for one in trusting(minor_of(found.version)) if one.namespace == "runai"
         ],
