@@ -28,7 +28,7 @@ from appliance.builder.sources.local import packed_chart
 from appliance.errors import ApplianceError, BuildFailed
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.runai_versions import minor_of
+from appliance.model.bundle.runai_versions import LINES, minor_of
 from appliance.model.bundle.sources import ComposeSource
 
 FOLDER = STANDINS / "vendor_bundle_standin"
@@ -231,9 +231,22 @@ def _chart(
     chart = yaml.safe_load((folder / "Chart.yaml").read_text(encoding="utf-8"))
     chart.update(name=name, version=version, appVersion=version)
     (folder / "Chart.yaml").write_text(yaml.safe_dump(chart, sort_keys=False), encoding="utf-8")
+    _values(folder, name, version)
     for file_name, content in crds:
         (folder / "crds" / file_name).write_bytes(content)
     return packed_chart(folder, name)
+
+
+def _values(folder: Path, name: str, version: str) -> None:
+    """Give the chart the values of its generation, with its version's first password."""
+    values, later = folder / "values.yaml", folder / "control-plane-values.yaml"
+    if later.exists():
+        later.replace(values if name == "control-plane" else later)
+        later.unlink(missing_ok=True)
+    line = LINES.get(minor_of(version) or (0, 0))
+    text = values.read_text(encoding="utf-8")
+    password = line.first_password if line else "Abcd!234"
+    values.write_text(text.replace("FIRST_PASSWORD", password), encoding="utf-8")
 
 
 def _archive(files: dict[str, tuple[bytes, int]]) -> bytes:

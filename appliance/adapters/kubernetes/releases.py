@@ -7,13 +7,15 @@ them may come to the control host.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from appliance.adapters.kubernetes.client import get_untyped
 from appliance.model.state.cluster import (
     CERTIFICATE_ANNOTATION,
     CHART_ANNOTATION,
+    DEFAULTS_ANNOTATION,
     ORIGIN_ANNOTATION,
     SITE_VALUES_ANNOTATION,
     VALUES_ANNOTATION,
@@ -21,6 +23,8 @@ from appliance.model.state.cluster import (
 )
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+PLACE: Final = re.compile(r"[\w .()@-]{1,120}")
+MOST_PLACES: Final = 50
 Call = Callable[..., Any]
 
 
@@ -28,6 +32,17 @@ def read_releases(client: Any, call: Call) -> tuple[HelmRelease, ...]:
     """The newest revision of each release; ``call`` is how a request is made."""
     answer = call(_Secrets(client))
     return newest(item["metadata"] for item in answer.get("items") or ())
+
+
+def _places(text: str | None) -> tuple[str, ...] | None:
+    """The places that a node noted; None for what is no list of texts."""
+    try:
+        found = json.loads(text or "null")
+    except ValueError:
+        return None
+    if not isinstance(found, list) or len(found) > MOST_PLACES:
+        return None
+    return tuple(one for one in found if isinstance(one, str) and PLACE.fullmatch(one))
 
 
 class _Secrets:
@@ -67,6 +82,7 @@ def newest(secrets: Iterable[Mapping[str, Any]]) -> tuple[HelmRelease, ...]:
             site_values_sha256=notes.get(SITE_VALUES_ANNOTATION),
             origin_sha256=notes.get(ORIGIN_ANNOTATION),
             certificate_sha256=notes.get(CERTIFICATE_ANNOTATION),
+            vendor_defaults=_places(notes.get(DEFAULTS_ANNOTATION)),
         )
         key = (release.namespace, release.name)
         if key not in found or found[key].revision < release.revision:

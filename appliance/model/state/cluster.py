@@ -27,6 +27,8 @@ VALUES_ANNOTATION = "appliance.dev/values-sha256"
 SITE_VALUES_ANNOTATION = "appliance.dev/site-values-sha256"
 ORIGIN_ANNOTATION = "appliance.dev/origin-sha256"
 CERTIFICATE_ANNOTATION = "appliance.dev/certificate-sha256"
+# What playbooks/library/own_secrets.py notes.
+DEFAULTS_ANNOTATION = "appliance.dev/vendor-defaults"
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ class HelmRelease:
             earlier version made the release.
         origin_sha256: of what else of the site it was made from, likewise.
         certificate_sha256: fingerprint of the certificate that went into it, likewise.
+        vendor_defaults: places of its values with the vendor's own secret; None: not noted.
     """
 
     namespace: str
@@ -140,6 +143,7 @@ class HelmRelease:
     site_values_sha256: str | None = None
     origin_sha256: str | None = None
     certificate_sha256: str | None = None
+    vendor_defaults: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from appliance.model.state.cluster import (
     ClusterState,
     ClusterStorage,
     GpuOperator,
+    HelmRelease,
     NoCluster,
 )
 from appliance.model.state.desired import Desired
@@ -95,6 +96,10 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
         found.pod_network,
         storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
         prerequisites=_prerequisites(case.get("prerequisites", {})),
+        releases=tuple(
+            HelmRelease(space, name, "deployed", vendor_defaults=None if of is None else tuple(of))
+            for space, name, of in case.get("vendor_defaults", ())
+        ),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
     )
 

@@ -1,4 +1,4 @@
-"""The cluster's side shows the connection, or says what shows the contrary; silence shows nothing."""
+"""The cluster's side shows the connection, or what shows the contrary; silence shows nothing."""
 
 from __future__ import annotations
 

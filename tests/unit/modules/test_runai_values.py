@@ -133,7 +133,7 @@ def test_values_of_a_run_that_was_cut_off_are_not_taken_for_those_of_this_one(
 ) -> None:
     (Path(want["run_in"]) / "values.yaml").write_text("of yesterday")
     job.writes = False
-    with pytest.raises(runai_values.ValuesError, match="wrote no values.yaml"):
+    with pytest.raises(runai_values.ValuesError, match=r"wrote no values\.yaml"):
         runai_values.generate(want, None)
 
 

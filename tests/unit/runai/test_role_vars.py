@@ -204,3 +204,37 @@ def test_a_services_host_outside_the_cluster_answers_for_the_name_too() -> None:
     assert list(step.unmet(site.node("w2"), asked, observed)) == [
         "dnsmasq, which resolves the backend's name, does not run"
     ]
+
+
+AUTHENTICATED = {
+    "runai-operator": {"config": {"researcher-service": {"args": {"authEnabled": True}}}}
+}
+
+
+def test_with_researchers_logins_the_clusters_part_asks_for_them_too() -> None:
+    assert told("2.7.1")["runai_cluster_values"] == {}
+    found = told("2.7.1", access={"enabled": True}, cluster_values={"runai-operator": {"x": 1}})
+    assert found["runai_cluster_values"] == {
+        "runai-operator": {**AUTHENTICATED["runai-operator"], "x": 1}
+    }
+
+
+def test_a_plan_sees_that_the_logins_were_switched_on() -> None:
+    off, on = wished("2.7.1"), wished("2.7.1", access={"enabled": True})
+    assert site_values(on)["runai-cluster"] == AUTHENTICATED
+    assert values_digest(site_values(on)) != values_digest(site_values(off))
+
+
+def test_what_the_site_says_itself_of_logins_wins() -> None:
+    own = {"runai-operator": {"config": {"researcher-service": {"args": {"authEnabled": False}}}}}
+    found = told("2.7.1", access={"enabled": True}, cluster_values=own)
+    assert found["runai_cluster_values"] == own
+
+
+def test_secrets_in_place_of_the_vendors_are_references_with_nothing_in_their_place() -> None:
+    found = told("2.7.1")
+    for role in ("backend", "cluster"):
+        rows = found[f"runai_{role}_vendor_defaults"]
+        assert {row["secret"] for row in rows} == set(found[f"runai_{role}_own_secrets"])
+        for name, reference in found[f"runai_{role}_own_secrets"].items():
+            assert reference == VaultRef(name, "''")

@@ -21,6 +21,7 @@ from appliance.model.checks.health.inputs import (
     HealthCheck,
     HealthInputs,
 )
+from appliance.model.checks.health.vendor_secrets import vendor_secrets
 from appliance.model.state.findings import Finding
 
 if TYPE_CHECKING:
@@ -133,6 +134,13 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
     ),
     HealthCheck(
         "login", login.login, BEFORE, "somebody can log in to the backend", step=STEP, of_runai=True
+    ),
+    HealthCheck(
+        "vendor_secrets",
+        vendor_secrets,
+        AFTER,
+        "no secret is the vendor's published one",
+        of_runai=True,
     ),
     HealthCheck(
         "dns_control_host",

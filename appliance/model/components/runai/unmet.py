@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
+# Run:ai's page of researcher authentication, charts up to 2.8: the cluster's half of the switch.
+AUTHENTICATED: dict[str, Any] = {
+    "runai-operator": {"config": {"researcher-service": {"args": {"authEnabled": True}}}}
+}
 RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
 
 
@@ -72,6 +76,18 @@ def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
     ):
         instead = desired.override(role, "values")
         found[release] = instead if isinstance(instead, Mapping) else own
+    if wanted.access.enabled:
+        found["runai-cluster"] = laid_over(AUTHENTICATED, found["runai-cluster"])
+    return found
+
+
+def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values merged deeply; what the site says itself wins."""
+    found = dict(base)
+    for key, value in more.items():
+        below = found.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        found[key] = laid_over(below, value) if both else value  # type: ignore[arg-type]
     return found
 
 

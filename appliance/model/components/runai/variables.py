@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
 from appliance.model.bundle.runai_versions import minor_of, trusting
+from appliance.model.components.runai import vendor_defaults
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.origin import backend_arguments, origins
-from appliance.model.components.runai.unmet import vendor_bundle
+from appliance.model.components.runai.unmet import site_values, vendor_bundle
+from appliance.model.components.runai.vendor_defaults import VendorDefault
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 from appliance.model.state.cluster import Cluster
@@ -98,6 +101,8 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_arguments": arguments,
         "runai_backend_origin": origins(desired, found)[BACKEND_RELEASE],
         "runai_backend_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
+        "runai_backend_vendor_defaults": _defaults(vendor_defaults.BACKEND),
+        "runai_backend_own_secrets": _own(vendor_defaults.BACKEND),
         "runai_backend_trusting": _trusting(found, "runai-backend"),
         "runai_backend_certificate": desired.backend_certificate or "",
         "runai_backend_certificate_key": VaultRef(KEY_NAME) if wanted.certificate else "",
@@ -107,6 +112,15 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_values": dict(wanted.values),
         "runai_backend_secret_values": VaultRef("vault_runai_values", "{}"),
     }
+
+
+def _defaults(known: Iterable[VendorDefault]) -> list[dict[str, Any]]:
+    return [{**one._asdict(), "known": list(one.known)} for one in known]
+
+
+def _own(known: Iterable[VendorDefault]) -> dict[str, VaultRef]:
+    """What comes instead; a vault that was made before this product knew of it has none."""
+    return {one.secret: VaultRef(one.secret, "''") for one in known}
 
 
 def _trusting(found: VendorBundle, namespace: str) -> list[dict[str, Any]]:
@@ -128,6 +142,8 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
         "runai_cluster_is_new": release is None or release.status != "deployed",
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
+        "runai_cluster_vendor_defaults": _defaults(vendor_defaults.CLUSTER),
+        "runai_cluster_own_secrets": _own(vendor_defaults.CLUSTER),
         "runai_cluster_trusting": _trusting(found, "runai"),
         "runai_cluster_talkers": [
             one.names for one in trusting(minor_of(found.version)) if one.namespace == "runai"
@@ -139,7 +155,7 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
         "runai_cluster_username": wanted.admin_user,
         # A site may remove it from the vault when it is no longer used.
         "runai_cluster_password": VaultRef("vault_runai_admin_password", "''"),
-        "runai_cluster_values": dict(wanted.cluster_values),
+        "runai_cluster_values": dict(site_values(desired)["runai-cluster"]),
         "runai_cluster_secret_values": VaultRef("vault_runai_cluster_values", "{}"),
         "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

@@ -1,8 +1,8 @@
 """STANDIN of the cluster part's agent: tells the backend that the cluster lives.
 
-Reaches the backend over TLS by its name. It trusts what is in ``/etc/ssl/certs``, as a program in Go
-does, and reads no secret of its own for that: charts of 2.4 to 2.12 have none. Makes a namespace for
-each project.
+Reaches the backend over TLS by its name. It trusts what is in ``/etc/ssl/certs``, as a program in
+Go does, and reads no secret of its own for that: charts of 2.4 to 2.12 have none. Makes a namespace
+for each project.
 """
 
 from __future__ import annotations
