@@ -14,6 +14,7 @@ from pydantic import Field, StrictInt
 from appliance.model.site.fields import Address, DnsName, Flag, Settings, Text
 
 Gigabytes = Annotated[StrictInt, Field(ge=1, le=100_000)]
+RouterId = Annotated[StrictInt, Field(ge=1, le=255)]
 Days = Annotated[StrictInt, Field(ge=0, le=3650)]
 
 
@@ -47,7 +48,11 @@ class Runai(Settings):
     domain: DnsName | None = None
     """The backend's name; null: runai.<domain>."""
     address: Address | None = None
-    """Where the backend answers; null: the first system node."""
+    """Where the backend answers; null: the system nodes' own addresses."""
+    address_on: Literal["node", "keepalived", "elsewhere"] = "node"
+    """Who carries address: node: one that has it; keepalived: a system node, moved on failure."""
+    router_id: RouterId | None = None
+    """VRRP number of address, 1 to 255, on its LAN; null: from the address."""
     certificate: Text | None = None
     """Path of its certificate chain (PEM), its key in the vault; null: the site's CA signs one."""
     certificate_minimum_days: Days = 30

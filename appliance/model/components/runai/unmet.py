@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.model.bundle.runai_versions import minor_of, trusting
 from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.components.runai import address
 from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.pods import pods_in_the_way, without_the_authority
 from appliance.model.site.runai_settings import Runai
@@ -31,6 +32,7 @@ RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
 def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The name resolves, the bundle is unpacked, both releases are deployed, all pods ready."""
     yield from own_dns(node, desired, observed.node_facts[node.name])
+    yield from address.unmet(node, desired, observed)
     yield from bundle(node, desired, observed)
     if node.name == desired.site.vendor_node.name:
         yield from certificate(desired, observed.node_facts[node.name])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
 from appliance.model.bundle.runai_versions import minor_of, trusting
-from appliance.model.components.runai import vendor_defaults
+from appliance.model.components.runai import address, vendor_defaults
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.origin import backend_arguments, origins
 from appliance.model.components.runai.unmet import site_values, vendor_bundle
@@ -31,12 +31,21 @@ UNPACKED = "/var/lib/appliance/runai"
 
 def variables(run: PlannedRun) -> Vars:
     """Those of the vendor's bundle and of the site's own DNS server."""
-    return {**_runai(run.desired, run.observed), **_dns(run.desired, run.manifest)}
+    return {
+        **_runai(run.desired, run.observed),
+        **_dns(run.desired, run.manifest),
+        **address.variables(run.desired, run.manifest),
+    }
 
 
 def groups(desired: Desired) -> dict[str, Vars]:
-    """The group that holds the node to which the vendor's bundle goes."""
-    return {"appliance_vendor": {"hosts": {desired.site.vendor_node.name: None}}}
+    """The node that gets the vendor's bundle, and those that may carry the backend's address."""
+    site = desired.site
+    carry = site.system_nodes if address.is_moved(site) else ()
+    return {
+        "appliance_vendor": {"hosts": {site.vendor_node.name: None}},
+        "appliance_runai_address": {"hosts": {node.name: None for node in carry}},
+    }
 
 
 def _runai(desired: Desired, observed: Observed) -> Vars:
