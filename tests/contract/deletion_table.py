@@ -166,6 +166,8 @@ PLACES: Final[Places] = {
     },
     "appliance/lab/vendor_bundle.py": {
         "_chart: rmtree": TEMPORARY,
+        "_values: replace": TEMPORARY,
+        "_values: unlink": TEMPORARY,
         "write_vendor_bundle: replace": TEMPORARY,
         "write_vendor_bundle: rmtree": (TEMPORARY, 2),
     },
@@ -228,13 +230,6 @@ PLACES: Final[Places] = {
     "playbooks/library/kubeadm_leftovers.py": {
         "remove: rmtree": LEFTOVERS,
         "remove: unlink": LEFTOVERS,
-    },
-    "playbooks/library/runai_values.py": {
-        "generate: replace": WRITE,
-        "generate: unlink": TEMPORARY,
-        "keep: replace": WRITE,
-        "keep: unlink": TEMPORARY,
-        "take_program: replace": WRITE,
     },
     "playbooks/library/text_files.py": {
         "write: replace": WRITE,

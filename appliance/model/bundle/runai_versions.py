@@ -44,8 +44,8 @@ class Line(NamedTuple):
     lacks: str = ""
 
 
-# run-ai/docs docs/admin/config/org-cert.md documents global.customCA for the control-plane charts
-# (2.13 on). Before, a consultants' script gave NODE_EXTRA_CA_CERTS to the backend and mounted the
+# The vendor's page of a local certificate authority documents global.customCA for the charts of
+# 2.13 and later. Before, a consultants' script gave NODE_EXTRA_CA_CERTS to the backend and mounted the
 # CA into assets-sync. runai-agent and cluster-sync are named by the vendor's troubleshooting page.
 _TRUSTING: Final = (
     Trusting("runai-backend", "*backend-backend", required=True),
