@@ -12,7 +12,8 @@ from appliance.errors import ApplianceError, NodeUnreachable
 from appliance.model.bundle.faults import BundleFault
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.components.node_metadata.node_roles import RolesPlan
-from appliance.model.control.lock import Verdict
+from appliance.model.control.lock import LockVerdict
+from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
@@ -214,7 +215,7 @@ class FakeJournal:
     def __exit__(self, *_: object) -> None:
         self.entered -= 1
 
-    def look(self) -> Verdict:
+    def look(self) -> LockVerdict:
         raise NotImplementedError
 
     def require(self) -> tuple[str, ...]:
@@ -234,18 +235,24 @@ class FakeJournal:
 
 def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:
     """Commands take no lock on nodes, and keep their documents here."""
-    from appliance.cli.connected import Connected
+    from appliance.cli.site_session import SiteSession
 
     archive = FakeArchive()
-    monkeypatch.setattr(Connected, "archive", archive)
-    monkeypatch.setattr(Connected, "lock", lambda *_: FakeJournal())
+    monkeypatch.setattr(SiteSession, "archive", archive)
+    monkeypatch.setattr(SiteSession, "lock", lambda *_: FakeJournal())
     return archive
 
 
 class FakeArchive:
-    """Keeps documents; ``away`` makes every call fail as nodes that are away do."""
+    """Keeps documents; ``away`` makes every call fail as nodes that are away do.
 
-    def __init__(self) -> None:
+    Attributes:
+        passports: document -> text of those that were written before the test.
+        documents: what the test writes.
+    """
+
+    def __init__(self, passports: Sequence[Passport] = ()) -> None:
+        self.passports = {passport.document: passport.text() for passport in passports}
         self.documents: dict[str, str] = {}
         self.away: ApplianceError | None = None
         self.spreads = 0
@@ -262,7 +269,7 @@ class FakeArchive:
 
     def get(self, name: str) -> str | None:
         self._require()
-        return self.documents.get(name)
+        return self.documents.get(name, self.passports.get(name))
 
     def names(self, folder: str) -> tuple[str, ...]:
         self._require()

@@ -1,7 +1,7 @@
 """Golden files: what the product says, word for word, under ``tests/data/golden``.
 
 A file has a section for each case. ``APPLIANCE_GOLDEN=write pytest tests/unit tests/cli`` writes
-the sections anew; the difference is then read like any other change.
+the sections again; read the difference like any other change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "data" / "golden"
 WRITE = "APPLIANCE_GOLDEN"
 MARK = "######## "
-# What differs from run to run, and what stands for it.
+# Patterns that differ between runs, and their replacements.
 CHANGING = {
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b": "RUN-ID",
     r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?": "TIME",
@@ -23,6 +23,7 @@ CHANGING = {
     r"/tmp/[^\s'\":,]*": "TEMPORARY",  # noqa: S108
     r"\b[0-9a-f]{64}\b": "DIGEST",
     r"SHA256:[A-Za-z0-9+/]{43}": "FINGERPRINT",
+    r"[^\s']*/ansible-vault\b": "ansible-vault",
 }
 
 
@@ -53,7 +54,7 @@ def agree(name: str, section: str, said: str) -> None:
     # Hints name pages by their path on this machine.
     said = said.replace(str(ROOT), "REPOSITORY")
     kept = read(path)
-    # A section ends with a newline, and no line of it looks like the begin of another.
+    # A section ends with a newline, and no line of it looks like the start of another.
     said = re.sub(rf"^{MARK.strip()}", "\\#", said.rstrip("\n") + "\n", flags=re.MULTILINE)
     if os.environ.get(WRITE) == "write":
         kept[section] = said

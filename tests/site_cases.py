@@ -76,7 +76,7 @@ def _change(case: dict[str, Any], directory: Path) -> None:
         (directory / file).mkdir()
     for file, target in case.get("link", {}).items():
         path = directory / file
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         path.symlink_to(target)
     for file, text in case.get("write", {}).items():
         (directory / file).write_text(text, encoding="utf-8")

@@ -17,7 +17,7 @@ from appliance.builder.sources.go import Go
 from appliance.builder.sources.local import LocalChart, LocalFile, OperatorFile
 from appliance.builder.sources.packages import TargetPackages, target_of
 from appliance.builder.sources.reach import Reach
-from appliance.builder.sources.source import Context, Source
+from appliance.builder.sources.source import Context, Fetcher
 from appliance.builder.sources.wheels import closure_recipe, write_wheel_closure
 from appliance.model.bundle.builders import BUILDERS, lacking_programs
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
@@ -55,7 +55,7 @@ class Sources:
             locked=locked or {},
             standins=standins,
         )
-        self._by_kind: dict[str, Source[Any]] = {
+        self._by_kind: dict[str, Fetcher[Any]] = {
             "url": url.Url(),
             "oci": oci.Oci(),
             "go": Go(),

@@ -1,4 +1,4 @@
-"""The command tree, and how a command gets at a site."""
+"""The command tree, and how a command loads its site."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from appliance.model.documents.pages import OPERATIONS, SECURITY
 
 if TYPE_CHECKING:
     from appliance.adapters.control_plane.journal import FileJournal
-    from appliance.cli.connected import Connected
+    from appliance.cli.site_session import SiteSession
     from appliance.model.site.settings import Site
 
 # Name -> module of each command; loaded only when it is named, or listed by --help.
@@ -54,8 +54,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise ApplianceError(
-                "a connection was closed at its other end while something was sent",
-                hint="see who does not answer: appliance status; then the same command again",
+                "the other end closed a connection while data was being sent",
+                hint="see which node fails: appliance status; then run the same command again",
             ) from error
 
 
@@ -91,7 +91,7 @@ class Application:
         *,
         reads_vendor_bundle: bool = False,
         new_cluster: bool = False,
-    ) -> Connected:
+    ) -> SiteSession:
         """Load a site, its release and its bundle, and prepare the adapters; connects lazily.
 
         Args:
@@ -106,9 +106,9 @@ class Application:
             ConfigError: the site or the release is wrong; every fault at once.
             BundleRefused: ``bundle`` is no bundle.
         """
-        from appliance.cli.connected import Connected
+        from appliance.cli.site_session import SiteSession
 
-        return Connected.load(
+        return SiteSession.load(
             directory,
             bundle,
             changed,
@@ -121,14 +121,15 @@ class Application:
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}\n"
-    f"What is protected from whom:\n{SECURITY}",
+    f"Security (trust, secrets, ports):\n{SECURITY}",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Provision and look after the Run:ai Appliance, without internet.
+    """Install and operate a Run:ai appliance, without internet.
 
-    Every command looks first, says what it will do, and verifies what it did. A second run heals.
+    Every command inspects the nodes first, shows its plan, and verifies the result. Run a command
+    again to resume or repair.
     Begin with: appliance lab up (a rehearsal on this machine) or appliance site init (a real rack).
     """
     ctx.obj = Application()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import re
-import shlex
 import sys
 import tempfile
 import threading
@@ -17,14 +15,11 @@ from pathlib import Path
 
 import click
 
+from appliance.cli.screen.hints import runnable
 from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
 from appliance.cli.screen.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
 
-_OF_A_SITE = re.compile(
-    r"\bappliance (plan|install|status|health|history|node|runai (csr|access|cli)"
-    r"|site (check|show|adopt))\b"
-)
 _FULL = "free space on that disk (df -h)"
 _CLOSED = "check owner and permissions (ls -l); run as that user or change the owner (chown)"
 _LOCAL = {
@@ -105,19 +100,17 @@ def show(error: ApplianceError, *, site: str | None = None) -> None:
     _show_warnings(error)
     _print_field("error: ", error.message)
     for detail in error.details:
-        _print_field("  - ", detail)
+        _print_field("  - ", runnable(detail, site))
     if error.task:
         _print_field("task: ", error.task)
     if error.hint:
-        needs = site and site not in error.hint and _OF_A_SITE.search(error.hint)
-        more = f"  (with --site {shlex.quote(site)})" if site and needs else ""
-        _print_field("hint: ", f"{error.hint}{more}")
+        _print_field("hint: ", runnable(error.hint, site))
     if error.log_path:
         _print_field("log: ", str(error.log_path))
 
 
 def _show_warnings(error: BaseException) -> None:
-    """Print what a look had warned of before it ended with an error."""
+    """Print the warnings that were collected before the error."""
     for cause in (error, error.__cause__):
         for warning in getattr(cause, "warnings", ()):
             _print_field("warning: ", warning)

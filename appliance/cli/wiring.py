@@ -1,4 +1,4 @@
-"""The adapters of one site, and the session of ports that workflows are given of them."""
+"""Builds the adapters of one site, and the session of ports for its workflows."""
 
 from __future__ import annotations
 
@@ -269,12 +269,12 @@ class Wiring:
         step raises Refused when another command holds the site, or has changed it since this one
         began to look.
         """
-        from appliance.adapters.control_plane.holding import Holding
+        from appliance.adapters.control_plane.holding import SiteLocks
 
         what = f"{run.command} {run.id}" + (f" ({reason})" if reason else "")
         lease = SiteLease(self.site, self.nodes, holder_of(run, reason), self.looking_since, note)
         settle = partial(self.journal.settle, COPY_SECONDS)
-        return Holding(self.site.state_directory, what, lease, settle)
+        return SiteLocks(self.site.state_directory, what, lease, settle)
 
     @cached_property
     def playbooks(self) -> AnsiblePlaybooks:

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import appliance
+from appliance.adapters.ansible.environment import LOCALE, run_playbook
 from appliance.adapters.ansible.inventory_file import inventory_text
 from appliance.adapters.ansible.missing_program import missing_program
 from appliance.adapters.ansible.play_processes import end_leftovers, ending_with_us
-from appliance.adapters.ansible.playbooks import LOCALE
 from appliance.adapters.local.content import find_content_root
 from appliance.adapters.local.processes import search_path
 from appliance.errors import LabError
@@ -27,8 +27,6 @@ class LocalPlays:
         Raises:
             LabError: the playbook failed; names the task and the reason.
         """
-        import ansible_runner
-
         failures: list[dict[str, Any]] = []
 
         def on_event(event: dict[str, Any]) -> bool:
@@ -48,11 +46,11 @@ class LocalPlays:
         ):
             inventory = Path(directory, "lab.json")
             inventory.write_text(inventory_text({"all": {"hosts": {"localhost": host}}}))
-            result = ansible_runner.run(
+            result = run_playbook(
+                {**_environment(playbooks), **marks},
                 private_data_dir=directory,
                 playbook=str(playbooks / f"{playbook}.yml"),
                 inventory=[str(inventory)],
-                envvars={**_environment(playbooks), **marks},
                 event_handler=on_event,
                 # Without a callback, runner handles SIGINT and SIGTERM until this process ends.
                 cancel_callback=lambda: False,

@@ -1,27 +1,26 @@
-"""Is everything there that the next stage needs? One look, pods on the nodes, the checks."""
+"""Run the health checks: inspect every node once, start test pods, judge the results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
+from appliance.model.checks.health.inputs import HealthInputs
+from appliance.model.checks.health.stages import Result, Stage
 from appliance.model.checks.health.stages import health as judge
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
+from appliance.model.site.settings import Site
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Look, PodView
 from appliance.workflows.session.checks import inputs_without_pods
 from appliance.workflows.session.doubts import recorded_maintenance
 from appliance.workflows.session.look_warnings import collecting
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from appliance.model.bundle.vendor_diagnostics import VendorReport
-    from appliance.model.checks.health.inputs import HealthInputs
-    from appliance.model.checks.health.stages import Result, Stage
-    from appliance.model.site.settings import Site
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.observed import Look, PodView
     from appliance.workflows.session.session import Session
 
 
@@ -90,7 +89,7 @@ def stage_of(site: Site, asked: Stage | None) -> Stage:
         return asked or "runai"
     if asked == "runai":
         raise Refused(
-            f"site {site.name} does not ask for Run:ai: site.yml has no section runai",
+            f"site {site.name} has no Run:ai: site.yml has no section runai",
             hint="add one, at its least 'runai: {}'; the cluster alone: appliance health "
             "--stage cluster",
         )

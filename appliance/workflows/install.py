@@ -1,7 +1,7 @@
-"""Bring bare nodes to a Ready cluster: observe, plan, converge, verify, step by step.
+"""Install a site: observe, plan, then converge and verify each step.
 
-A second run costs one look. A run that was killed anywhere is resumed by the same command, because
-the plan follows from what is observed, not from what was recorded.
+A second run only inspects the nodes. The same command resumes a killed run, because the plan
+follows from the observed state, not from records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from appliance.errors import BundleRefused, ClusterError, StepNotVerified
 from appliance.model.bundle.faults import cure
 from appliance.model.components.artifacts.unmet import mirrored
-from appliance.model.components.node_metadata.node_roles import plan_inventory
+from appliance.model.components.base import Step
+from appliance.model.components.node_metadata.node_roles import RolesPlan, plan_inventory
 from appliance.model.node.membership import to_keep
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.judging import judge
@@ -22,7 +23,11 @@ from appliance.model.plan.play import Play
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import facts_digest
+from appliance.model.state.journal import Run
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Plan, PlannedStep
 from appliance.model.state.roles import inventory_roles
 from appliance.workflows.node.baselines import Acceptances, settle, spread
 from appliance.workflows.session.confirmation import require_confirmed
@@ -32,12 +37,6 @@ from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import Survey, refuse, survey
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import Step
-    from appliance.model.components.node_metadata.node_roles import RolesPlan
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.journal import Run
-    from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Plan, PlannedStep
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS = 0.5
@@ -87,7 +86,7 @@ def install(
         Refused: not confirmed, or another command is at work; nothing was changed.
         LeaseLost: another command took the site over between two steps.
         PlaybookFailed: a step failed on a node.
-        StepNotProven: a step ran, and what it is for was not observed.
+        StepNotVerified: a step ran, but its post-condition is not met.
         Interrupted: Ctrl-C.
     """
     found = survey(request.desired, ports.nodes, ports.cluster, ports.preflight, request.scope)
@@ -101,20 +100,20 @@ def install(
     _require_bundle(found, request, ports)
     require_confirmed(confirm(found.plan))
     for fault in found.plan.left_out:
-        ports.observer.note(f"left out, the rest goes on without it: {fault.reason}")
+        ports.observer.note(f"left out (the other nodes continue): {fault.reason}")
     ports.observer.planned(found.plan, ports.journal.durations())
     with ports.lock:
         return _Run(request, ports, found).carry_out()
 
 
 def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> None:
-    """Check the bundle when the services node must be given it, or when there is no other.
+    """Check the bundle if the services node needs it, or if the site has no other bundle.
 
     Raises:
-        BundleRefused: none at hand, another release or OS, or damaged.
+        BundleRefused: no bundle, another release or OS, or damaged.
     """
     services = request.desired.site.services_node.name
-    # A bundle that is on site, complete, has not to be handed over, whatever else the step does.
+    # A complete bundle on the services node is not copied again.
     needed = any(
         services in planned.nodes
         and any(mirrored(found.observed.node_facts[services], request.desired))
@@ -126,8 +125,8 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> N
     if ports.bundle is None:
         if needed or request.desired.manifest is None:
             raise BundleRefused(
-                f"{services}: the site needs the bundle of {release}, and none was given",
-                hint=f"appliance install --bundle DIR (made by: {build})",
+                f"{services}: the site needs the bundle of release {release}: --bundle is missing",
+                hint=f"appliance install --bundle DIR (to build it: {build})",
             )
         return
     manifest = ports.bundle.manifest
@@ -135,7 +134,7 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> N
         raise BundleRefused(
             f"{services}: found the bundle {ports.bundle.directory} of {manifest.release} for "
             f"{manifest.os}, expected {release} for {site.operating_system}, as the site says",
-            hint=f"give the right one, or build it: {build}",
+            hint=f"pass the right bundle with --bundle, or build it: {build}",
         )
     if not needed:
         return
@@ -229,7 +228,7 @@ class _Run:
         refusals = tuple(step.forbids(desired, self._observed))
         if refusals:
             raise StepNotVerified(
-                f"{step.name} was not begun: {refusals[0].sentence()}",
+                f"step {step.name} was not started: {refusals[0].sentence()}",
                 hint=refusals[0].hint,
                 details=[refusal.sentence() for refusal in refusals[1:]],
             )
@@ -267,13 +266,13 @@ class _Run:
         cluster = self._observed.cluster
         if not isinstance(cluster, Cluster) or cluster.roles is None:
             raise ClusterError(
-                "the API does not answer, so no role was written",
+                "the Kubernetes API does not answer, so no node role was set",
                 hint="see what is wrong: appliance status",
             )
         return plan_inventory(cluster.roles, inventory_roles(self._desired.site))
 
     def _verify(self, planned: PlannedStep) -> None:
-        """Look until the post-condition is observed on the step's nodes, or patience ends."""
+        """Inspect the nodes until the post-condition is met, or until the time is up."""
         step, ports, desired = BY_NAME[planned.name], self._ports, self._desired
         if step.unmet is None:
             return
@@ -285,8 +284,9 @@ class _Run:
         ]:
             if patience.is_over():
                 raise StepNotVerified(
-                    f"{step.name} ran, but {open_points[0]}",
-                    hint="look again: appliance status; then run the same command again",
+                    f"step {step.name} ran, but {open_points[0]}",
+                    hint="see what is still missing: appliance status; then run the same command "
+                    "again",
                     details=open_points[1:],
                 )
             ports.observer.verifying(step.name, open_points[0])
@@ -341,13 +341,14 @@ class _Run:
             return
         ready = tuple(sorted(name for name, node in cluster.nodes.items() if node.ready))
         self._ports.observer.verifying(
-            planned.name, "pods of every node to pull, and to reach each other, a service and DNS"
+            planned.name, "test pods on every node: image pull, pod network, service address, DNS"
         )
         faults = self._ports.cluster.run_network_test(ready, image)
         if faults:
             raise StepNotVerified(
-                f"{planned.name} ran, but {faults[0]}",
-                hint="is UDP 8472 open between the nodes? Then run the same command again",
+                f"step {planned.name} ran, but {faults[0]}",
+                hint="check that UDP 8472 is open between the nodes, then run the same command "
+                "again",
                 details=faults[1:],
             )
 

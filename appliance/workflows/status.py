@@ -6,21 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model.node.membership import removed
+from appliance.model.node.lost import LostNode
+from appliance.model.node.membership import MemberRecord, Removal, removed
 from appliance.model.plan.planner import plan
-from appliance.workflows.session.doubts import find_doubts
+from appliance.model.site.settings import Site
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan
+from appliance.workflows.session.doubts import NodeDoubt, find_doubts
 from appliance.workflows.session.look_warnings import collecting
 from appliance.workflows.session.losses import find_lost_nodes
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from appliance.model.node.lost import LostNode
-    from appliance.model.node.membership import MemberRecord, Removal
-    from appliance.model.site.settings import Site
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.observed import Look, Observed
-    from appliance.model.state.plan import Plan
-    from appliance.workflows.session.doubts import Doubt
     from appliance.workflows.session.session import Session
 
 
@@ -57,7 +55,7 @@ class StatusResult:
     plan: Plan
     removed: Mapping[str, Removal]
     losses: tuple[LostNode, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    doubts: tuple[NodeDoubt, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

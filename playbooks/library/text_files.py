@@ -9,6 +9,7 @@ import pwd
 import stat
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -80,22 +81,14 @@ def observed(path):
     return path.read_bytes(), (stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
 
 
-def write(path, data, attributes):
+def put(path, data, attributes):
     """Replace the file atomically; None removes it."""
     if data is None:
         path.unlink()
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    mode, owner, group = attributes
-    new = path.with_name("." + path.name + ".new")
-    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.chown(str(new), owner, group)
-    new.chmod(mode)
-    new.replace(path)
+    mode, *owner = attributes
+    write(path, data, mode, owner)
 
 
 def difference(path, before, data, modes):
@@ -123,7 +116,7 @@ def converge(entries, check_mode):
         if before == data and (data is None or state == attributes):
             continue
         if not check_mode:
-            write(path, data, attributes)
+            put(path, data, attributes)
         paths.append(str(path))
         modes = (state[0] if state else None, None if data is None else attributes[0])
         differences.append(difference(path, before, data, modes))

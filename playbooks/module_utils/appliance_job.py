@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import time
 import uuid
 from pathlib import Path
+
+from ansible.module_utils.appliance_files import write
 
 JOBS_DIR = "/var/lib/appliance/jobs"
 UNIT_PREFIX = "appliance-"
@@ -91,15 +92,6 @@ def command_digest(command, environment, directory):
     """Return the digest that identifies a request."""
     text = json.dumps([list(command), dict(environment), directory], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _write(path, text):
-    """Write a root-only file atomically."""
-    new = path.with_name(path.name + ".new")
-    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as stream:
-        stream.write(text)
-    new.replace(path)
 
 
 def _read_json(path):
@@ -191,7 +183,7 @@ class NodeJob:
     def _start(self, command, environment, directory, digest):
         self._dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         runner = self._dir / "runner.py"
-        _write(runner, RUNNER)
+        write(runner, RUNNER, 0o600)
         run_id = uuid.uuid4().hex
         spec = {
             "job": self.name,
@@ -204,7 +196,7 @@ class NodeJob:
         # Under its own name: another run may have started when systemd refuses this one.
         asked = self._file(".%s.spec.json" % run_id)
         text = json.dumps(spec, sort_keys=True)
-        _write(asked, text)
+        write(asked, text, 0o600)
         self._run(["systemctl", "reset-failed", self.unit])
         rc, out, err = self._run(
             [
@@ -222,7 +214,7 @@ class NodeJob:
         )
         if rc == 0:
             if asked.exists():  # Another caller must find it, even while the runner is loading.
-                _write(self._file(".spec.json"), text)
+                write(self._file(".spec.json"), text, 0o600)
             return run_id
         try:
             asked.unlink()

@@ -16,7 +16,7 @@ from typing import Any
 from appliance.adapters.site.files import load_site
 from tests.benchmarks.labs import appliance
 from tests.benchmarks.measured import measure
-from tests.lab.faults import shell
+from tests.lab.support.faults import shell
 
 KUBECTL = "kubectl --kubeconfig /etc/kubernetes/admin.conf"
 TARGETS = {

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.processes import PROC, family, status
+
 SAMPLE_SECONDS = 0.5
 KIB = 1024
 MIB = 1024 * 1024
 PR_SET_CHILD_SUBREAPER = 36
-PROC = Path("/proc")
 
 
 class CommandFailed(Exception):
@@ -61,9 +62,9 @@ class _Memory(threading.Thread):
     def run(self) -> None:
         while not self._done.wait(SAMPLE_SECONDS):
             self.peak = max(self.peak, _field(self._root, "status", "VmHWM:"))
-            family = _family(self._root)
+            members = family(self._root)
             self.tree_peak = max(
-                self.tree_peak, sum(_field(pid, "smaps_rollup", "Pss:") for pid in family)
+                self.tree_peak, sum(_field(pid, "smaps_rollup", "Pss:") for pid in members)
             )
 
     def stop(self) -> None:
@@ -131,10 +132,8 @@ def _adopt_orphans(wanted: bool) -> None:
 def _orphans_cpu_seconds() -> float:
     """Processor time of the processes below us; reaps none, so that none is lost."""
     total = 0
-    for pid in _family(os.getpid())[1:]:
-        with suppress(OSError):
-            fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-            total += sum(int(ticks) for ticks in fields[11:15])
+    for pid in family(os.getpid()) - {os.getpid()}:
+        total += sum(int(ticks) for ticks in status(pid)[11:15])
     return total / os.sysconf("SC_CLK_TCK")
 
 
@@ -166,22 +165,6 @@ def _cgroup_seconds(path: str) -> float | None:
             if line.startswith("usage_usec"):
                 return int(line.split()[1]) / 1e6
     return None
-
-
-def _family(root: int) -> list[int]:
-    """A process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for entry in PROC.iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
-                children.setdefault(int(parent), []).append(int(entry.name))
-    found, waiting = [], [root]
-    while waiting:
-        pid = waiting.pop()
-        found.append(pid)
-        waiting += children.get(pid, [])
-    return found
 
 
 def _field(pid: int, name: str, field: str) -> int:

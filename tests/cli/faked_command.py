@@ -17,7 +17,7 @@ import pytest
 
 from appliance.cli import exits
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
+from appliance.cli.site_session import SiteSession
 from appliance.model.plan.play import Play
 from tests import samples
 from tests.cli.faked_site import FakedSite
@@ -61,7 +61,7 @@ def main(folder: str, hangs: str, *typed: str) -> None:
     rack = Rack(desired)
     rack.hangs = hangs
 
-    def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> SiteSession:
         bundle: Any = FakeBundle(samples.manifest())
         return Site(desired.site, desired, rack, rack, bundle)  # type: ignore[arg-type]
 

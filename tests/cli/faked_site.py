@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from appliance.cli.connected import Connected
+from appliance.cli.site_session import SiteSession
 from appliance.model.state.desired import Desired
 from tests import samples
 from tests.fakes import FakeJournal, FakeRack
 
 
-class FakedSite(Connected):
+class FakedSite(SiteSession):
     """Plays and members are the rack's; nobody holds a lock."""
 
     @property

@@ -10,6 +10,7 @@ import pytest
 
 from appliance import errors
 from appliance.cli import app, exits
+from appliance.cli.screen.hints import runnable
 from appliance.workflows.session.look_warnings import collecting
 
 CODES = {
@@ -89,7 +90,7 @@ def test_ctrl_c_exits_with_130(
 
 def _warn_and_end(failure: BaseException) -> None:
     with collecting() as warnings:
-        warnings.append("no passport could be read")
+        warnings.append("the passports cannot be read")
         raise failure
 
 
@@ -98,14 +99,14 @@ def _warn_and_end(failure: BaseException) -> None:
     [errors.Refused("w2: it is wrong"), KeyboardInterrupt(), OSError(28, "full"), KeyError("bug")],
     ids=lambda failure: failure.__class__.__name__,
 )
-def test_warnings_of_a_look_survive_whatever_ends_it(
+def test_warnings_are_printed_whatever_error_follows(
     failure: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(failure.__class__):
         _warn_and_end(failure)
     assert _run(monkeypatch, failure) != 0
     lines = [line for line in capsys.readouterr().err.splitlines() if line]
-    assert lines[0] == "warning: no passport could be read"
+    assert lines[0] == "warning: the passports cannot be read"
     assert lines[1].startswith("error: ")
 
 
@@ -156,26 +157,47 @@ def test_any_other_os_error_is_an_internal_error(
 @pytest.mark.parametrize(
     ("words", "hint", "more"),
     [
-        (["--site", "S 1"], "see: appliance status", "--site 'S 1'"),
-        (["--site=S"], "appliance node rejoin w1", "--site S"),
-        (["-s", "S"], "appliance install --only gpu", "--site S"),
+        (
+            ["--site", "S 1"],
+            "see: appliance status; then",
+            "see: appliance status --site 'S 1'; then",
+        ),
+        (["--site=S"], "appliance node rejoin w1", "appliance node rejoin w1 --site S"),
+        (["-s", "S"], "(appliance install --only gpu)", "(appliance install --only gpu --site S)"),
         (["--site", "S"], "appliance site show --site S", ""),
         (["--site", "/r"], "make one with: appliance site init /r", ""),
         (["--site", "S"], "ping 198.18.0.1", ""),
         (["--site", "S"], "appliance lab up", ""),
         (["--site", "S"], "appliance runai inspect /media/x.tar", ""),
-        (["--site", "S"], "appliance runai csr", "--site S"),
+        (["--site", "S"], "appliance runai csr", "appliance runai csr --site S"),
         ([], "see: appliance status", ""),
     ],
 )
-def test_a_hint_repeats_the_site_that_was_typed(
+def test_commands_in_a_hint_have_the_site_that_was_typed(
     capsys: pytest.CaptureFixture[str], words: list[str], hint: str, more: str
 ) -> None:
     site = exits._typed_site(["plan", *words, "--nodes", "w1"])
     exits.show(errors.Refused("no", hint=hint), site=site)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
-    assert lines[1] == f"hint: {hint}" + (f"  (with {more})" if more else "")
+    assert lines[1] == f"hint: {more or hint}"
+
+
+def test_programs_of_an_inactive_environment_are_named_by_their_path(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [".venv/bin/appliance", "status"])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    hint = "appliance status; ansible-vault edit vault.yml"
+    assert runnable(hint) == ".venv/bin/appliance status; ansible-vault edit vault.yml"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ansible-vault").touch()
+    assert (
+        runnable(hint) == f".venv/bin/appliance status; {tmp_path}/bin/ansible-vault edit vault.yml"
+    )
+    monkeypatch.setattr(sys, "argv", ["pytest"])
+    assert runnable("appliance status") == "appliance status"
 
 
 @pytest.mark.parametrize("words", [["no-such-command"], ["install", "--no-such-option"]])

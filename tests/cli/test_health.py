@@ -16,7 +16,7 @@ from appliance.adapters.local.this_machine import ThisMachine, login_known
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.cli import exits
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
+from appliance.cli.site_session import SiteSession
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.login import is_asked
 from appliance.model.checks.preflight import Finding
@@ -94,7 +94,7 @@ def test_a_site_in_order_ends_with_0(given: Scene, capsys: pytest.CaptureFixture
     assert exits.run(HEALTH) == 0
     said = capsys.readouterr()
     assert "cluster_version" in said.out
-    assert "Run:ai 2.8 takes 1.21 to 1.24" in said.out
+    assert "Run:ai 2.8 supports 1.21 to 1.24" in said.out
     assert said.err == ""
     image, name = rack.asked[0]
     assert image.startswith("registry.rack.test:5000/busybox@sha256:")
@@ -108,8 +108,8 @@ def test_an_error_ends_with_5_and_one_sentence(
     assert exits.run(HEALTH) == 5
     said = capsys.readouterr()
     assert "error: site: system_nodes: found no system node" in said.out
-    assert "   hint: put workers into the group system_nodes" in said.out
-    assert said.err.startswith("error: not ready for runai: site: system_nodes: found no system")
+    assert "   hint: add workers to the group system_nodes" in said.out
+    assert said.err.startswith("error: not ready for Run:ai: site: system_nodes: found no system")
     assert "(and 1 more)" in said.err
     assert len(said.err.splitlines()) <= 4
 
@@ -176,12 +176,12 @@ def test_the_cluster_alone_is_judged_on_a_site_without_runai(
     assert rack.asked[0][1:] == ()
 
 
-def test_a_cluster_that_is_not_well_is_said_to_be_none(
+def test_an_unhealthy_cluster_is_reported_as_such(
     given: Scene, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given(site={"runai": None}, members={"w1": {"ready": False, "not_ready_reason": "no kubelet"}})
     assert exits.run([*HEALTH, "--without-pods"]) == 5
-    assert capsys.readouterr().err.startswith("error: the cluster is not as it should be: w1: ")
+    assert capsys.readouterr().err.startswith("error: the cluster is not healthy: w1: ")
 
 
 def test_the_vendors_tool_must_be_a_file(given: Scene, tmp_path: Path) -> None:
@@ -208,14 +208,14 @@ def test_a_plan_of_a_site_that_asks_for_runai_says_what_it_misses(
 def _preflight(seen: HealthInputs) -> Sequence[Finding]:
     """What the command line's own preflight says of a case."""
     nodes = SshNodes(seen.site)
-    connected = Connected(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
+    connected = SiteSession(seen.site, seen.desired, nodes, KubernetesApi(seen.site, nodes), None)
     return connected.preflight(seen.desired, seen.observed.node_facts, seen.observed)
 
 
 def test_help_says_what_it_starts_in_the_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     assert exits.run(["health", "-h"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "in a namespace that is deleted at the end" in said
+    assert "namespace is deleted at the end" in said
     assert "Example: appliance health" in said
 
 
@@ -226,7 +226,7 @@ def test_the_vault_is_opened_for_a_login_that_is_still_to_come() -> None:
     assert not is_asked(scene.inputs({"prerequisites": there}))
 
 
-def test_whether_the_login_is_known_is_told_by_the_vault_alone(tmp_path: Path) -> None:
+def test_only_the_vault_decides_whether_the_login_is_known(tmp_path: Path) -> None:
     site = dataclasses.replace(samples.site(runai={}), directory=tmp_path)
     assert login_known(site, {}) is None, "there is no vault"
     site.vault_file.parent.mkdir(parents=True)

@@ -13,8 +13,8 @@ import pytest
 
 from appliance.adapters.control_plane.journal import journal_of
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
 from appliance.errors import PlaybookFailed, Refused
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.journal import Record
@@ -82,7 +82,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     journal_of(tmp_path).append(record())
     monkeypatch.setattr("appliance.adapters.bundle.mirror.read_mirror", lambda desired, *_: desired)
 
-    def connect(_self: Application, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, *_: Any, **__: Any) -> SiteSession:
         return Site(desired.site, desired, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)

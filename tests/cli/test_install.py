@@ -12,9 +12,9 @@ import pytest
 
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.cli.site.host_keys import accept
+from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.checks.preflight import Finding, Subject
 from appliance.model.components.control_plane import checks
@@ -75,7 +75,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
         *,
         new_cluster: bool = False,
         **_: Any,
-    ) -> Connected:
+    ) -> SiteSession:
         at_hand = FakeBundle(samples.manifest()) if bundle else None
         asked = replace(found.desired, founded="" if new_cluster else found.desired.founded)
         return Site(desired.site, asked, found, found, at_hand)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def play(rack: FakeRack, *words: str) -> int:
 
 
 @pytest.mark.parametrize("command", ["plan", "install"])
-def test_when_all_is_so_it_says_what_an_edit_may_need(
+def test_an_empty_plan_shows_how_to_apply_an_edit_that_no_check_sees(
     command: str, rack: FakeRack, capsys: Capture
 ) -> None:
     assert play(rack, command) == 0
@@ -111,7 +111,7 @@ def test_when_all_is_so_it_says_what_an_edit_may_need(
     assert rack.plays == []
 
 
-def test_an_install_writes_down_which_bundle_was_handed_over(rack: FakeRack) -> None:
+def test_an_install_records_the_digest_of_its_bundle(rack: FakeRack) -> None:
     known = rack.desired.site.known_bundle
     assert play(rack, "plan", "--bundle", str(known.parent)) == 0
     assert play(rack, "install", "--dry-run", "--bundle", str(known.parent)) == 0
@@ -121,7 +121,7 @@ def test_an_install_writes_down_which_bundle_was_handed_over(rack: FakeRack) -> 
 
 
 @pytest.mark.parametrize("command", ["plan", "install"])
-def test_a_second_cluster_is_begun_only_when_it_is_asked_for(
+def test_a_second_cluster_is_created_only_with_new_cluster(
     command: str, rack: FakeRack, capsys: Capture
 ) -> None:
     rack.desired = replace(rack.desired, founded="the journal says so")
@@ -145,25 +145,23 @@ def test_json_says_nothing_of_it(command: str, rack: FakeRack, capsys: Capture) 
     assert (json.loads(said).get("plan") or json.loads(said))["steps"] == []
 
 
-def test_a_plan_with_steps_says_nothing_of_it(rack: FakeRack, capsys: Capture) -> None:
+def test_a_plan_with_steps_does_not_mention_again(rack: FakeRack, capsys: Capture) -> None:
     rack.documents["w1"]["sysctl"] = {}
     assert play(rack, "plan") == 0
     assert AFTER_AN_EDIT not in capsys.readouterr().out
 
 
-def test_a_step_that_was_asked_for_again_is_planned_with_its_reason(
+def test_a_step_requested_with_again_is_planned_with_its_reason(
     rack: FakeRack, capsys: Capture
 ) -> None:
     assert play(rack, "plan", "--again", "--only", "runtime") == 0
     said = capsys.readouterr().out
     assert "runtime: Docker with the systemd cgroup driver: cp1, w1, w2" in said
-    assert "because cp1, w1, w2: asked for again" in said
+    assert "because cp1, w1, w2: requested with --again" in said
     assert "disturbs: Docker restarts" in said
 
 
-def test_a_step_that_was_asked_for_again_plays_and_is_proved(
-    rack: FakeRack, capsys: Capture
-) -> None:
+def test_a_step_requested_with_again_runs_and_is_verified(rack: FakeRack, capsys: Capture) -> None:
     assert play(rack, "install", "--again", "--only", "runtime", "--yes") == 0
     assert [(item.playbook, item.limit) for item in rack.plays] == [
         ("runtime", ("cp1", "w1", "w2"))
@@ -177,19 +175,19 @@ def test_only_the_nodes_that_were_named_are_played(rack: FakeRack) -> None:
     assert [item.limit for item in rack.plays] == [("w2",)]
 
 
-def test_what_is_in_custody_is_not_asked_for_a_second_time(rack: FakeRack) -> None:
+def test_a_bundle_on_the_services_node_is_not_asked_for_again(rack: FakeRack) -> None:
     assert play(rack, "install", "--again", "--only", "artifacts", "--yes") == 0
     assert [item.playbook for item in rack.plays] == ["artifacts"]
 
 
 def test_it_rehearses_and_asks_like_any_other(rack: FakeRack, capsys: Capture) -> None:
     assert play(rack, "install", "--again", "--only", "network", "--dry-run") == 0
-    assert "asked for again" in capsys.readouterr().out
+    assert "requested with --again" in capsys.readouterr().out
     assert play(rack, "install", "--again", "--only", "network") == 3
     assert rack.plays == []
 
 
-def test_preflight_refuses_it_like_any_other(
+def test_preflight_refuses_again_like_any_other_install(
     rack: FakeRack, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Site, "findings", (UNFIT,))
@@ -218,7 +216,7 @@ def test_another_range_than_the_clusters_is_refused_by_name(
     assert rack.plays == []
 
 
-def test_another_name_of_the_api_is_refused_before_its_old_name_goes(
+def test_another_api_name_is_refused_before_the_old_name_is_removed(
     rack: FakeRack, capsys: Capture
 ) -> None:
     for document in rack.documents.values():
@@ -245,7 +243,7 @@ def test_another_name_of_the_api_is_refused_before_its_old_name_goes(
         (("--only", "host", "--until", "host"), "exclude each other"),
     ],
 )
-def test_what_can_not_be_meant_is_a_usage_error(
+def test_contradictory_options_are_a_usage_error(
     command: str, words: tuple[str, ...], sentence: str, rack: FakeRack, capsys: Capture
 ) -> None:
     assert play(rack, command, *words) == 2
@@ -253,7 +251,7 @@ def test_what_can_not_be_meant_is_a_usage_error(
     assert rack.plays == []
 
 
-def test_a_rehearsal_trusts_host_keys_and_writes_none(
+def test_a_dry_run_trusts_host_keys_and_saves_none(
     rack: FakeRack, shown: dict[tuple[str, int], Any], capsys: Capture
 ) -> None:
     site = rack.desired.site
@@ -265,7 +263,7 @@ def test_a_rehearsal_trusts_host_keys_and_writes_none(
     assert not site.known_hosts.exists()
 
 
-def test_without_a_rehearsal_host_keys_are_kept(
+def test_without_dry_run_host_keys_are_saved(
     rack: FakeRack, shown: dict[tuple[str, int], Any], capsys: Capture
 ) -> None:
     assert play(rack, "install", "--accept-host-keys", "--yes") == 0
@@ -307,7 +305,7 @@ def leave_out_w2(rack: FakeRack) -> None:
     rack.cluster = replace(cluster, nodes=nodes)
 
 
-def test_a_worker_that_was_left_out_is_told_at_the_end_and_in_the_exit_code(
+def test_a_left_out_worker_is_reported_at_the_end_and_in_the_exit_code(
     rack: FakeRack, capsys: Capture
 ) -> None:
     leave_out_w2(rack)
@@ -317,9 +315,9 @@ def test_a_worker_that_was_left_out_is_told_at_the_end_and_in_the_exit_code(
     said = capsys.readouterr()
     assert "unreachable" in said.out
     assert "verified: runtime" in said.err
-    last = "error: all but what was left out: w2: no SSH on 22: timed out"
+    last = "error: incomplete, a node was left out: w2: no SSH on 22: timed out"
     assert said.err.splitlines()[-2] == last
-    assert "once it answers: appliance install" in said.err
+    assert "when the node answers: appliance install" in said.err
 
 
 def test_json_names_it_with_the_same_exit_code(rack: FakeRack, capsys: Capture) -> None:
@@ -330,20 +328,22 @@ def test_json_names_it_with_the_same_exit_code(rack: FakeRack, capsys: Capture) 
     assert {"step": "host", "nodes": ["w2"]} in said["plan"]["unseen"]
 
 
-def test_who_only_looks_is_told_of_it_without_a_failure(rack: FakeRack, capsys: Capture) -> None:
+def test_a_read_only_command_reports_left_out_nodes_without_failing(
+    rack: FakeRack, capsys: Capture
+) -> None:
     leave_out_w2(rack)
     for words in (("plan",), ("install", "--dry-run"), ("install", "--nodes", "w1", "--yes")):
         assert play(rack, *words) == 0
         said = capsys.readouterr()
-        assert ("left out, the rest goes on without it: w2" in said.err) == ("--nodes" not in words)
-        assert "was observed on every node" not in said.out or "--nodes" in words
+        assert ("left out (the other nodes continue): w2" in said.err) == ("--nodes" not in words)
+        assert "pass on every node" not in said.out or "--nodes" in words
     assert play(rack, "plan", "--exit-code") == 5
     assert play(rack, "install", "--nodes", "w2", "--yes") == 4
     assert rack.plays == []
 
 
 @pytest.mark.usefixtures("shown")
-def test_a_worker_that_shows_no_host_key_yet_keeps_nobody_elses_away(
+def test_a_worker_without_a_host_key_does_not_block_the_keys_of_others(
     rack: FakeRack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     key, site = paramiko.ECDSAKey.generate(), rack.desired.site

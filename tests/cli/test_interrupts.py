@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ import pytest
 from appliance.adapters.ansible.play_processes import MARK, ending_with_us
 from appliance.adapters.control_plane.journal import journal_of
 from appliance.cli import exits
+from tests import processes
 from tests.cli.faked_command import ROOT, words
 
 PATIENCE_SECONDS = 30.0
@@ -125,15 +126,13 @@ PLAYING = """
 def alive(group: int) -> list[int]:
     """Processes that are left of a play, wherever its children went."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words_of = (entry / "stat").read_text().rpartition(")")[2].split()
-                mine = b"APPLIANCE_PLAY_OF=/a/site" in (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if words_of[0] != "Z" and (mine or int(words_of[2]) == group):
-                found.append(int(entry.name))
+    for pid in processes.pids():
+        fields, mine = processes.status(pid), False
+        with suppress(OSError):
+            environment = (processes.PROC / str(pid) / "environ").read_bytes()
+            mine = b"APPLIANCE_PLAY_OF=/a/site" in environment
+        if fields[:1] not in ([], ["Z"]) and (mine or int(fields[2]) == group):
+            found.append(pid)
     return found
 
 

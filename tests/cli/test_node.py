@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
-from appliance.model.state.roles import Anchored, NodeAffinity, RolesView
+from appliance.cli.site_session import SiteSession
+from appliance.model.state.roles import AnchoredObject, NodeAffinity, RolesView
 from tests import samples
 from tests.fakes import FakeRack, without_nodes
 
@@ -27,7 +27,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """The site of --site is this one: a control plane, and workers of which w2 holds data."""
     desired = samples.desired(replace(samples.site(runai={}), directory=tmp_path))
     found = FakeRack(desired)
-    anchored = (Anchored("StatefulSet", "runai", "db", "w2"),)
+    anchored = (AnchoredObject("StatefulSet", "runai", "db", "w2"),)
     view = RolesView(
         {"cp1": {MASTER: ""}, "w1": {}, "w2": {}}, NodeAffinity(False, False), anchored
     )
@@ -35,9 +35,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
 
-    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> SiteSession:
         assert directory == tmp_path
-        return Connected(desired.site, desired, found, found, None)  # type: ignore[arg-type]
+        return SiteSession(desired.site, desired, found, found, None)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Application, "connect", connect)
     without_nodes(monkeypatch)
@@ -78,7 +78,7 @@ def test_a_dry_run_says_it_and_writes_nothing(
     assert rack.role_plans == []
 
 
-def test_a_service_that_would_move_is_refused_or_warned_of(
+def test_a_service_that_would_move_is_refused_or_gives_a_warning(
     role: Callable[..., int], capsys: Capture
 ) -> None:
     assert role("set", "w1", "--role", "system", "--yes") == 3
@@ -87,7 +87,7 @@ def test_a_service_that_would_move_is_refused_or_warned_of(
     assert "warning: StatefulSet runai/db is bound to w2" in capsys.readouterr().err
 
 
-def test_nobody_there_to_confirm_is_a_refusal(
+def test_without_a_terminal_and_yes_the_command_is_refused(
     role: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     assert role("set", "w1", "--role", "gpu") == 3
@@ -100,7 +100,7 @@ def test_nodes_or_all_must_be_given_and_not_both(
     role: Callable[..., int], capsys: Capture, words: tuple[str, ...]
 ) -> None:
     assert role("set", *words, "--yes") == 2
-    assert "name nodes, or give --all: one of the two" in capsys.readouterr().err
+    assert "name nodes or use --all, not both" in capsys.readouterr().err
 
 
 def test_a_role_must_be_one_of_three(role: Callable[..., int], capsys: Capture) -> None:
@@ -109,7 +109,7 @@ def test_a_role_must_be_one_of_three(role: Callable[..., int], capsys: Capture) 
     assert "'system', 'gpu', 'cpu'" in capsys.readouterr().err
 
 
-def test_all_says_whom_it_leaves_out(role: Callable[..., int], capsys: Capture) -> None:
+def test_all_names_the_nodes_that_it_leaves_out(role: Callable[..., int], capsys: Capture) -> None:
     assert role("set", "--all", "--role", "cpu", "--yes") == 0
     shown = capsys.readouterr()
     assert "note: cp1: left out of --all: it is a control-plane node" in shown.err

@@ -42,7 +42,7 @@ def cluster(*, ready: bool) -> Cluster:
 
 def test_where_no_cluster_answers_nothing_is_forgotten(forgotten: list[str]) -> None:
     """The laptop may be on another rack's network, with the same addresses."""
-    with pytest.raises(NodeUnreachable, match="w2: shows another host key") as refused:
+    with pytest.raises(NodeUnreachable, match="w2: its host key differs") as refused:
         host_key.renew_host_key(connected(Unreachable("no SSH")), "w2", yes=True, sworn=False)
     assert "right network" in (refused.value.hint or "")
     assert forgotten == []

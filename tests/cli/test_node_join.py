@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
 from appliance.model.node.membership import MemberRecord, Removal
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.node_metadata import NodeMetadata
@@ -57,7 +57,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
 
-    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> SiteSession:
         assert directory == tmp_path
         site = Site(desired.site, desired, found, found, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
         site.fakes = found.archive
@@ -84,12 +84,12 @@ def without_journal(rack: Any) -> dict[str, str]:
     return {name: text for name, text in found if not name.startswith("journal/")}
 
 
-def test_a_removal_says_what_it_did_and_the_two_ways_on(
+def test_a_removal_shows_its_changes_and_the_two_next_commands(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     assert node("remove", "w2", "--reason", "sold", "--yes") == 0
     shown = capsys.readouterr()
-    assert "w2: kubeadm reset and a full clean on the machine" in shown.out
+    assert "w2: the machine is reset (kubeadm) and cleaned" in shown.out
     assert "pod default/web moves from w2" in shown.out
     assert "appliance node rejoin w2" in shown.err
     assert rack.deleted == ["w2"]
@@ -100,7 +100,7 @@ def test_a_removal_says_what_it_did_and_the_two_ways_on(
 @pytest.mark.parametrize(
     "words", [("remove", "w2"), ("rejoin", "w2"), ("add", "w2")], ids=lambda words: words[0]
 )
-def test_a_vault_that_stays_closed_is_refused_before_the_first_change(
+def test_a_locked_vault_is_refused_before_the_first_change(
     node: Callable[..., int],
     rack: FakeRack,
     capsys: Capture,
@@ -130,12 +130,13 @@ def test_a_dry_run_of_a_removal_writes_nothing(
     assert node("remove", "cp3", "--dry-run", "--output", "json") == 0
     said = json.loads(capsys.readouterr().out)
     assert said["changed"] is False
-    assert any("etcd's member cp3 is taken out" in text for text in said["steps"])
-    assert said["notices"] == ["of the 2 members that stay none may fail until another one joins"]
+    assert any("the etcd member cp3 is removed" in text for text in said["steps"])
+    assert len(said["notices"]) == 1
+    assert "none of the 2 remaining etcd members may fail" in said["notices"][0]
     assert (rack.deleted, archive(rack).documents) == ([], {})
 
 
-def test_nobody_there_to_confirm_is_a_refusal(
+def test_without_a_terminal_and_yes_the_command_is_refused(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     assert node("remove", "w2") == 3
@@ -143,7 +144,7 @@ def test_nobody_there_to_confirm_is_a_refusal(
     assert rack.deleted == []
 
 
-def test_what_is_removed_is_not_planned_and_status_says_so(
+def test_a_removed_node_is_not_planned_and_status_shows_it(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     archive(rack).put("members/w2.json", MemberRecord("w2", GONE, NodeMetadata({"a": "b"})).text())
@@ -155,7 +156,7 @@ def test_what_is_removed_is_not_planned_and_status_says_so(
     assert run(["status", "--site", site]) == 0
     out = capsys.readouterr().out
     assert "removed: w2: on purpose, by ada@laptop at 2026-01-01T00:00:00+00:00 (sold)" in out
-    assert "not so: workers" not in out
+    assert "not converged: workers" not in out
     assert run(["status", "--site", site, "--output", "json"]) == 0
     assert "node rejoin w2" in json.loads(capsys.readouterr().out)["removed"]["w2"]
     assert node("rejoin", "w2", "--yes") == 0
@@ -165,7 +166,7 @@ def test_what_is_removed_is_not_planned_and_status_says_so(
     assert "removed:" not in capsys.readouterr().out
 
 
-def test_other_hardware_is_refused_and_the_hint_is_the_command(
+def test_other_hardware_is_refused_with_the_command_in_the_hint(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
@@ -176,7 +177,7 @@ def test_other_hardware_is_refused_and_the_hint_is_the_command(
     assert "appliance node add w2 --replace w2" in err
 
 
-def test_a_dry_run_of_a_rejoin_shows_proof_and_plan(
+def test_a_dry_run_of_a_rejoin_shows_evidence_and_plan(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
@@ -187,7 +188,7 @@ def test_a_dry_run_of_a_rejoin_shows_proof_and_plan(
     assert (rack.plays, archive(rack).documents) == ([], {})
 
 
-def test_a_passport_is_written_shown_and_changed_by_acknowledgement_alone(
+def test_only_an_acknowledgement_writes_or_changes_a_passport(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     assert node("passport", "w2", "--exit-code") == 5
@@ -216,10 +217,10 @@ def test_acknowledging_wants_a_node_and_a_member(
     node: Callable[..., int], rack: FakeRack, capsys: Capture
 ) -> None:
     assert node("passport", "--acknowledge") == 2
-    assert "one machine is accepted at a time" in capsys.readouterr().err
+    assert "accept one machine at a time" in capsys.readouterr().err
     rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
     assert node("passport", "w2", "--acknowledge", "--yes") == 3
-    assert "is no member of the cluster now" in capsys.readouterr().err
+    assert "is not a member of the cluster now" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -237,10 +238,10 @@ def test_acknowledging_wants_a_node_and_a_member(
     ],
     ids=lambda words: "-".join(words[:2]),
 )
-def test_a_node_that_the_inventory_has_not_is_typed_wrong(
+def test_a_node_that_is_not_in_the_inventory_is_a_usage_error(
     node: Callable[..., int], rack: FakeRack, capsys: Capture, words: tuple[str, ...]
 ) -> None:
     assert node(*words) == 2
     said = capsys.readouterr().err
-    assert "cp9: the inventory has no such member of the cluster; did you mean 'cp" in said
+    assert "cp9: the inventory has no cluster node of this name; did you mean 'cp" in said
     assert (rack.looks, rack.plays) == (0, [])

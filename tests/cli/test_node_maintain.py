@@ -18,8 +18,8 @@ MARK = Maintenance(
     tainted=True,
     reason="new riser",
 )
-NAME = "test_the_result_says_what_was_seen_of_the_power"
-SEEN = "its BMC says that it is off; nothing answered at its address for 10 s"
+NAME = "test_the_result_shows_the_evidence_about_the_power"
+SEEN = "its BMC reports power off; nothing answered at its address for 10 s"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ SEEN = "its BMC says that it is off; nothing answered at its address for 10 s"
         ("it was before, and is off", True, SEEN),
     ],
 )
-def test_the_result_says_what_was_seen_of_the_power(
+def test_the_result_shows_the_evidence_about_the_power(
     case: str, already: bool, off: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = MaintainResult(Forecast("w1", (), (), (), (), 0, 0), MARK, already=already, off=off)

@@ -19,11 +19,11 @@ from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
 from appliance.cli.screen.confirm import MANY, about_machine, about_nodes
+from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import Jumpbox
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault
@@ -185,7 +185,7 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("appliance.adapters.bundle.mirror.read_mirror", lambda desired, *_: desired)
 
-    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, directory: Path, *_: Any, **__: Any) -> SiteSession:
         assert directory == tmp_path
         bundle: Any = FakeBundle(samples.manifest())
         fakes: Any = found
@@ -262,7 +262,7 @@ def test_a_question_begins_with_the_site_and_the_machine(
 
 
 @pytest.mark.parametrize("path", QUESTIONS, ids=" ".join)
-def test_what_is_not_asked_is_told_all_the_same(
+def test_notes_are_printed_even_without_a_question(
     path: tuple[str, ...], rack: Rack, capsys: Capture
 ) -> None:
     words, prepare, of_a_machine = QUESTIONS[path]
@@ -279,7 +279,7 @@ def test_what_is_not_asked_is_told_all_the_same(
         json.loads(shown.out)
 
 
-def test_a_site_that_only_a_variable_names_is_told_so(
+def test_a_site_that_only_a_variable_names_is_reported(
     rack: Rack, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("APPLIANCE_SITE", str(rack.desired.site.directory))
@@ -287,7 +287,7 @@ def test_a_site_that_only_a_variable_names_is_told_so(
     assert header(rack)[1] + " (by APPLIANCE_SITE)" in capsys.readouterr().err.splitlines()
 
 
-def test_a_dead_machine_is_told_before_the_question(
+def test_a_machine_that_is_off_is_reported_before_the_question(
     rack: Rack, asked: Callable[..., list[str]], capsys: Capture
 ) -> None:
     rack.die("w2")
@@ -296,17 +296,17 @@ def test_a_dead_machine_is_told_before_the_question(
         "node:      w2, 198.18.7.22",
         "machine:   no answer: port 22 did not answer within 10 s",
     ]
-    assert any(line.startswith("note: w2: the machine is dead: ") for line in lines)
-    assert any("clean by hand" in line for line in lines)
+    assert any(line.startswith("note: w2: the machine is confirmed off: ") for line in lines)
+    assert any("remove by hand" in line for line in lines)
     assert any("/etc/kubernetes" in line for line in lines)
     site = str(rack.desired.site.directory)
     assert run(["node", "remove", "w2", "--i-know-it-is-dead", "--yes", "--site", site]) == 0
     shown = capsys.readouterr()
-    assert shown.err.count("the machine is dead") == 1
-    assert shown.out.count("clean by hand") == 1
+    assert shown.err.count("the machine is confirmed off") == 1
+    assert shown.out.count("remove by hand") == 1
 
 
-def test_another_machine_at_the_address_is_told_before_the_question(
+def test_another_machine_at_the_address_is_reported_before_the_question(
     rack: Rack, asked: Callable[..., list[str]]
 ) -> None:
     rack.documents["w2"] = samples.bare(rack.desired.site.node("w2"))
@@ -318,15 +318,15 @@ def test_another_machine_at_the_address_is_told_before_the_question(
     assert any("another machine (serial SN-other) answers at its address" in one for one in lines)
 
 
-def test_what_answers_and_does_not_tell_what_it_is_is_not_called_silent(
+def test_a_machine_that_answers_without_an_identity_is_not_called_silent(
     rack: Rack, asked: Callable[..., list[str]]
 ) -> None:
     rack.die("w2", answers=True)
     lines = asked("node", "maintain", "w2", "--lost")
-    assert lines[4].startswith("machine:   something that does not tell what it is: ")
+    assert lines[4].startswith("machine:   a machine that does not identify itself: ")
 
 
-def test_what_a_role_moves_is_told_before_the_question_and_once(
+def test_what_a_role_moves_is_reported_before_the_question_and_once(
     rack: Rack, asked: Callable[..., list[str]], capsys: Capture
 ) -> None:
     words = ("node", "role", "set", "--all", "--role", "cpu")
@@ -351,7 +351,7 @@ def test_the_question_about_host_keys_names_the_whole_site(
 
 def test_what_a_machine_says_is_one_line_and_no_page(rack: Rack) -> None:
     said = about_machine(
-        rack.desired.site, Answering("w2", "198.18.7.22", f"x\nsite: {'y' * 9999}")
+        rack.desired.site, AnsweringMachine("w2", "198.18.7.22", f"x\nsite: {'y' * 9999}")
     )
     assert len(said) == 5
     assert all("\n" not in line and len(line) < MANY + 50 for line in said)

@@ -54,12 +54,12 @@ def test_a_later_version_is_shown_and_refused(
     assert "hint: ask the vendor for a bundle of Run:ai 2.4 to 2.8" in shown.err
 
 
-def test_a_truncated_bundle_is_told_in_one_sentence(tmp_path: Path, capsys: Capture) -> None:
+def test_a_truncated_bundle_is_reported_in_one_sentence(tmp_path: Path, capsys: Capture) -> None:
     path = tiny_bundle("2.7.1", tmp_path)
     os.truncate(path, 20_000)
     assert run(["runai", "inspect", str(path)]) == 5
     error = capsys.readouterr().err
-    assert f"{path.name} can not be installed: the archive is truncated" in error
+    assert f"{path.name} cannot be installed: the archive is truncated" in error
     assert "hint: compare its sha256" in error
 
 

@@ -14,8 +14,8 @@ from appliance.adapters.ansible import playbooks
 from appliance.adapters.local import control_host
 from appliance.adapters.runai import jumpboxes
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import CliOptions, Home, Jumpbox
 from tests import samples
 from tests.fakes import without_nodes
@@ -50,7 +50,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Rack:
         assert changed(desired.site).settings.runai.access.enabled
         bundle: Any = object()
         nodes: Any = None
-        return Connected(desired.site, desired, nodes, nodes, bundle)
+        return SiteSession(desired.site, desired, nodes, nodes, bundle)
 
     monkeypatch.setattr(Application, "connect", connect)
     monkeypatch.setattr(control_host, "present", frozenset)
@@ -75,14 +75,14 @@ def test_what_was_done_is_said_and_a_second_run_has_nothing_to_do(
     assert install("--user", "ada", "-y") == 0
     shown = capsys.readouterr()
     assert shown.out == "j2: C has mode 0644: its mode becomes 0600\n"
-    assert "note: no login works before: appliance runai access enable" in shown.err
+    assert "note: logins fail until you run: appliance runai access enable" in shown.err
     assert world.plays == [("j2",)]
     assert install("--user", "ada", "-y") == 0
     assert "nothing to do" in capsys.readouterr().out
     assert world.plays == [("j2",)]
 
 
-def test_a_vault_that_stays_closed_is_refused_before_the_play(
+def test_a_locked_vault_is_refused_before_the_play(
     install: Callable[..., int],
     world: Rack,
     tmp_path: Path,
@@ -147,7 +147,7 @@ def test_no_program_anywhere_is_asked_for_by_name(
     assert "cannot be read" in capsys.readouterr().err
 
 
-def test_nobody_there_to_confirm_an_unknown_node_and_no_user(
+def test_no_terminal_an_unknown_node_and_no_user_are_refused(
     install: Callable[..., int], world: Rack, capsys: Capture
 ) -> None:
     world.seen["j1"] = replace(DONE, completion_current=False)

@@ -82,7 +82,7 @@ def test_every_line_names_the_node_and_the_last_one_says_what_to_do(
     assert capsys.readouterr().out.splitlines() == [
         "lost: w1: lost since T",
         "lost: w1: pods Terminating on it: a/x",
-        "lost: w1: services that lost their only copy: a/web",
+        "lost: w1: services without another ready pod: a/web",
         "   hint: if it will not come back soon: appliance node maintain w1 --lost",
     ]
     (document,) = lost_nodes_as_json([loss])

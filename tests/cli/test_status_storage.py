@@ -30,12 +30,12 @@ def test_free_space_the_threshold_and_the_slowest_fsync_are_shown() -> None:
     seen = {"visible": True, "free_bytes": 60 * 10**9}
     found = _sentence({"cp1": {"export": seen}, "w2": {"proof": proof}}, nfs=NFS)
     assert found == (
-        "storage: 198.51.100.4:/srv/runai, 60 GB free (asked before first use: 50), "
+        "storage: 198.51.100.4:/srv/runai, 60 GB free (needed before first use: 50 GB), "
         "slowest fsync 7.2 ms (limit 25)"
     )
 
 
-def test_what_is_not_proved_or_not_there_is_said() -> None:
+def test_unverified_and_missing_parts_are_reported() -> None:
     seen = {"visible": True, "free_bytes": 60 * 10**9}
     bare = {name: {"proof": None} for name in ("w1", "w2")}
     found = _sentence({"cp1": {"export": seen, "proof": None}, **bare}, nfs=NFS)

@@ -141,7 +141,7 @@ def test_a_broken_connection_is_reported_as_a_failure(
     monkeypatch.setattr(group, "get_command", lambda *_: click.Command("probe", callback=send))
     monkeypatch.setattr(app, "cli", group)
     assert exits.run(["probe"]) == 1
-    assert "error: a connection was closed" in capsys.readouterr().err
+    assert "error: the other end closed a connection" in capsys.readouterr().err
 
 
 def piped(folder: Path, reader: str, *typed: str) -> tuple[list[str], int, str]:

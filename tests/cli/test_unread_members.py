@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from appliance.cli.app import Application
-from appliance.cli.connected import Connected
 from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable
 from appliance.model.node.membership import FOLDER, MemberRecord, Removal
 from appliance.model.state.cluster import Cluster
@@ -92,7 +92,7 @@ def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Scene:
     for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
         monkeypatch.delenv(name, raising=False)
 
-    def connect(_self: Application, *_: Any, **__: Any) -> Connected:
+    def connect(_self: Application, *_: Any, **__: Any) -> SiteSession:
         site = Site(desired.site, desired, rack, rack, FakeBundle(samples.manifest()))  # type: ignore[arg-type]
         site.fakes = archive
         return site
@@ -131,12 +131,29 @@ def test_no_record_is_written_over_one_that_was_not_read(
     ],
     ids="-".join,
 )
-def test_who_only_looks_goes_on(scene: Scene, words: tuple[str, ...]) -> None:
+def test_who_only_looks_goes_on(scene: Scene, capsys: Capture, words: tuple[str, ...]) -> None:
     assert scene.play(*words) == 0
+    assert capsys.readouterr().err.count(f"warning: {UNKNOWN}") == 1
     assert scene.is_untouched
+    scene.archive.busy = False
+    assert scene.play(*words) == 0
+    assert UNKNOWN not in capsys.readouterr().err
 
 
-def test_a_passport_that_could_not_be_read_is_not_taken_for_none(
+def test_what_was_not_read_is_said_although_the_look_then_fails(
+    scene: Scene, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: Any) -> Any:
+        raise NodeUnreachable("w1: no SSH")
+
+    monkeypatch.setattr(scene.rack, "look", silent)
+    assert scene.play("status") == 4
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert first == f"warning: {UNKNOWN}"
+    assert second == "error: w1: no SSH"
+
+
+def test_a_passport_that_could_not_be_read_is_not_treated_as_none(
     scene: Scene, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def silent(name: str) -> str | None:

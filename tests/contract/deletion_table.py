@@ -21,7 +21,7 @@ _REMOVAL: Final = "tests/unit/membership"
 MEMBER: Final = Evidence(
     "machine-id, API server, CA or what vouches for it; nothing mounted below; one file system",
     f"{_MODULES}/test_reset_evidence.py::"
-    "test_each_module_of_the_role_refuses_by_itself_and_leaves_the_machine_as_it_is",
+    "test_each_module_of_the_role_refuses_on_its_own_without_changes",
 )
 OUR_SERVER: Final = Evidence(
     "the kubeconfig names this cluster's API and no other, after the evidence of a member",
@@ -232,8 +232,7 @@ PLACES: Final[Places] = {
         "remove: unlink": LEFTOVERS,
     },
     "playbooks/library/text_files.py": {
-        "write: replace": WRITE,
-        "write: unlink": ROLE,
+        "put: unlink": ROLE,
     },
     "playbooks/module_utils/appliance_api_server.py": {
         "Change._end: unlink": (STATE, 2),
@@ -247,12 +246,15 @@ PLACES: Final[Places] = {
         "_save: unlink": TEMPORARY,
         "snapshot: unlink": KEPT,
     },
+    "playbooks/module_utils/appliance_files.py": {
+        "write: replace": WRITE,
+        "write: unlink": TEMPORARY,
+    },
     "playbooks/module_utils/appliance_helm.py": {
         "Releases.remove: argv delete": HELM,
     },
     "playbooks/module_utils/appliance_job.py": {
         "NodeJob._start: unlink": TEMPORARY,
-        "_write: replace": WRITE,
     },
     "playbooks/module_utils/appliance_packages.py": {
         "module: shell rm -": POLICY,
@@ -274,7 +276,6 @@ PLACES: Final[Places] = {
     },
     "roles/artifact_server/library/bundle_verify.py": {
         "Verification.settle: unlink": (PROVEN, 2),
-        "write: replace": WRITE,
     },
     "roles/artifact_server/tasks/bundle.yml": {
         "- --delete-delay": MIRROR,
@@ -286,18 +287,8 @@ PLACES: Final[Places] = {
         "clear: rmtree": DIGEST,
         "single_layout: unlink": LINK,
     },
-    "roles/docker_engine/library/docker_configuration.py": {
-        "write: replace": WRITE,
-    },
     "roles/gpu_node/library/nouveau_blocked.py": {
         "block: replace": WRITE,
-        "write: replace": WRITE,
-    },
-    "roles/host_base/module_utils/host_changes.py": {
-        "Host.write: replace": WRITE,
-    },
-    "roles/kubeadm_control_plane/library/operator_kubeconfig.py": {
-        "write: replace": WRITE,
     },
     "roles/kubeadm_control_plane/tasks/admit.yml": {
         "state: absent": NODE_OBJECT,
@@ -366,12 +357,6 @@ PLACES: Final[Places] = {
         "module: shell rm -": (SHA, 3),
         "unpack: unlink": SHA,
     },
-    "roles/runai_bundle/module_utils/vendor_bundle.py": {
-        "write: replace": WRITE,
-    },
-    "roles/runai_cluster/library/runai_cluster_values.py": {
-        "write: replace": WRITE,
-    },
     "roles/runai_cluster/module_utils/runai_backend_api.py": {
         "Record.forget: argv delete": HELM,
     },
@@ -379,10 +364,6 @@ PLACES: Final[Places] = {
         "put_aside: rename": ASIDE,
         "write_config: replace": WRITE,
         "write_config: unlink": TEMPORARY,
-    },
-    "roles/runai_cli/library/program_completion.py": {
-        "write: replace": WRITE,
-        "write: unlink": TEMPORARY,
     },
     "roles/runai_cluster/tasks/connection.yml": {
         "absent: true": ROLE,

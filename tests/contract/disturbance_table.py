@@ -56,8 +56,7 @@ OUR_MARK: Final = Evidence(
 )
 OUR_TAINT: Final = Evidence(
     "the list without our taint, written against the version that was read",
-    "tests/unit/life/test_drain_conflicts.py::"
-    "test_a_taint_is_written_again_when_somebody_was_faster",
+    "tests/unit/life/test_drain_conflicts.py::test_a_taint_is_written_again_after_a_conflict",
 )
 KEPT_MARKS: Final = Evidence(
     "what a Node had before, put beside what it has, against the version that was read",
@@ -101,7 +100,7 @@ PLACES: Final[Places] = {
     },
     "appliance/adapters/kubernetes/drain.py": {
         "KubernetesDrain.clear.read_and_write: patch_node": OUR_MARK,
-        "KubernetesDrain.mark: patch_node": OUR_MARK,
+        "KubernetesDrain.mark.read_and_write: patch_node": OUR_MARK,
         "KubernetesDrain.taint.read_and_write: patch_node": OUR_TAINT,
     },
     "appliance/adapters/kubernetes/members.py": {
@@ -158,8 +157,8 @@ PLACES: Final[Places] = {
         "Unit.remember: write_text": STATE,
         "mask_conflicting: argv mask": SERVER,
     },
-    "playbooks/library/text_files.py": {
-        "write: chown": NEW,
+    "playbooks/module_utils/appliance_files.py": {
+        "write: fchown": NEW,
     },
     "playbooks/module_utils/appliance_packages.py": {
         "module: shell mv": POLICY,
@@ -183,7 +182,7 @@ PLACES: Final[Places] = {
     },
     "roles/kubeadm_control_plane/library/operator_kubeconfig.py": {
         "remember: write_text": STATE,
-        "write: chown": (NEW, 2),
+        "save: chown": NEW,
     },
     "roles/kubernetes_node/templates/pod-guard.sh.j2": {
         "iptables-restore --wait 10 --noflush < {{ __kubernetes_node_guard_rules }}": GUARD,

@@ -104,7 +104,7 @@ def test_every_folder_of_a_component_is_registered() -> None:
     assert folders - {"__pycache__"} == set(FOLDERS)
 
 
-def test_every_component_says_what_it_is_by_itself() -> None:
+def test_every_component_is_complete_on_its_own() -> None:
     assert all(isinstance(component, Component) and component.steps for component in COMPONENTS)
     names = [component.name for component in COMPONENTS]
     assert len(names) == len(set(names))

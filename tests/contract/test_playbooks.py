@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import configparser
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.planner import choose
@@ -27,6 +29,26 @@ PLAY_KEYS = {
 }  # fmt: skip
 PLAYBOOKS = [pytest.param(path, id=path.stem) for path in tree.playbooks()]
 every_playbook = pytest.mark.parametrize("path", PLAYBOOKS)
+
+
+def test_scenarios_of_molecule_use_the_plugins_of_the_plays() -> None:
+    """Molecule writes an ansible.cfg of its own; variables of ``base.yml`` beat it."""
+    settings = configparser.ConfigParser(interpolation=None)
+    settings.read(tree.ROOT / "playbooks" / "ansible.cfg")
+    given = yaml.safe_load(tree.read(Path("molecule/base.yml")))["provisioner"]["env"]
+    root = "${MOLECULE_PROJECT_DIRECTORY}"
+    names = {
+        "roles_path": "ANSIBLE_ROLES_PATH",
+        "library": "ANSIBLE_LIBRARY",
+        "module_utils": "ANSIBLE_MODULE_UTILS",
+        "filter_plugins": "ANSIBLE_FILTER_PLUGINS",
+        "connection_plugins": "ANSIBLE_CONNECTION_PLUGINS",
+        "doc_fragment_plugins": "ANSIBLE_DOC_FRAGMENT_PLUGINS",
+    }
+    for key, name in names.items():
+        folder = os.path.normpath(Path("playbooks", settings["defaults"][key]))
+        assert given[name] == f"{root}/{folder}", key
+    assert given["ANSIBLE_TRANSPORT"] == settings["defaults"]["transport"]
 
 
 def _composes(path: Path) -> bool:

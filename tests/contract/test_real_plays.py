@@ -119,6 +119,7 @@ EVIL = "all: {hosts: {evil: {evil: 1}}, vars: {evil: 1}}\n"
 # What may lie about in a site's folder, and where Ansible might look for variables or plugins.
 LITTER = (
     "evil.yml", "evil", "evil.json", "hosts.ini", "ansible.cfg", "inventory/hosts.yml", "hosts/x",
+    "runai-evil.yaml", "runai-evil.yml", "group_vars/all/runai-evil.yaml", "runai-evil.yaml/x.yml",
     "evil.md", "evil.orig", "evil.bak/hosts.yml", "evil.pem/hosts.yml", "known_hosts.d/hosts.yml",
     "allowed_signers/x", "hosts.yml~", ".evil.yml", ".evil/hosts.yml",
     "group_vars/all.yml", "group_vars/all.yaml", "group_vars/gpu_workers.json", "group_vars/evil",
@@ -145,7 +146,7 @@ def test_nothing_in_a_sites_folder_is_loaded_that_was_not_checked(tmp_path: Path
         if not check_site(one, known=KNOWN).faults:
             kept.append(name)
             shutil.copytree(one, site, dirs_exist_ok=True)
-    assert "evil.md" in kept
+    assert {"evil.md", "runai-evil.yaml", "runai-evil.yml"} <= set(kept)
     (site / "group_vars/all/vault.yml").write_text("vault_one: x\n")
     listed = _listed(site, tmp_path)
     assert "evil" not in listed.replace(str(tmp_path), ""), kept

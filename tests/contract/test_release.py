@@ -31,7 +31,8 @@ def test_a_slow_test_is_in_exactly_one_row(path: str) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_row_names_what_is_there_and_has_slow_tests(row: Row) -> None:
-    assert all((ROOT / place).exists() for place in (*row.tests, *row.covers))
+    places = [place for place in row.covers if not place.startswith(":")]
+    assert all((ROOT / place).exists() for place in (*row.tests, *places))
     assert any(
         path == place or path.startswith(f"{place}/") for place in row.tests for path in SLOW
     )
@@ -49,3 +50,19 @@ def test_an_outcome_is_stale_once_what_it_covers_has_changed() -> None:
     assert state(row, replace(passed, outcome="failed", covered="x")) == "failed"
     assert state(row, None) == "never run"
     assert covered(row) != covered(replace(row, covers=("README.md",)))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_of_the_docs_a_row_covers_only_the_runbooks_that_it_types(row: Row) -> None:
+    listed = table.git("ls-files", "--", *row.covers).splitlines()
+    docs = {Path(path).parent.as_posix() for path in listed if path.startswith("appliance/docs/")}
+    assert docs == ({"appliance/docs/operations"} if row.name == "life" else set())
+
+
+def test_what_a_row_leaves_out_is_not_in_its_digest() -> None:
+    row = Row("docs", "", (), ("appliance/docs",))
+    without = replace(row, covers=("appliance/docs", ":(exclude)appliance/docs/changelog.d"))
+    listed = table.git("ls-files", "--", "appliance/docs").splitlines()
+    rest = [path for path in listed if not path.startswith("appliance/docs/changelog.d/")]
+    assert covered(without) != covered(row)
+    assert covered(without) == covered(replace(row, covers=tuple(rest)))

@@ -178,7 +178,7 @@ def test_every_refusal_has_words(role: Role) -> None:
 
 
 @every_role
-def test_no_error_is_ignored_and_nobody_is_asked(role: Role) -> None:
+def test_no_error_is_ignored_and_no_question_is_asked(role: Role) -> None:
     wrong = [
         task.where
         for task in [*role.tasks, *role.handlers]

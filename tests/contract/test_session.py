@@ -17,7 +17,7 @@ WIRING = Path("appliance/cli/wiring.py")
 OF_A_SITE = {
     *("SshNodes", "SshPower", "SshJumpboxes", "KubernetesApi", "KubernetesDrain"),
     *("KubernetesMembers", "EtcdMembers", "ControlPlaneArchive", "KeptJournal", "KeptDocuments"),
-    *("SiteLease", "Holding", "AnsiblePlaybooks", "RedfishBmcs", "ThisMachine"),
+    *("SiteLease", "SiteLocks", "AnsiblePlaybooks", "RedfishBmcs", "ThisMachine"),
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import processes
 from tests.contract import tree
 
 PLAY = """
@@ -176,8 +177,8 @@ def _without_origin(value: Any) -> Any:
 def _left_running(folder: Path) -> list[str]:
     """The commands that were started in a folder and still run."""
     found = []
-    for entry in Path("/proc").iterdir():
+    for pid, line in processes.command_lines().items():
         with suppress(OSError):
-            if entry.name.isdigit() and (entry / "cwd").readlink() == folder:
-                found.append((entry / "cmdline").read_text())
+            if (processes.PROC / str(pid) / "cwd").readlink() == folder:
+                found.append(line)
     return found

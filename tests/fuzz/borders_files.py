@@ -20,7 +20,7 @@ from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.control.handover import handover
-from appliance.model.control.lock import Verdict
+from appliance.model.control.lock import LockVerdict
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.site.files.diagnostics import Document
 from appliance.model.site.files.view import site_as_json
@@ -248,7 +248,7 @@ def journal_record(mutator: Mutator, folder: Path) -> None:
     (place / "index.sqlite").write_bytes(mutator.content(b"SQLite format 3\x00" * 64))
     journal.skipped()
     journal.durations()
-    found = handover(journal.read(), Verdict("open"))
+    found = handover(journal.read(), LockVerdict("open"))
     if found.unfinished is not None:
         (found.unfinished.sentence + " ".join(found.unfinished.words)).encode()
     journal.read(limit=1)

@@ -14,15 +14,14 @@ from appliance.adapters.control_plane.archive import ControlPlaneArchive
 from appliance.adapters.control_plane.etcd_members import EtcdMembers
 from appliance.adapters.control_plane.journal import FileJournal
 from appliance.adapters.control_plane.kept_documents import KeptDocuments
-from appliance.adapters.control_plane.member_records import read_records
 from appliance.adapters.hardware.redfish import judged
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.model.control.handover import handover
 from appliance.model.control.lock import (
     Holder,
+    LockVerdict,
     Origin,
-    Verdict,
     changed_meanwhile,
     judge,
     read_vote,
@@ -37,6 +36,7 @@ from appliance.model.state.node_metadata import NodeMetadata
 from appliance.model.state.observed import Look, Observed
 from appliance.probe import nfs4
 from appliance.workflows.node.baselines import read_passport
+from appliance.workflows.session.member_records import read_records
 from appliance.workflows.session.session import Session
 from appliance.workflows.site.adopt import site_adopt
 from tests import samples
@@ -74,8 +74,8 @@ class _Nodes(SshNodes):
 
 
 class _Open(FakeJournal):
-    def look(self) -> Verdict:
-        return Verdict("open")
+    def look(self) -> LockVerdict:
+        return LockVerdict("open")
 
 
 MEMBER = MemberRecord(

@@ -227,7 +227,9 @@ def test_a_server_that_hangs_runs_nothing_later(login: Login) -> None:
 
 
 @pytest.mark.parametrize("before", ["LC_ALL=C", "ulimit -n 512;", "PYTHONHASHSEED=1"])
-def test_where_the_surroundings_differ_the_module_runs_by_itself(login: Login, before: str) -> None:
+def test_in_another_environment_the_module_runs_in_its_own_process(
+    login: Login, before: str
+) -> None:
     login.server()
     code, out, _ = answer = login.run(login.served(login.module()), before)
     assert code == 0, out

@@ -168,7 +168,7 @@ def _point_pip_at(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
 
 
-def test_an_index_that_can_not_be_reached_is_named(
+def test_an_index_that_cannot_be_reached_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)

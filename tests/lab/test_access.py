@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from tests.commands import appliance, succeed
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
-from tests.lab.issuer import PASSWORD, Issuer, issuer_of, put, settings_file, site_with
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.issuer import PASSWORD, Issuer, issuer_of, put, settings_file, site_with
+from tests.lab.support.stillness import assert_still, scene
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -16,8 +16,8 @@ import yaml
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance
 from tests.lab.conftest import LabSite
-from tests.lab.faults_cluster import power_off
-from tests.lab.matrix import whole
+from tests.lab.support.faults_cluster import power_off
+from tests.lab.support.matrix import whole
 from tests.standins.test_bmc_standin import FILE, LOGIN, certificate
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -69,10 +69,10 @@ def test_a_bmc_proves_what_the_api_has_not_noticed(installed_lab: LabSite, tmp_p
     with power_off(lab.node("w2")):
         refused = appliance(*words)
         assert refused.returncode == 3, refused.stdout + refused.stderr
-        assert "its Node is Ready" in refused.stderr
+        assert "found a Ready Node" in refused.stderr
         with bmc_of(lab, "w2", tmp_path):
             proven = appliance(*words)
     assert proven.returncode == 0, proven.stdout + proven.stderr
-    said = f"the BMC of its machine (serial STANDIN-{lab.node('w2')}) says that it is powered off"
+    said = f"the BMC of its machine (serial STANDIN-{lab.node('w2')}) reports power off"
     assert said in proven.stdout + proven.stderr
     assert LOGIN["password"] not in proven.stdout + proven.stderr

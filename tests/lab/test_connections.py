@@ -20,6 +20,7 @@ from appliance.adapters.site.vault import KEPT
 from appliance.errors import PlaybookFailed
 from appliance.model.plan.play import Play
 from appliance.model.site.ssh import connection_vars
+from tests import processes
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
 
@@ -51,19 +52,9 @@ def ping(directory: Path, name: str, tmp_path: Path) -> None:
 def masters(directory: Path) -> set[int]:
     """The processes that hold the open connections of a site."""
     sockets = AnsiblePlaybooks(directory, None, directory)._connections()
-    title = f"ssh: {sockets}/".encode()
-    return {
-        int(path.parent.name)
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if _content(path).startswith(title)
-    }
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
+    title = f"ssh: {sockets}/"
+    lines = processes.command_lines()
+    return {pid for pid, line in lines.items() if line.startswith(title)}
 
 
 def known(directory: Path) -> dict[str, list[str]]:

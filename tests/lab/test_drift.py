@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
+from tests.lab.support.cluster import KUBECTL
 
 pytestmark = pytest.mark.lab
 
@@ -54,7 +54,7 @@ MODULES = "host_base : Load the kernel modules, now and at every boot"
 SYSCTLS = "host_base : Set the sysctls, now and at every boot"
 HOSTS = "host_base : Name the hosts of the site in /etc/hosts"
 UPDATES = "host_base : Keep unattended-upgrades off the kernel, the GPU driver and the runtime"
-CLIENT = "artifact_client : Trust the authority, and take packages only from the bundle"
+CLIENT = "artifact_client : Trust the site's CA, and install packages only from the bundle"
 TRUST = "registry_trust : Trust the registry in Docker and containerd"
 PROGRAMS = "kubernetes_node : Bring the programs and the CNI plugins"
 UNIT = "kubernetes_node : Write the unit of the kubelet"
@@ -160,7 +160,7 @@ END""",
         "w2",
         "image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' | grep kube-proxy: )"
         " && docker image rm --force $image",
-        "kubernetes_node : Have the images before kubeadm asks for them",
+        "kubernetes_node : Pull the images before kubeadm needs them",
         "kube-proxy",
     ),
     Drift(
@@ -212,7 +212,7 @@ SECOND = (
     Drift(
         "cp1",
         _gone("/etc/appliance/tls/registry.crt"),
-        "site_certificate : Make a key and a request when a certificate is needed",
+        "site_certificate : Create a key and a request, if a certificate is needed",
         "there is no certificate",
     ),
     Drift(
@@ -326,7 +326,7 @@ def _assert_reported(lab: LabSite, drifts: tuple[Drift, ...], seen: Replay) -> N
 
 
 @pytest.mark.parametrize("drifts", [FIRST, SECOND], ids=["first", "second"])
-def test_each_role_reports_and_mends_drift(
+def test_each_role_reports_and_repairs_drift(
     installed_lab: LabSite, drifts: tuple[Drift, ...]
 ) -> None:
     lab = installed_lab

@@ -16,10 +16,10 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from tests.commands import appliance
-from tests.lab import faults, faults_cluster
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.matrix import (
+from tests.lab.support import faults, faults_cluster
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.matrix import (
     COMMANDS,
     DONE,
     FAILED,

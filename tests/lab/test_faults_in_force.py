@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import faults
 from tests.lab.conftest import lab_up
+from tests.lab.support import faults
 from tests.this_run import lab_name
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]

@@ -20,9 +20,9 @@ import yaml
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
 
 pytestmark = pytest.mark.lab
 
@@ -100,7 +100,7 @@ def _no_proof_is_left(lab: LabSite) -> bool:
     return "appliance-proof" not in lab.shell("cp1", f"{KUBECTL} get namespaces -o name")
 
 
-def test_a_name_that_nobody_knows_is_said_of_every_node_and_pod(wishful: LabSite) -> None:
+def test_a_name_that_does_not_resolve_is_reported_for_every_node_and_pod(wishful: LabSite) -> None:
     records = len(wishful.records())
     done = _health(wishful, "--output", "json")
     assert done.returncode == NOT_HEALTHY, done.stderr
@@ -111,7 +111,7 @@ def test_a_name_that_nobody_knows_is_said_of_every_node_and_pod(wishful: LabSite
     assert states["node_connectivity"] == states["clock_spread"] == states["registry"] == "ok"
     (pods,) = (check for check in found["checks"] if check["check"] == "dns_pods")
     assert {f["node"] for f in pods["findings"]} == {path.stem for path in _host_vars(wishful)}
-    assert "error: not ready for runai: " in done.stderr
+    assert "error: not ready for Run:ai: " in done.stderr
     assert len(wishful.records()) == records
     wait_for("the proof's namespace to be gone", lambda: _no_proof_is_left(wishful), 180)
 

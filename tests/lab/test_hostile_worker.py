@@ -15,9 +15,9 @@ import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from tests.commands import appliance, succeed
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -47,7 +47,7 @@ def site(installed_lab: LabSite) -> Iterator[LabSite]:
         "cat >/usr/local/bin/liar; mkdir -p /var/log/liar; chmod 777 /var/log/liar;"
         f"echo templates >/etc/liar; echo '{FORCED}' >/etc/ssh/sshd_config.d/liar.conf;"
         "pkill -f '[s]shd: appliance' || true; systemctl reload ssh",
-        stdin=Path(__file__).with_name("liar.py").read_text(),
+        stdin=(Path(__file__).parent / "support" / "liar.py").read_text(),
     )
     for key, text in NOTES.items():
         faults.shell(
@@ -82,7 +82,7 @@ def test_a_worker_that_lies_stops_no_command_on_the_others(site: LabSite, kind: 
     assert not Path("/tmp/liar-was-here").exists()  # noqa: S108 - what the lie would leave
 
 
-def test_it_is_told_nothing_of_the_vault(site: LabSite) -> None:
+def test_it_receives_nothing_from_the_vault(site: LabSite) -> None:
     told = site.shell(HOSTILE, "cat /var/log/liar/* | tr -cd '\\11\\12\\15\\40-\\176'")
     assert "mktemp" in told, "the liar was asked"
     known = secrets(site)

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from appliance.adapters.ssh.probe_archive import probe_archive
-from tests.lab.emulated import Machine, machine
+from tests.lab.support.emulated import Machine, machine
 from tests.prerequisites import require
 
 ROOT = Path(__file__).parents[2]

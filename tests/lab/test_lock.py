@@ -26,7 +26,7 @@ from appliance.adapters.ansible.play_processes import end_leftovers
 from appliance.model.control.lock import Holder
 from tests.commands import succeed
 from tests.lab.conftest import lab_up, wait_for
-from tests.lab.frozen import FROZEN_SECONDS, frozen
+from tests.lab.support.frozen import FROZEN_SECONDS, frozen
 from tests.this_run import lab_name
 
 pytestmark = pytest.mark.lab
@@ -306,10 +306,10 @@ def test_another_laptop_adopts_what_was_half_finished_and_ends_it(
     done = theirs.run("site", "adopt")
     assert done.code == 0, done.said
     here = os.uname().nodename
-    assert "at work:    install by" in done.said
+    assert "running:    install by" in done.said
     age()
     done = theirs.run("site", "adopt")
-    assert "half-done:  install by" in done.said
+    assert "unfinished: install by" in done.said
     assert f" on {here} since " in done.said
     assert f"next:       appliance install --only host --site {theirs.site}" in done.said
     again = theirs.install()
@@ -319,4 +319,4 @@ def test_another_laptop_adopts_what_was_half_finished_and_ends_it(
     assert mine.run("site", "adopt").code == 0
     assert mine.records() == theirs.records()
     assert mine.records()[-1]["host"] == HOST
-    assert "half-done:  nothing" in mine.run("site", "adopt").said
+    assert "unfinished: nothing" in mine.run("site", "adopt").said

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.commands import appliance, succeed
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.stillness import assert_still, scene
 
 pytestmark = pytest.mark.lab
 
@@ -74,7 +74,7 @@ def test_every_member_got_a_passport_when_it_was_verified(site: LabSite) -> None
     assert facts["dimm:STANDIN_A1"].startswith("4 GiB")
 
 
-def test_a_passport_says_what_differs_until_somebody_acknowledges_it(site: LabSite) -> None:
+def test_a_passport_shows_differences_until_they_are_acknowledged(site: LabSite) -> None:
     done = appliance(*words(site, "passport"), "--exit-code", "--output", "json")
     assert done.returncode == 5, done.stderr
     (view,) = json.loads(done.stdout)["passports"]

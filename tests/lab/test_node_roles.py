@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.commands import appliance, succeed
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
-from tests.lab.issuer import put, settings_file, site_with
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.issuer import put, settings_file, site_with
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.site.files import load_site
-from tests.lab import faults
 from tests.lab.conftest import LabSite
-from tests.lab.stillness import Scene, assert_still, scene
+from tests.lab.support import faults
+from tests.lab.support.stillness import Scene, assert_still, scene
 
 pytestmark = pytest.mark.lab
 

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.stillness import Scene, assert_still, scene
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.stillness import Scene, assert_still, scene
 
 pytestmark = pytest.mark.lab
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import faults, runai_faults
 from tests.lab.conftest import LabSite
-from tests.lab.runai_site import RunaiSite, runai_site
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support import faults, runai_faults
+from tests.lab.support.runai_site import RunaiSite, runai_site
+from tests.lab.support.stillness import assert_still, scene
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -74,7 +74,7 @@ CASES: dict[str, Case] = {
     ),
     "a bundle that is not there": Case(
         lambda site: site.asks(vendor_bundle=str(site.folder / "nowhere.tar")),
-        ("no vendor bundle", "nowhere.tar on the control host, and none unpacked"),
+        ("no vendor bundle", "nowhere.tar on the control host, and none is unpacked"),
         "correct runai.vendor_bundle",
     ),
     "a key of another certificate": Case(
@@ -94,7 +94,7 @@ CASES: dict[str, Case] = {
     ),
     "DNS that points elsewhere": Case(
         runai_faults.name_points_elsewhere,
-        ("every node: dns_nodes: found {name} pointing to 203.0.113.9", "expected", "{w1_ip}"),
+        ("every node: dns_nodes: found {name} resolving to 203.0.113.9", "expected", "{w1_ip}"),
         "correct the DNS record of {name}",
     ),
     "an IngressClass nginx": Case(
@@ -115,7 +115,7 @@ CASES: dict[str, Case] = {
     "no system node": Case(
         lambda site: site.groups(system_nodes=()),
         ("site: system_nodes: found no system node, expected at least one worker",),
-        "put workers into the group system_nodes of hosts.yml",
+        "add workers to the group system_nodes of hosts.yml",
     ),
     "clocks 90 s apart": Case(
         runai_faults.clocks_apart,

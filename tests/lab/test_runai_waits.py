@@ -19,10 +19,10 @@ import pytest
 
 from appliance.adapters.local.cache import Cache
 from appliance.lab.vendor_bundle import ingredients, write_vendor_bundle
-from tests.lab.cluster import kubectl
 from tests.lab.conftest import LabSite
-from tests.lab.runai_site import RunaiSite, own_authority, runai_site, signed
-from tests.lab.stillness import scene
+from tests.lab.support.cluster import kubectl
+from tests.lab.support.runai_site import RunaiSite, own_authority, runai_site, signed
+from tests.lab.support.stillness import scene
 
 # Some minutes: the first of them brings storage and the vendor's images.
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -82,7 +82,7 @@ def began_waiting(site: RunaiSite) -> float:
     return max((one if one.tzinfo else one.replace(tzinfo=UTC)).timestamp() for one in starts)
 
 
-def test_a_backend_that_cannot_pull_is_told_as_that(site: RunaiSite) -> None:
+def test_a_backend_that_cannot_pull_is_reported_as_such(site: RunaiSite) -> None:
     lab, image = site.lab, f"run-ai-prod/{LACKING}:{VERSION}"
     with faults_last(site, SOON):
         done = lab.install(timeout=1800)
@@ -110,7 +110,7 @@ def uninstall_backend(site: RunaiSite) -> None:
     site.lab.shell("cp1", f"if {there}; then {uninstall}; fi")
 
 
-def test_a_claim_that_cannot_bind_is_told_as_that(site: RunaiSite) -> None:
+def test_a_claim_that_cannot_bind_is_reported_as_such(site: RunaiSite) -> None:
     lab, nowhere = site.lab, "a-class-nobody-made"
     persistence = {"nfs": None, "storageClassName": nowhere}
     uninstall_backend(site)
@@ -134,7 +134,7 @@ def test_a_claim_that_cannot_bind_is_told_as_that(site: RunaiSite) -> None:
         uninstall_backend(site)
 
 
-def test_a_certificate_that_expires_during_the_wait_is_told_as_that(
+def test_a_certificate_that_expires_during_the_wait_is_reported_as_such(
     site: RunaiSite, tmp_path: Path
 ) -> None:
     lab, last = site.lab, site.lab.records()[-1]

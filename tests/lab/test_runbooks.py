@@ -15,10 +15,10 @@ import pytest
 
 from tests.commands import succeed
 from tests.contract.test_docs import OPERATIONS, commands_in
-from tests.lab import faults, faults_cluster
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.matrix import SECONDS, whole
+from tests.lab.support import faults, faults_cluster
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.matrix import SECONDS, whole
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from appliance.lab.site import NFS, NFS_OVERRIDES
-from tests.lab import hostile_pod
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite, wait_for
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support import hostile_pod
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.stillness import assert_still, scene
 
 pytestmark = pytest.mark.lab
 

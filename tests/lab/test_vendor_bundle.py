@@ -18,8 +18,8 @@ import pytest
 
 from appliance.lab.vendor_bundle import build_vendor_bundle
 from tests.lab.conftest import LabSite, wait_for
-from tests.lab.runai_site import RunaiSite, runai_site
-from tests.lab.stillness import assert_still, scene
+from tests.lab.support.runai_site import RunaiSite, runai_site
+from tests.lab.support.stillness import assert_still, scene
 from tests.vendor_bundles import with_hole
 
 # Run:ai is installed as a whole, and its bundle is streamed and prepared again and again.
@@ -139,7 +139,7 @@ def test_a_script_that_was_killed_itself_is_run_again(story: Story) -> None:
     assert story.lab.install().returncode == 0
 
 
-def test_an_image_that_somebody_deleted_is_pushed_again(story: Story) -> None:
+def test_a_deleted_image_is_pushed_again(story: Story) -> None:
     story.lab.shell("cp1", f"rm -r {IMAGES}/agent-standin")
     assert "gcr.io/run-ai-prod/agent-standin:2.7.1" in json.dumps(story.lab.status()["unmet"])
     assert story.lab.install().returncode == 0

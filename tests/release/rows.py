@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-PRODUCT = ("appliance", "playbooks", "roles", "pyproject.toml")
-LAB = (*PRODUCT, "tests/lab/conftest.py", "tests/this_run.py")
+# A page or a changelog fragment changes no outcome.
+PACKAGE = ("appliance", ":(exclude)appliance/docs")
+# Except in a row whose test types the commands of the pages in ``appliance/docs/operations``.
+WITH_RUNBOOKS = (
+    "appliance",
+    ":(exclude,glob)appliance/docs/*",
+    ":(exclude)appliance/docs/changelog.d",
+    ":(exclude)appliance/docs/decisions",
+)
+REST = ("playbooks", "roles", "pyproject.toml")
+LAB = (*REST, "tests/lab/conftest.py", "tests/this_run.py")
 
 
 @dataclass(frozen=True)
@@ -16,7 +25,8 @@ class Row:
         name: a word for ``--only``.
         promise: what is held when it passes.
         tests: files and folders of tests whose slow ones are run, in one process.
-        covers: folders and files; once one of them changes, an earlier outcome is stale.
+        covers: folders and files, as pathspecs of git; once one of them changes, an earlier
+            outcome is stale.
         figures: whether what its tests print is shown, as it is what they found.
     """
 
@@ -27,13 +37,19 @@ class Row:
     figures: bool = False
 
 
-def _lab(name: str, promise: str, *tests: str, covers: tuple[str, ...] = ()) -> Row:
-    return Row(name, promise, tests, (*LAB, *tests, *covers))
+def _lab(
+    name: str,
+    promise: str,
+    *tests: str,
+    covers: tuple[str, ...] = (),
+    package: tuple[str, ...] = PACKAGE,
+) -> Row:
+    return Row(name, promise, tests, (*package, *LAB, *tests, *covers))
 
 
 def _pristine(what: str, promise: str) -> Row:
     tests = (f"tests/pristine/test_whole_{what}.py",)
-    covers = (*PRODUCT, "README.md", "tests/pristine")
+    covers = (*PACKAGE, *REST, "README.md", "tests/pristine")
     return Row(f"pristine-{what}", promise, tests, covers, figures=True)
 
 
@@ -42,7 +58,7 @@ ROWS = (
         "fuzz",
         "20,000 inputs at each border with a free seed: no traceback, no change elsewhere",
         ("tests/fuzz", "tests/unit/facts"),
-        ("appliance", "tests/fuzz", "tests/unit/facts"),
+        (*PACKAGE, "tests/fuzz", "tests/unit/facts"),
         figures=True,
     ),
     Row(
@@ -71,19 +87,24 @@ ROWS = (
         "faults-in-force",
         "each fault of the matrix is in force while it lasts, and leaves nothing behind",
         "tests/lab/test_faults_in_force.py",
-        covers=("tests/lab/faults.py",),
+        covers=("tests/lab/support/faults.py",),
     ),
     _lab(
         "faults",
         "the same command heals each fault of the matrix",
         "tests/lab/test_faults.py",
-        covers=("tests/lab/faults.py", "tests/lab/faults_cluster.py", "tests/lab/matrix.py"),
+        covers=(
+            "tests/lab/support/faults.py",
+            "tests/lab/support/faults_cluster.py",
+            "tests/lab/support/matrix.py",
+        ),
     ),
     _lab(
         "life",
         "a BMC proves a loss, and the commands of each runbook do what the page says",
         "tests/lab/test_bmc.py",
         "tests/lab/test_runbooks.py",
+        package=WITH_RUNBOOKS,
     ),
     _lab(
         "jump-host",

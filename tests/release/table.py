@@ -14,6 +14,7 @@ from tests.release.rows import ROWS, Row
 ROOT = Path(__file__).parents[2]
 KEPT = Path(__file__).with_name("outcomes.json")
 PASSED = "passed"
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # git's, in every repository
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def uncommitted(row: Row) -> str:
 
 def covered(row: Row) -> str:
     """A digest of what the row covers, as committed."""
-    listed = git("ls-tree", "-r", "HEAD", "--", *row.covers)
+    # Not ``ls-tree``, which takes no pathspec that excludes.
+    listed = git("diff-tree", "-r", EMPTY_TREE, "HEAD", "--", *row.covers)
     return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
 

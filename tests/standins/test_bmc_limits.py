@@ -202,7 +202,9 @@ def test_a_packed_answer_is_not_unpacked(liar: Liar) -> None:
 
 @pytest.mark.parametrize("scheme", ["https://", "http://", "//"])
 @pytest.mark.parametrize("way", ["link", "redirect", "port of its own"])
-def test_it_sends_us_to_nobody_else(liar: Liar, folder: Path, scheme: str, way: str) -> None:
+def test_a_reference_to_another_host_is_not_followed(
+    liar: Liar, folder: Path, scheme: str, way: str
+) -> None:
     other = Liar(folder)
     host = ADDRESS if way == "port of its own" else "localhost"
     elsewhere = f"{scheme}{host}:{other.port}/redfish/v1/Systems"

@@ -81,7 +81,7 @@ def bmc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bmc]:
         process.stdout.close()
 
 
-def test_on_and_off_are_told_with_the_serial(bmc: Bmc) -> None:
+def test_on_and_off_are_reported_with_the_serial(bmc: Bmc) -> None:
     assert bmc.asks().report(W1) == BmcReport("SN-w1")
     bmc.power.write_text("false\n")
     try:

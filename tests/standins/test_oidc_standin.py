@@ -87,7 +87,7 @@ def test_whoever_is_not_known_is_turned_away(
     assert "id_token" not in answer
 
 
-def test_the_key_is_made_once_and_nobody_else_may_read_it(key: Path) -> None:
+def test_the_key_is_created_once_and_readable_by_its_owner_only(key: Path) -> None:
     first = oidc_standin.Signer(key).identity
     assert oidc_standin.Signer(key).identity == first
     assert key.stat().st_mode & 0o777 == 0o600

@@ -165,7 +165,7 @@ def test_a_refresh_token_logs_in_again(served: Served) -> None:
     assert (code, "id_token" in answer) == (200, True)
 
 
-def test_without_a_token_nothing_is_told(served: Served) -> None:
+def test_without_a_token_nothing_is_returned(served: Served) -> None:
     assert served.ask("/v1/k8s/clusters")[0] == 401
     assert served.ask("/v1/k8s/clusters", b'{"name": "x"}')[0] == 401
     assert served.ask("/v1/k8s/clusters", token=".".join("abc"))[0] == 401

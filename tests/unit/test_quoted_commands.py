@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from appliance.adapters.control_plane.member_records import read_records
 from appliance.adapters.runai.jumpboxes import _extract
 from appliance.adapters.site.files import refusal
 from appliance.adapters.site.vault_text import read_secrets
@@ -23,6 +22,7 @@ from appliance.model.components.runai.backend_certificate import (
 )
 from appliance.model.state.cluster import GpuOperator
 from appliance.model.state.prerequisites import Prerequisites
+from appliance.workflows.session.member_records import read_records
 from tests.fakes import FakeArchive
 
 HOSTILE = "x;touch${IFS}PWNED;`id`'"

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from appliance.adapters.ansible.environment import LOCALE, run_playbook
 from appliance.adapters.ansible.inventory_file import inventory_text
 from appliance.adapters.ansible.missing_program import missing_program
 from appliance.adapters.ansible.play_processes import end_leftovers, ending_with_us
@@ -28,9 +29,6 @@ from appliance.errors import Interrupted, PlaybookFailed
 if TYPE_CHECKING:
     from appliance.model.plan.play import Play
 
-# Ansible does not start with a locale that this machine lacks (SSH clients forward theirs), nor
-# with a locale without UTF-8. An empty value removes the variable.
-LOCALE: Mapping[str, str] = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}
 OnTask = Callable[[str, str, bool | None], None]
 # Limit for a failed task's message: those of our roles are shorter, a node may print anything.
 _MOST_TOLD = 1000
@@ -63,8 +61,6 @@ class AnsiblePlaybooks:
             PlaybookFailed: a host failed; names host, task, file and line, and the role's message.
             Interrupted: the operator pressed Ctrl-C.
         """
-        import ansible_runner
-
         end_leftovers(self._site)
         directory = self._directory(play)
         inventory = self.write_inventory(play)
@@ -72,14 +68,14 @@ class AnsiblePlaybooks:
         events = PlayEvents(on_task)
         try:
             with ending_with_us(str(self._site)) as marks:
-                result = ansible_runner.run(
+                result = run_playbook(
+                    {**self._environment(log), **marks},
                     private_data_dir=str(directory),
                     ident="events",
                     playbook=str(self._playbooks / f"{play.playbook}.yml"),
                     inventory=[str(self._site), str(inventory)],
                     limit=",".join(play.limit),
                     cmdline=self._options(),
-                    envvars={**self._environment(log), **marks},
                     event_handler=events,
                     # Without a callback, runner handles our signals until this process ends.
                     cancel_callback=lambda: False,
@@ -141,9 +137,6 @@ class AnsiblePlaybooks:
             "ANSIBLE_CONFIG": str(self._playbooks / "ansible.cfg"),
             # ansible-runner disables it by default, and any host key would be accepted.
             "ANSIBLE_HOST_KEY_CHECKING": "True",
-            # As in ansible.cfg; the operator's environment would override that file.
-            "ANSIBLE_INVENTORY_ENABLED": "yaml",
-            "ANSIBLE_PIPELINING": "True",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": self._connections(),
             "ANSIBLE_LOG_PATH": str(log),
             # Ansible loads plugins and collections from this folder, never from the site.

@@ -16,7 +16,7 @@ from appliance.adapters.bundle.known import read_known
 from appliance.adapters.bundle.signature import judge_signature
 from appliance.errors import ApplianceError, BundleRefused, NodeUnreachable
 from appliance.model.bundle.manifest import SIGNATURE, BundleManifest
-from appliance.model.bundle.mirror import Doubt, KnownBundle, not_the_known, unsigned
+from appliance.model.bundle.mirror import BundleDoubt, KnownBundle, not_the_known, unsigned
 from appliance.model.bundle.signature import MOST_BYTES, Signature
 from appliance.model.documents.strict_json import Unreadable, read_json
 
@@ -64,7 +64,7 @@ def read_mirror(
 
 def _doubt(
     desired: Desired, nodes: SshNodes, raw: bytes, digest: str, say: Callable[[str], None]
-) -> Doubt | None:
+) -> BundleDoubt | None:
     """Why the mirror's manifest is not trusted; None if it is.
 
     Raises:
@@ -72,9 +72,18 @@ def _doubt(
     """
     site = desired.site
     signers = site.settings.bundle_signers
-    if signers:
-        return unsigned(_signature(desired, nodes, raw, Path(signers)), signers)
     known = read_known(site)
+    if signers:
+        doubt = unsigned(_signature(desired, nodes, raw, Path(signers)), signers)
+        other = not_the_known(digest, known) if doubt is None else None
+        if other is not None:
+            # Another engineer may have given a newer one, and not committed known_bundle yet.
+            say(
+                f"the bundle on {site.services_node.name} is signed, but it is not the last one "
+                f"given from this site's directory: {other.sentence()}; if nobody has given "
+                "another one, somebody put back an older one: appliance install --bundle DIR"
+            )
+        return doubt
     if known == KnownBundle():
         say(
             f"the bundle on {site.services_node.name} is not verified: site.yml has no "

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from appliance.adapters.local.control_host import require
 from appliance.adapters.local.plain_files import read_plain
-from appliance.adapters.local.processes import Completed, run
+from appliance.adapters.local.processes import CompletedProcess, run
 from appliance.errors import BundleRefused, ConfigError
 from appliance.model.bundle.manifest import MANIFEST, SIGNATURE
 from appliance.model.bundle.signature import MOST_BYTES, NAMESPACE, Signature
@@ -159,11 +159,11 @@ def _checked(path: Path, manifest: bytes, allowed: Path) -> Signature:
     )
 
 
-def _keygen(verb: str, *words: str | Path, manifest: bytes = b"") -> Completed:
+def _keygen(verb: str, *words: str | Path, manifest: bytes = b"") -> CompletedProcess:
     return run([_PROGRAM, "-Y", verb, *words], stdin=manifest, check=False, env=_ENGLISH)
 
 
-def _why(done: Completed) -> str:
+def _why(done: CompletedProcess) -> str:
     """The first line of ssh-keygen's errors, which is the cause."""
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     return lines[0] if lines else f"{_PROGRAM} ended with status {done.returncode}"

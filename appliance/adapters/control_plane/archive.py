@@ -13,24 +13,22 @@ import re
 import shlex
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from appliance.adapters.ssh.call import last_line
+from appliance.adapters.ssh.call import Answer, last_line
 from appliance.errors import ConfigError, NodeUnreachable
+from appliance.model.documents.places import ARCHIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from appliance.adapters.ssh.call import Answer
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.model.site.settings import Node, Site
 
 # The parent folder stays readable (the web server reads the bundle there); the archive may be the
 # first to create it.
-FOLDER = "/var/lib/appliance/archive"
+FOLDER = ARCHIVE
 SECONDS = 15
 _ABOVE = shlex.quote(str(Path(FOLDER).parent))
 _NAME = re.compile(r"[a-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance.adapters.control_plane.local_lock import site_lock
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from appliance.adapters.control_plane.lock import SiteLease
-    from appliance.model.control.lock import Verdict
+    from appliance.model.control.lock import LockVerdict
 
 
-class Holding:
+class SiteLocks:
     """Takes both locks when the first step begins: a command without work takes none.
 
     Args:
@@ -41,7 +40,7 @@ class Holding:
         self._released = False
         self._depth = 0
 
-    def __enter__(self) -> Holding:
+    def __enter__(self) -> SiteLocks:
         """Begin the time in which the locks may be taken; this takes none."""
         self._depth += 1
         return self
@@ -78,6 +77,6 @@ class Holding:
         self._held = True
         return notes
 
-    def look(self) -> Verdict:
+    def look(self) -> LockVerdict:
         """Who holds the site; writes nothing."""
         return self._lease.look()

@@ -19,7 +19,7 @@ from typing import Any, Final
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import write_once
 from appliance.adapters.site.state import JOURNAL, STATE, require_state
-from appliance.model.state.journal import Merged, Record, order_of, read_record
+from appliance.model.state.journal import MergeResult, Record, order_of, read_record
 
 # The index of earlier versions beside the records, and SQLite's files for it.
 _OLD_INDEXES: Final = ("index.sqlite", "index.sqlite-journal", "index.sqlite-wal")
@@ -92,7 +92,7 @@ class FileJournal:
         named = ((order_of(path.name), path) for path in self._candidates())
         return [path for _, path in sorted((order, path) for order, path in named if order)]
 
-    def merge(self, texts: Mapping[str, str]) -> Merged:
+    def merge(self, texts: Mapping[str, str]) -> MergeResult:
         """Add records of another machine; existing records are not changed.
 
         Args:
@@ -111,7 +111,7 @@ class FileJournal:
             with suppress(FileExistsError):
                 write_once(self._directory / name, texts[name])
                 new += 1
-        return Merged(new, tuple(skipped))
+        return MergeResult(new, tuple(skipped))
 
     def _candidates(self) -> list[Path]:
         with suppress(FileNotFoundError, NotADirectoryError):

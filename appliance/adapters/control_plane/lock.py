@@ -26,9 +26,9 @@ from appliance.model.control.lock import (
     BEAT_SECONDS,
     SILENT_SECONDS,
     Holder,
+    LockVerdict,
     NoVote,
     Origin,
-    Verdict,
     Vote,
     Votes,
     changed_meanwhile,
@@ -166,11 +166,11 @@ class SiteLease:
         if self._touched:
             self._ask("drop" if self._held else "undo")
 
-    def look(self) -> Verdict:
+    def look(self) -> LockVerdict:
         """Who holds the lock; writes nothing."""
         return judge(self._ask("look"), self._holder.run, is_dead)
 
-    def _try(self) -> tuple[Verdict, tuple[str, ...]]:
+    def _try(self) -> tuple[LockVerdict, tuple[str, ...]]:
         """Take free locks, then stale ones; return the verdict, and notes on stale ones."""
         self._touched = True
         # Measured before the requests: a slow answer must not make an older change look recent.
@@ -258,7 +258,7 @@ class SiteLease:
             votes = list(pool.map(ask, voters))
         return {node.name: vote for node, vote in zip(voters, votes, strict=True)}
 
-    def _too_few(self, verdict: Verdict) -> Refused | NodeUnreachable:
+    def _too_few(self, verdict: LockVerdict) -> Refused | NodeUnreachable:
         total = len(self._control_plane)
         first, *others = verdict.faults.values()
         answered = any(none.answered for none in verdict.faults.values())
@@ -269,7 +269,7 @@ class SiteLease:
             details=[none.why for none in others],
         )
 
-    def _refusal(self, verdict: Verdict) -> Refused:
+    def _refusal(self, verdict: LockVerdict) -> Refused:
         who = verdict.rival.sentence() if verdict.rival else "unknown holder"
         return Refused(
             f"another command is at work on this site: {who}",

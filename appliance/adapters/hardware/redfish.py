@@ -10,20 +10,19 @@ from __future__ import annotations
 import logging
 import re
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.adapters.site.vault import AnsibleVault, password_file
 from appliance.errors import ApplianceError
 from appliance.model.node.bmc import CA_NAME, PASSWORD_NAME, USER_NAME, BmcReport
+from appliance.model.site.vault_ref import CA_CERTIFICATE
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from appliance.model.site.settings import Node, Site
 
-SITE_CA: Final = "vault_site_ca_certificate"
 HTTPS: Final = 443
 # For all answers of one BMC: three documents of some tens of kilobytes, from slow hardware.
 BMC_SECONDS: Final = 60.0
@@ -60,7 +59,7 @@ class RedfishBmcs:
             return BmcReport(reason=f"group_vars/all/vault.yml has no {' and no '.join(missing)}")
         with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
             authority = Path(folder) / "ca.crt"
-            authority.write_text(secrets.get(CA_NAME) or secrets.get(SITE_CA, ""))
+            authority.write_text(secrets.get(CA_NAME) or secrets.get(CA_CERTIFICATE.name, ""))
             return self._ask(f"https://{node.bmc_address}:{self._port}", secrets, authority)
 
     def _ask(self, url: str, secrets: Mapping[str, str], authority: Path) -> BmcReport:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appliance.adapters.kubernetes.client import (
     NotReadable,
@@ -22,7 +22,7 @@ from appliance.adapters.kubernetes.gpu import read_gpu_operators, read_gpu_stack
 from appliance.adapters.kubernetes.objects import node_of, pod_network_of, pod_of
 from appliance.adapters.kubernetes.pod_tests.annotated import PodTests
 from appliance.adapters.kubernetes.prerequisites import read_prerequisites
-from appliance.adapters.kubernetes.releases import read_releases
+from appliance.adapters.kubernetes.releases import is_unconfirmed, read_releases
 from appliance.adapters.kubernetes.roles import RolesApi, api_flags, read_roles
 from appliance.adapters.kubernetes.storage import read_storage
 from appliance.model.state.cluster import (
@@ -31,11 +31,9 @@ from appliance.model.state.cluster import (
     NoCluster,
     Unreachable,
 )
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.kubeadm_state import kubeadm_signs
 from appliance.model.state.pods import Pod
-
-if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import NodeFacts
 
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
 VENDOR_NAMESPACES = ("runai-backend", "runai")
@@ -84,6 +82,7 @@ class ClusterReader(ApiConnection):
             gpu_stack=stack,
             gpu_operators=operators,
             prerequisites=read_prerequisites(client, call, releases) if settings.runai else None,
+            runai_unconfirmed=bool(settings.runai) and is_unconfirmed(client, call),
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
             roles=read_roles(client, call) if settings.runai else None,
         )

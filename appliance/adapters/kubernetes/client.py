@@ -116,7 +116,7 @@ def credentials_of(kubeconfig: str) -> Credentials:
         raise _not_whole() from None
     # OpenSSL would ask the operator's terminal for the passphrase of any of the three.
     if any(b"ENCRYPTED" in text for text in texts):
-        raise NotReadable("its admin.conf is closed with a passphrase")
+        raise NotReadable("its admin.conf has a key with a passphrase")
     return Credentials(*texts)
 
 

@@ -12,7 +12,7 @@ from appliance.errors import ClusterError
 
 ATTEMPTS: Final = 4
 CONFLICT: Final = 409
-HINT: Final = "the same command goes on from here"
+HINT: Final = "run the same command again: it resumes here"
 
 
 class Conflict(ClusterError):
@@ -32,4 +32,4 @@ def retry_on_conflict(
             return read_and_write()
         except Conflict:
             continue
-    raise ClusterError(f"{node}: {what} change while we write them", hint=HINT)
+    raise ClusterError(f"{node}: {what} keep changing while they are written", hint=HINT)

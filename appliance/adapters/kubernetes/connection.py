@@ -18,10 +18,10 @@ from appliance.adapters.kubernetes.client import (
 from appliance.adapters.kubernetes.first import first_open
 from appliance.adapters.ssh.tunnel import NotTaken
 from appliance.errors import NodeUnreachable
+from appliance.model.site.settings import Node, Site
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.site.settings import Node, Site
 
 API_PORT = 6443
 
@@ -53,14 +53,14 @@ class ApiConnection:
             timeout=10,
         )
         if answer.code != 0:
-            raise NotReadable("no /etc/kubernetes/admin.conf there")
+            raise NotReadable("/etc/kubernetes/admin.conf does not exist")
         credentials = credentials_of(answer.output)
         with ExitStack() as stack:
             try:
                 tunnel = self.nodes.tunnel(node, str(node.address.ip), API_PORT)
                 port = stack.enter_context(tunnel)
             except NotTaken as error:
-                raise NotReadable(f"the API does not take a connection: {error}") from error
+                raise NotReadable(f"the API refuses the connection: {error}") from error
             yield stack.enter_context(api_client(credentials, port))
 
     @contextmanager

@@ -111,16 +111,36 @@ class KubernetesDrain:
         found = self._read("list_pod_for_all_namespaces", field_selector=own).items
         return tuple(_pod(pod, (), {}) for pod in found)
 
-    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:
-        """Write the annotation, and the cordon with it, in one request.
+    def mark(
+        self,
+        node: str,
+        maintenance: Maintenance,
+        *,
+        cordon: bool,
+        ours: Collection[Maintenance | None],
+    ) -> None:
+        """Write the annotation, and the cordon with it, in one request, over one of ours.
 
         Raises:
-            ClusterError: the API refused.
+            LeaseLost: another annotation is there; nothing was written.
+            NodeUnreachable: the annotation could not be read; nothing was written.
+            ClusterError: the API refused, or others change the node all the time.
         """
-        body: dict[str, Any] = {"metadata": {"annotations": {ANNOTATION: maintenance.as_text()}}}
-        if cordon:
-            body["spec"] = {"unschedulable": True}
-        self._write("patch_node", node, body)
+
+        def read_and_write() -> None:
+            item = self._read("read_node", node)
+            stands_as_ours(node, item.metadata.annotations or {}, ours)
+            body: dict[str, Any] = {
+                "metadata": {
+                    "resourceVersion": item.metadata.resource_version,
+                    "annotations": {ANNOTATION: maintenance.as_text()},
+                }
+            }
+            if cordon:
+                body["spec"] = {"unschedulable": True}
+            self._write("patch_node", node, body)
+
+        retry_on_conflict(node, read_and_write, "its annotations")
 
     def clear(self, node: str, *, uncordon: bool, ours: Collection[Maintenance | None]) -> None:
         """Take the annotation away, and the cordon with it, in one request, if it is one of ours.
@@ -198,10 +218,10 @@ class KubernetesDrain:
                 return "a PodDisruptionBudget does not allow it"
             if error.status == 500 and SEVERAL_BUDGETS in error.body:
                 raise ClusterError(
-                    f"{pod.where}: more than one PodDisruptionBudget covers it, and then the "
+                    f"{pod.where}: more than one PodDisruptionBudget covers this pod, which the "
                     "eviction API refuses",
-                    hint=f"kubectl -n {shlex.quote(pod.namespace)} get pdb: its owner takes one of "
-                    "them away; then the same command",
+                    hint="ask the owner to delete all but one of them (kubectl -n "
+                    f"{shlex.quote(pod.namespace)} get pdb), then run the same command again",
                 ) from error
             raise _refused(f"{pod.where}: the eviction", error, writes=True) from error
         except ApiSilent as error:
@@ -220,7 +240,7 @@ class KubernetesDrain:
             where = f"{claim.namespace}/{claim.name}" if claim else ""
             local = volume.spec.host_path or volume.spec.local or volume.spec.node_affinity
             if where in claims and local:
-                found[where] = f"its volume {volume.metadata.name} lies on this node's disk"
+                found[where] = f"its volume {volume.metadata.name} is on this node's disk"
         return found
 
     def _client(self) -> Any:
@@ -259,7 +279,7 @@ class KubernetesDrain:
             except ApiRefused as error:
                 if error.status == CONFLICT:
                     raise Conflict(
-                        f"{what} failed: others changed it meanwhile",
+                        f"{what} failed: another client changed the object",
                         hint=HINT,
                     ) from error
                 raise _refused(what, error, writes=writes) from error
@@ -275,7 +295,7 @@ def _refused(what: str, error: ApiRefused | ApiSilent, *, writes: bool) -> Appli
         return ClusterError(f"{what} failed: {error.words}", hint=HINT)
     return NodeUnreachable(
         f"the Kubernetes API does not answer: {what}: {error.words}",
-        hint="see what is: appliance status",
+        hint="see what is wrong: appliance status",
     )
 
 

@@ -58,8 +58,8 @@ def read_workloads(api: ApiConnection) -> Workloads:
             )
         except (ApiRefused, ApiSilent) as error:
             raise ApplianceError(
-                f"what is stuck on lost nodes could not be read: {error.reason}",
-                hint="look again: appliance status",
+                f"the objects stuck on lost nodes could not be read: {error.reason}",
+                hint="try again: appliance status",
             ) from error
 
 

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from appliance.adapters.kubernetes.client import TIMEOUT, ApiRefused, ApiSilent, api_errors
 from appliance.adapters.kubernetes.conflicts import CONFLICT, HINT, Conflict, retry_on_conflict
 from appliance.errors import ClusterError
-from appliance.model.state.node_metadata import new_role_taints
+from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.node_metadata import NodeMetadata, new_role_taints
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection import ApiConnection
-    from appliance.model.state.cluster import ClusterNode
-    from appliance.model.state.node_metadata import NodeMetadata
 
 
 class KubernetesMembers:
@@ -33,7 +32,7 @@ class KubernetesMembers:
             ClusterError: the API refused, or others change the node all the time.
         """
         gone = set(new_role_taints(kept, node))
-        with self._core(f"{node.name}: its labels and taints could not be put back") as core:
+        with self._core(f"{node.name}: its labels and taints could not be restored") as core:
             metadata = {"labels": dict(kept.labels), "annotations": dict(kept.annotations)}
             core.patch_node(node.name, {"metadata": metadata}, _request_timeout=TIMEOUT)
             retry_on_conflict(node.name, lambda: _put_taints_back(core, node.name, kept, gone))
@@ -79,7 +78,7 @@ def _put_taints_back(core: Any, node: str, kept: NodeMetadata, gone: set[str]) -
             core.patch_node(node, body, _request_timeout=TIMEOUT)
     except ApiRefused as error:
         if error.status == CONFLICT:
-            raise Conflict(f"{node}: others changed it meanwhile", hint=HINT) from error
+            raise Conflict(f"{node}: another client changed the Node", hint=HINT) from error
         raise
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from appliance.model.state.cluster import HelmRelease
-from appliance.model.state.prerequisites import Owned, Prerequisites
+from appliance.model.state.prerequisites import OwnedObject, Prerequisites
 from appliance.model.state.roles import SYSTEM_LABEL
 
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
@@ -54,13 +54,15 @@ def read_prerequisites(client: Any, call: Call, releases: Iterable[HelmRelease])
     )
 
 
-def _prometheuses(client: Any, call: Call) -> Iterable[Owned]:
+def _prometheuses(client: Any, call: Call) -> Iterable[OwnedObject]:
     from kubernetes.client import CustomObjectsApi
 
     listed = call(CustomObjectsApi(client).list_cluster_custom_object, *PROMETHEUS)
     return [_owned(item["metadata"]) for item in listed["items"]]
 
 
-def _owned(metadata: Mapping[str, Any]) -> Owned:
+def _owned(metadata: Mapping[str, Any]) -> OwnedObject:
     annotations = metadata.get("annotations") or {}
-    return Owned(metadata["name"], metadata.get("namespace") or "", annotations.get(RELEASE_NAME))
+    return OwnedObject(
+        metadata["name"], metadata.get("namespace") or "", annotations.get(RELEASE_NAME)
+    )

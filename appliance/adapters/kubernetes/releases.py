@@ -21,7 +21,11 @@ from appliance.model.state.cluster import (
     VALUES_ANNOTATION,
     HelmRelease,
 )
+from appliance.model.state.prerequisites import BACKEND_RELEASE
 
+# The ConfigMap in the backend's namespace that role runai_cluster keeps.
+CLUSTER_RECORD: Final = "appliance-cluster"
+UNCONFIRMED: Final = "unconfirmed"
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PLACE: Final = re.compile(r"[\w .()@-]{1,120}")
 MOST_PLACES: Final = 50
@@ -43,6 +47,18 @@ def _places(text: str | None) -> tuple[str, ...] | None:
     if not isinstance(found, list) or len(found) > MOST_PLACES:
         return None
     return tuple(one for one in found if isinstance(one, str) and PLACE.fullmatch(one))
+
+
+def is_unconfirmed(client: Any, call: Call) -> bool:
+    """Whether the record of Run:ai's cluster says that the backend was not seen to know it yet."""
+    from kubernetes.client import CoreV1Api
+
+    found = call(
+        CoreV1Api(client).list_namespaced_config_map,
+        BACKEND_RELEASE,
+        field_selector=f"metadata.name={CLUSTER_RECORD}",
+    )
+    return any(UNCONFIRMED in (item.data or {}) for item in found.items)
 
 
 class _Secrets:

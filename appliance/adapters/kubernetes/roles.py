@@ -16,7 +16,7 @@ from appliance.adapters.kubernetes.connection import ApiConnection
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.components.node_metadata.node_roles import RolesPlan
 from appliance.model.state.api_flags import ApiFlags, oidc_flags
-from appliance.model.state.roles import Anchored, NodeAffinity, RolesView
+from appliance.model.state.roles import AnchoredObject, NodeAffinity, RolesView
 
 # The namespaces of Run:ai's own software: the cluster part and the backend.
 NAMESPACES: Final = ("runai", "runai-backend")
@@ -55,7 +55,7 @@ class RolesApi(ApiConnection):
             except NotReadable as error:
                 raise ClusterError(
                     f"the roles could not be written: {error}",
-                    hint="the same command goes on from here",
+                    hint="run the same command again: it resumes here",
                 ) from error
 
 
@@ -89,18 +89,18 @@ def _affinity(client: Any, call: Call) -> NodeAffinity | None:
     )
 
 
-def _anchored(core: Any, call: Call) -> Iterator[Anchored]:
+def _anchored(core: Any, call: Call) -> Iterator[AnchoredObject]:
     for namespace in NAMESPACES:
         for pod in call(core.list_namespaced_pod, namespace).items:
             owners = [
                 o.name for o in pod.metadata.owner_references or [] if o.kind == "StatefulSet"
             ]
             if owners and pod.spec.node_name:
-                yield Anchored("StatefulSet", namespace, owners[0], pod.spec.node_name)
+                yield AnchoredObject("StatefulSet", namespace, owners[0], pod.spec.node_name)
         for claim in call(core.list_namespaced_persistent_volume_claim, namespace).items:
             node = (claim.metadata.annotations or {}).get(SELECTED_NODE)
             if node:
-                yield Anchored("claim", namespace, claim.metadata.name, node)
+                yield AnchoredObject("claim", namespace, claim.metadata.name, node)
 
 
 def write_roles(client: Any, call: Call, plan: RolesPlan) -> None:

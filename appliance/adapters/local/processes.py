@@ -34,7 +34,7 @@ _running: set[subprocess.Popen[str]] = set()
 
 
 @dataclass(frozen=True)
-class Completed:
+class CompletedProcess:
     """The result of a program: its exit status, its output as text, and its duration."""
 
     argv: tuple[str, ...]
@@ -66,7 +66,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     on_line: Callable[[str], None] | None = None,
     hint: str | None = None,
     attended: bool = False,
-) -> Completed:
+) -> CompletedProcess:
     """Run a program to its end and return the result.
 
     Args:
@@ -109,7 +109,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     finally:
         _running.discard(process)
     sinks.close()
-    done = Completed(
+    done = CompletedProcess(
         words, process.returncode, sinks.stdout, sinks.stderr, time.monotonic() - began
     )
     if check and not done.ok:
@@ -123,7 +123,9 @@ def end_all() -> None:
         _end_group(process)
 
 
-def failure(done: Completed, *, hint: str | None = None, log: Path | None = None) -> CommandFailed:
+def failure(
+    done: CompletedProcess, *, hint: str | None = None, log: Path | None = None
+) -> CommandFailed:
     """The error for a failed program, with its last lines of output."""
     how = (
         f"was ended by signal {-done.returncode}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from appliance.model.checks.control_host import (
     HardwareCatalogue,
@@ -14,9 +13,7 @@ from appliance.model.checks.control_host import (
 )
 from appliance.model.checks.health.login import PASSWORD_NAME
 from appliance.model.programs import Use, install_command
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
+from appliance.model.site.settings import Site
 
 
 class ThisMachine:

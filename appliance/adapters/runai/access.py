@@ -15,10 +15,11 @@ from appliance.errors import NodeUnreachable, Refused
 from appliance.model.components.access.kubeconfig import researcher_kubeconfig as document
 from appliance.model.components.access.oidc import SITE_CA_FILE
 from appliance.model.site.authority import Authority
+from appliance.model.site.settings import Site
+from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_KEY
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.site.settings import Site
 
 CLUSTER_CA: Final = "/etc/kubernetes/pki/ca.crt"
 # Folder of the site's state for the files of csr.
@@ -116,7 +117,7 @@ def _authority(site: Site) -> Authority:
         )
     secrets = AnsibleVault(password).read(site.vault_file)
     try:
-        return Authority(secrets["vault_site_ca_certificate"], secrets["vault_site_ca_key"])
+        return Authority(secrets[CA_CERTIFICATE.name], secrets[CA_KEY.name])
     except KeyError as error:
         raise Refused(
             f"the vault has no {error.args[0]}: the site has no CA of its own",

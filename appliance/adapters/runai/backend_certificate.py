@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from appliance.adapters.local.plain_files import read_plain
 from appliance.errors import ApplianceError
 from appliance.model.components.runai.backend_certificate import (
     KEY_NAME,
@@ -17,14 +18,15 @@ from appliance.model.components.runai.backend_certificate import (
     KeyState,
     Link,
 )
+from appliance.model.site.vault_ref import CA_CERTIFICATE
 
 if TYPE_CHECKING:
     from cryptography import x509
 
     from appliance.model.site.settings import Site
 
-SITE_CA: Final = "vault_site_ca_certificate"
 _LONGEST: Final = 10
+_MOST_BYTES: Final = 1_000_000
 
 
 def read_backend_certificate(
@@ -42,7 +44,7 @@ def read_backend_certificate(
     path = site.directory / Path(runai.certificate).expanduser()
     authority = _authority(site, vault)
     try:
-        text = path.read_bytes()
+        text = read_plain(path, most_bytes=_MOST_BYTES, follow=True)
     except OSError as error:
         return BackendCertificate(str(path), unreadable=error.strerror or str(error))
     key = None if vault is None else vault.get(KEY_NAME, "")
@@ -163,7 +165,9 @@ def open_vault(site: Site) -> Mapping[str, str] | None:
 def _authority(site: Site, vault: Mapping[str, str] | None) -> bytes | None:
     brought = site.settings.certificates.organisation_ca
     if brought is not None:
-        path = Path(brought)
-        return path.read_bytes() if path.is_file() else None
-    own = (vault or {}).get(SITE_CA)
+        try:
+            return read_plain(Path(brought), most_bytes=_MOST_BYTES, follow=True)
+        except OSError:
+            return None
+    own = (vault or {}).get(CA_CERTIFICATE.name)
     return own.encode() if own else None

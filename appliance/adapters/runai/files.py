@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import make_folder
 from appliance.errors import ConfigError, Refused
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from appliance.model.site.settings import Site
 
 _LARGEST_CHAIN: Final = 1_000_000
+_LARGEST_VALUES: Final = 1_000_000
 _CERTIFICATE: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----[\sA-Za-z0-9+/=]+-----END CERTIFICATE-----"
 )
@@ -30,12 +32,19 @@ def issuer_ca(site: Site) -> str | None:
     if runai is None or runai.certificate is None or brought is None:
         return None
     try:
-        return Path(brought).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
+        found = _certificates(Path(brought))
+    except OSError as error:
         raise ConfigError(
-            f"the organisation's CA {brought} is not readable: {error}",
+            f"the organisation's CA {brought} is not readable: {error.strerror or error}",
             hint="copy the file there, or correct certificates.organisation_ca in site.yml",
         ) from error
+    if not found:
+        raise ConfigError(
+            f"the organisation's CA {brought} holds no PEM certificate",
+            hint="copy the CA certificate as PEM there, or correct certificates.organisation_ca "
+            "in site.yml",
+        )
+    return found
 
 
 def backend_certificate(site: Site) -> str | None:
@@ -48,14 +57,19 @@ def backend_certificate(site: Site) -> str | None:
     if runai is None or runai.certificate is None:
         return None
     try:
-        path = site.directory / Path(runai.certificate).expanduser()
-        if not path.is_file():
-            return None
-        with path.open(encoding="ascii") as stream:
-            text = stream.read(_LARGEST_CHAIN)
-    except (OSError, UnicodeDecodeError):
+        return _certificates(site.directory / Path(runai.certificate).expanduser()) or None
+    except OSError:
         return None
-    return "".join(f"{pem}\n" for pem in _CERTIFICATE.findall(text)) or None
+
+
+def _certificates(path: Path) -> str:
+    """The certificates in a file, and nothing else of it: a site may name any file of this machine.
+
+    Raises:
+        OSError: it is not a regular file, or is too large or unreadable.
+    """
+    text = read_plain(path, most_bytes=_LARGEST_CHAIN, follow=True).decode("ascii", "replace")
+    return "".join(f"{pem}\n" for pem in _CERTIFICATE.findall(text))
 
 
 def cluster_values_sha256(site: Site) -> str | None:
@@ -68,7 +82,8 @@ def cluster_values_sha256(site: Site) -> str | None:
     if named is None:
         return None
     try:
-        return hashlib.sha256(Path(named).read_bytes()).hexdigest()
+        content = read_plain(Path(named), most_bytes=_LARGEST_VALUES)
+        return hashlib.sha256(content).hexdigest()
     except OSError as error:
         raise ConfigError(
             f"the cluster's values {named} are not readable: {error}",

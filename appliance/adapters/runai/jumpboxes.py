@@ -30,6 +30,7 @@ from appliance.model.components.access.runai_cli import (
     COMPLETION,
     PROGRAM,
     SOURCE,
+    CliOptions,
     Jumpbox,
     Program,
     Researcher,
@@ -37,11 +38,10 @@ from appliance.model.components.access.runai_cli import (
     read_look,
 )
 from appliance.model.documents.strict_json import Unreadable
+from appliance.model.site.settings import Node, Site
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
-    from appliance.model.components.access.runai_cli import CliOptions
-    from appliance.model.site.settings import Node, Site
 
 LOOK = "appliance_jumpbox.py"
 LOOK_SECONDS = 60

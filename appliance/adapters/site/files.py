@@ -15,6 +15,12 @@ from typing import Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.site.content import known_content
+from appliance.adapters.site.named_files import (
+    VALUES_FILE,
+    file_faults,
+    file_warnings,
+    with_absolute_paths,
+)
 from appliance.adapters.site.state import no_site
 from appliance.adapters.site.yaml_lines import MOST_BYTES, read_yaml
 from appliance.errors import ConfigError
@@ -114,16 +120,16 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
     reader = _Reader(directory)
     draft = reader.draft()
     faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader)]
-    faults.extend(_missing_files(directory, draft))
+    faults.extend(file_faults(directory, draft))
     faults = list(dict.fromkeys(_shown(directory, fault) for fault in faults))
     order = {document.file: index for index, document in enumerate(reader.documents)}
     faults.sort(key=lambda fault: (order.get(_inside(directory, fault), len(order)), fault.line))
-    warnings = [*site_warnings(draft, known), *_key_warnings(directory, draft)]
+    warnings = [*site_warnings(draft, known), *file_warnings(directory, draft)]
     shown = tuple(_shown(directory, fault) for fault in warnings)
     site = None
     if not faults:
         # Playbooks run in another folder: relative paths would point elsewhere.
-        site = _resolved(draft.finished(home, tuple(str(fault) for fault in shown)))
+        site = with_absolute_paths(draft.finished(home, tuple(str(fault) for fault in shown)))
     return SiteCheck(site, tuple(reader.documents), tuple(faults), shown)
 
 
@@ -222,9 +228,13 @@ class _Reader:
             SiteFault(file, 1, "Ansible would read this file, but it is not checked", remedy)
         )
 
+    def _is_values(self, file: str) -> bool:
+        """Whether it is a values file of Run:ai, which Ansible ignores by our ansible.cfg."""
+        return VALUES_FILE.fullmatch(file) is not None and not (self.directory / file).is_dir()
+
     def _strays(self) -> None:
         for file in self._files(""):
-            if file not in _KNOWN and not file.endswith("~"):
+            if file not in _KNOWN and not file.endswith("~") and not self._is_values(file):
                 remedy = "write the inventory as hosts.yml, and move this file out of the site"
                 self._stray(file, remedy)
         for file in self._files("group_vars"):
@@ -268,7 +278,7 @@ def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
             VAULT,
             1,
             "the file is not encrypted: every secret in it is readable",
-            f"encrypt it with: ansible-vault encrypt {VAULT}",
+            f"in the site's directory, encrypt it: ansible-vault encrypt {VAULT}",
         )
     else:
         for number, line in enumerate(lines[1:], 2):
@@ -277,65 +287,3 @@ def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
                     VAULT, number, "the encrypted text is damaged", "restore it from a backup"
                 )
                 return
-
-
-def _path(directory: Path, text: str) -> Path:
-    """A path of the settings, relative to the home or the site's directory."""
-    path = Path(text).expanduser() if text.startswith("~") else Path(text)
-    return path if path.is_absolute() else (directory / path).resolve()
-
-
-def _missing_files(directory: Path, draft: Draft) -> Iterator[SiteFault]:
-    signers = draft.value.bundle_signers if draft.value else None
-    if signers is not None and not _path(directory, signers).is_file():
-        yield draft.fault(
-            ("bundle_signers",),
-            f"the file {_path(directory, signers)} does not exist",
-            "list the allowed signers of bundles there, or write null to accept any bundle",
-        )
-    brings = draft.value.certificates.organisation_ca if draft.value else None
-    if brings is not None and not _path(directory, brings).is_file():
-        yield draft.fault(
-            ("certificates", "organisation_ca"),
-            f"the file {_path(directory, brings)} does not exist",
-            "copy the organisation's CA certificate there, or write null for the site's own CA",
-        )
-
-    runai = draft.value.runai if draft.value else None
-    values = runai.cluster_values_file if runai else None
-    if values is not None and not _path(directory, values).is_file():
-        yield draft.fault(
-            ("runai", "cluster_values_file"),
-            f"the file {_path(directory, values)} does not exist",
-            "copy the values file of the backend's page there, or write null to query the backend",
-        )
-
-
-def _key_warnings(directory: Path, draft: Draft) -> Iterator[SiteFault]:
-    key = draft.value.ssh.private_key if draft.value else None
-    if key is not None and not _path(directory, key).is_file():
-        yield draft.fault(
-            ("ssh", "private_key"),
-            f"the file {_path(directory, key)} does not exist on this machine",
-            "copy the key there before an install, or write null to use the SSH agent",
-        )
-
-
-def _resolved(site: Site) -> Site:
-    """Make the paths in the settings absolute: they must not depend on the current directory."""
-    settings = site.settings
-    update: dict[str, object] = {}
-    if settings.ssh.private_key is not None:
-        key = str(_path(site.directory, settings.ssh.private_key))
-        update["ssh"] = settings.ssh.model_copy(update={"private_key": key})
-    if settings.certificates.organisation_ca is not None:
-        path = str(_path(site.directory, settings.certificates.organisation_ca))
-        update["certificates"] = settings.certificates.model_copy(update={"organisation_ca": path})
-    if settings.bundle_signers is not None:
-        update["bundle_signers"] = str(_path(site.directory, settings.bundle_signers))
-    if settings.runai is not None:
-        names = ("certificate", "cluster_values_file")
-        given = {name: getattr(settings.runai, name) for name in names}
-        paths = {name: str(_path(site.directory, text)) for name, text in given.items() if text}
-        update["runai"] = settings.runai.model_copy(update=paths)
-    return replace(site, settings=settings.model_copy(update=update)) if update else site

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from appliance.adapters.ansible.playbooks import LOCALE
+from appliance.adapters.ansible.environment import LOCALE, without_settings
 from appliance.adapters.local.content import find_content_root
 from appliance.adapters.local.processes import run
 from appliance.adapters.local.state_files import make_folder
@@ -167,12 +167,8 @@ class AnsibleVault:
         return read_secrets(file, text)
 
     def _run(self, verb: str, *arguments: str, stdin: str | None = None) -> str:
-        # The operator's settings could add further passwords, and ansible-vault would ask which.
-        own = {
-            ENVIRONMENT: "",
-            "ANSIBLE_VAULT_IDENTITY_LIST": "",
-            "ANSIBLE_VAULT_ENCRYPT_IDENTITY": "",
-        }
+        # With further passwords of the operator, ansible-vault would ask which to encrypt with.
+        own = {ENVIRONMENT: "", "ANSIBLE_VAULT_IDENTITY_LIST": ""}
         words = [verb, "--vault-password-file", str(self._password), *arguments]
         return _ansible_vault(words, stdin=stdin, env=own)
 
@@ -209,7 +205,7 @@ def _ansible_vault(
 ) -> str:
     program = ansible_vault_program()
     config = str(find_content_root() / "playbooks" / "ansible.cfg")
-    environment = {**LOCALE, "ANSIBLE_CONFIG": config, **(env or {})}
+    environment = {**without_settings(), **LOCALE, "ANSIBLE_CONFIG": config, **(env or {})}
     return run([program, *words], stdin=stdin, env=environment, cwd=cwd, timeout=60).stdout
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from appliance.adapters.site.files import VAULT, SiteCheck
 from appliance.adapters.site.vault import HINT, ansible_vault_program, password_file, read_as_a_play
 from appliance.errors import Refused
 from appliance.model.site.files.diagnostics import SiteFault
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD, missing_in
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
+from appliance.model.site.settings import Site
 
 # Ansible's variable that names password files; playbooks inherit it.
 IDENTITIES: Final = "ANSIBLE_VAULT_IDENTITY_LIST"

@@ -44,6 +44,21 @@ def read_yaml(content: bytes, file: str) -> tuple[Document, tuple[SiteFault, ...
         content: the bytes of the file.
         file: its name in faults.
     """
+    root, fault = _root(content, file)
+    if fault is not None or root is None:
+        return Document(file, {}, {}, frozenset({()})), (fault,) if fault else ()
+    reader = _Reader(file)
+    data = reader.mapping(root, ())
+    document = Document(file, data, reader.lines, frozenset(reader.broken))
+    return document, tuple(reader.faults)
+
+
+def mapping_fault(content: bytes, file: str) -> SiteFault | None:
+    """Why a file is no YAML mapping; its values may be anything, other than in a site's files."""
+    return _root(content, file)[1]
+
+
+def _root(content: bytes, file: str) -> tuple[yaml.MappingNode | None, SiteFault | None]:
     text, fault = _decode(content, file)
     if len(content) > MOST_BYTES:
         fault = SiteFault(file, 1, f"the file is larger than {MOST_BYTES} bytes", "make it smaller")
@@ -52,17 +67,11 @@ def read_yaml(content: bytes, file: str) -> tuple[Document, tuple[SiteFault, ...
         fault = _not_yaml(text, file)
     if fault is None:
         root, fault = _compose(text, file)
-    if fault is not None or root is None:
-        return Document(file, {}, {}, frozenset({()})), (fault,) if fault else ()
-    reader = _Reader(file)
-    if not isinstance(root, yaml.MappingNode):
-        stray = SiteFault(
+    if fault is None and not isinstance(root, yaml.MappingNode):
+        fault = SiteFault(
             file, 1, "the file is not a mapping", "write lines of the form key: value"
         )
-        return Document(file, {}, {}, frozenset({()})), (stray,)
-    data = reader.mapping(root, ())
-    document = Document(file, data, reader.lines, frozenset(reader.broken))
-    return document, tuple(reader.faults)
+    return (root if isinstance(root, yaml.MappingNode) else None), fault
 
 
 def _decode(content: bytes, file: str) -> tuple[str, SiteFault | None]:

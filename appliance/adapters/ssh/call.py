@@ -36,6 +36,19 @@ class Flooded(CallFailed):
 
 
 @dataclass(frozen=True)
+class BeginLimits:
+    """Seconds that the beginning of a command may take.
+
+    Attributes:
+        channel: until the server opens a channel.
+        first_output: from then to the first byte of output.
+    """
+
+    channel: float
+    first_output: float
+
+
+@dataclass(frozen=True)
 class Answer:
     """The result of a command on a node."""
 
@@ -75,33 +88,77 @@ def call(
     stdin: bytes = b"",
     *,
     seconds: float,
-    connect_seconds: float,
+    limits: BeginLimits,
 ) -> Answer:
     """Run a command; its output excludes text that the login shell printed before.
+
+    The shell prints a mark before the command. A slow machine prints it at once, and then has
+    ``seconds`` for the command; one that does not is not waited for as long as that.
 
     A timeout closes the connection: only this ends every wait.
 
     Raises:
         Flooded: the output is larger than :data:`MOST_BYTES`.
-        CallFailed: the command did not end within ``seconds``, or never began.
+        CallFailed: the command did not end within ``seconds``, did not begin within
+            ``limits``, or never began.
         OSError: the connection broke.
         EOFError: the connection broke.
         paramiko.SSHException: the connection broke.
     """
     began, mark = time.monotonic(), secrets.token_hex(8)
     with ended_after(seconds, transport.close) as expired:
+        beginning = _FirstOutput(transport, limits.first_output)
         try:
             code, output, errors = _exchange(
-                transport, _marked(command, mark), stdin, connect_seconds
+                transport, _marked(command, mark), stdin, limits.channel, beginning
             )
         except Exception as error:
+            if beginning.missed:
+                raise CallFailed(
+                    f"no output within {limits.first_output:g} s of the login"
+                ) from error
             if expired.is_set():
                 raise CallFailed(f"no complete answer within {seconds:g} s") from error
             raise
+    if beginning.missed:
+        raise CallFailed(_late(limits))
     # The exit status of a channel that we closed is invalid.
     if expired.is_set() or time.monotonic() - began > seconds:
         raise CallFailed(f"no complete answer within {seconds:g} s")
     return _answer(code, output, errors, mark)
+
+
+def _late(limits: BeginLimits) -> str:
+    return f"no output within {limits.first_output:g} s of the login"
+
+
+class _FirstOutput:
+    """The first byte of a command's output; without it in time, the connection is closed."""
+
+    def __init__(self, transport: paramiko.Transport, seconds: float) -> None:
+        self._transport = transport
+        self._seconds = seconds
+        self._heard = False
+        self.missed = False
+
+    @contextmanager
+    def awaited(self, channel: paramiko.Channel) -> Iterator[Callable[[int], bytes]]:
+        """Yield a function that reads output of the channel, from which the first byte counts."""
+
+        def read(size: int) -> bytes:
+            chunk = channel.recv(size)
+            # An end without output is an answer, too.
+            self._heard = True
+            return chunk
+
+        def end() -> None:
+            # What has arrived may not have been read, while input is still being sent.
+            if not (self._heard or channel.recv_ready() or channel.eof_received):
+                self.missed = True
+                self._transport.close()
+
+        with ended_after(self._seconds, end):
+            yield read
 
 
 def _exchange(
@@ -109,6 +166,7 @@ def _exchange(
     command: str,
     stdin: bytes,
     connect_seconds: float,
+    beginning: _FirstOutput,
 ) -> tuple[int, bytes, bytes]:
     channel = transport.open_session(timeout=connect_seconds)
     errors: list[bytes | Exception] = []
@@ -126,10 +184,11 @@ def _exchange(
         reader = threading.Thread(target=read_errors, daemon=True)
         reader.start()
         # A program that reads no input may end before it is sent; its output counts.
-        with suppress(OSError):
-            channel.sendall(stdin)
-            channel.shutdown_write()
-        output = _all_of(channel.recv)
+        with beginning.awaited(channel) as read:
+            with suppress(OSError):
+                channel.sendall(stdin)
+                channel.shutdown_write()
+            output = _all_of(read)
         reader.join()
         (stderr,) = errors
         if isinstance(stderr, Exception):

@@ -11,12 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.ssh.way import logins_at_once, through_jump_host
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import CONNECT_SECONDS
 
 if TYPE_CHECKING:
     import paramiko
-
-    from appliance.model.site.settings import Node, Site
 
 
 def jump_host_key(address: tuple[str, int]) -> paramiko.PKey | str:

@@ -17,7 +17,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from appliance.adapters.ssh.call import Answer, CallFailed, Flooded, call, ended_after, last_line
+from appliance.adapters.ssh.call import (
+    Answer,
+    BeginLimits,
+    CallFailed,
+    Flooded,
+    call,
+    ended_after,
+    last_line,
+)
 from appliance.adapters.ssh.keys import check_private_key, local_fault
 from appliance.adapters.ssh.known_hosts import entry_name, load, put
 from appliance.adapters.ssh.probe_archive import probe_archive
@@ -25,15 +33,14 @@ from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.node.fencing import DEAD
-from appliance.model.site.ssh import CONNECT_SECONDS, jump_command
+from appliance.model.site.settings import Node, Site
+from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS, jump_command
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.reader import NotFacts, read_facts
 from appliance.model.state.observed import Fault, Look
 
 if TYPE_CHECKING:
     import paramiko
-
-    from appliance.model.site.settings import Node, Site
 
 # paramiko logs tracebacks of connections that fail; they become sentences here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -136,8 +143,7 @@ class SshNodes:
         """Run one shell command on a node.
 
         Raises:
-            NodeUnreachable: no connection, no complete answer within ``timeout`` seconds, or an
-                endless answer.
+            NodeUnreachable: no connection, a silent shell, or no complete answer in time.
             ConfigError: this machine's key or ``known_hosts`` is faulty.
         """
         import paramiko
@@ -148,7 +154,7 @@ class SshNodes:
                 command,
                 stdin,
                 seconds=timeout,
-                connect_seconds=CONNECT_SECONDS,
+                limits=BeginLimits(CONNECT_SECONDS, FIRST_OUTPUT_SECONDS),
             )
         except CallFailed as error:
             self._forget(node)

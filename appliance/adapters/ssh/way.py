@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from appliance.model.site.settings import Site
 from appliance.model.site.ssh import jump_command
 
 if TYPE_CHECKING:
     import paramiko
-
-    from appliance.model.site.settings import Site
 
 MANY = 50
 # OpenSSH's MaxStartups is 10:30:100: with ten logins in progress it drops some of the others.

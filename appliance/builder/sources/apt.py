@@ -286,7 +286,7 @@ class IsolatedApt:
         timeout: float = processes.DEFAULT_TIMEOUT,
         check: bool = False,
         on_line: Callable[[str], None] | None = None,
-    ) -> processes.Completed:
+    ) -> processes.CompletedProcess:
         return processes.run(
             argv,
             cwd=cwd,

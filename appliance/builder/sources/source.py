@@ -45,7 +45,7 @@ class Context:
     standins: Path | None = None
 
 
-class Source(Protocol, Generic[Spec_contra]):
+class Fetcher(Protocol, Generic[Spec_contra]):
     """Fetches an artifact from one kind of source."""
 
     def fetch(self, artifact: Artifact, spec: Spec_contra, context: Context, /) -> FetchedArtifact:

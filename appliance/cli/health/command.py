@@ -1,7 +1,8 @@
-"""``appliance health``: is everything there that the next stage needs?"""
+"""``appliance health``: check everything that Run:ai needs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,12 @@ from appliance.cli.screen.render import print_json, show_warnings
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from appliance.cli.app import Application
     from appliance.model.checks.health.stages import Stage
 
 VERDICTS: Mapping[Stage, str] = {
-    "cluster": "the cluster is not as it should be",
-    "runai": "not ready for runai",
+    "cluster": "the cluster is not healthy",
+    "runai": "not ready for Run:ai",
 }
 
 
@@ -30,20 +29,23 @@ VERDICTS: Mapping[Stage, str] = {
     "--stage",
     "asked",
     type=click.Choice(["cluster", "runai"]),
-    help="What is judged. Default: runai where the site asks for Run:ai, else cluster.",
+    help="Which checks to run. Default: runai if site.yml has a section runai, else cluster.",
 )
-@click.option("--without-pods", is_flag=True, help="Start no pods; what only they see is skipped.")
+@click.option(
+    "--without-pods", is_flag=True, help="Start no test pods; skip the checks that need them."
+)
 @click.option(
     "--run-vendor-diagnostics",
     "vendor_tool",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Run this preinstall-diagnostics (2.1 to 2.4) of the vendor, too.",
+    help="Also run this preinstall-diagnostics (2.1 to 2.4) of the vendor.",
 )
 @click.option(
     "--vendor-diagnostics-image",
     metavar="NAME",
-    help="The image of its pods in the site's registry. Default: REGISTRY/preinstall-diagnostics.",
+    help="Image of the diagnostics' pods in the site's registry. Default: "
+    "REGISTRY/preinstall-diagnostics.",
 )
 @output_option
 @click.pass_obj
@@ -56,15 +58,15 @@ def health(
     vendor_diagnostics_image: str | None,
     output: str,
 ) -> None:
-    """Check that everything is there that Run:ai needs; end with 5 when it is not.
+    """Check everything Run:ai needs; exit with 5 if something is missing.
 
     \b
-    - stage cluster leaves out what only Run:ai needs, for a site without it
-    - every node is looked at once, over SSH, and the cluster through the control plane
-    - a pod on every node reaches all others and asks the cluster's DNS, in a namespace
-      that is deleted at the end
-    - the vendor's own diagnostics run on a control-plane node when their file is given;
-      they make and delete a namespace of their own
+    - stage cluster skips the checks that only Run:ai needs
+    - every node is inspected once, over SSH, and the cluster through the Kubernetes API
+    - a test pod on every node connects to all others and queries the cluster's DNS;
+      the pods' namespace is deleted at the end
+    - with --run-vendor-diagnostics the vendor's tool runs on a control-plane node;
+      it creates and deletes its own namespace
     - nothing else is changed
 
     Example: appliance health --site inventories/rack7 --stage runai
@@ -90,5 +92,5 @@ def health(
         more = f" (and {len(found.faults) - 1} more)" if len(found.faults) > 1 else ""
         raise NotHealthy(
             f"{VERDICTS[stage]}: {found.faults[0]}{more}",
-            hint="each finding above names the next command",
+            hint="each finding above has a hint with the next command",
         )

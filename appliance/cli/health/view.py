@@ -1,4 +1,4 @@
-"""Show what the checks said: a row each, then every finding with what to do about it."""
+"""Show the results of the checks: one row each, then every finding with its hint."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.screen.render import print_table
-from appliance.model.bundle.vendor_diagnostics import by_title
+from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.vendor_diagnostics import VendorReport
     from appliance.model.checks.health.stages import Result
     from appliance.model.checks.preflight import Finding
     from appliance.workflows.health import HealthResult
@@ -21,7 +20,7 @@ WORDS = {"ok": "ok", "warning": "warning", "error": "ERROR", "skipped": "skipped
 def show_health(found: HealthResult) -> None:
     """Print everything for people."""
     rows = [[r.check.name, WORDS[r.state], r.check.asks, _seen(r)] for r in found.results]
-    print_table(["check", "state", "asks that", "seen"], rows)
+    print_table(["check", "state", "passes when", "seen"], rows)
     for fault in found.look.faults:
         click.echo(f"unreachable: {fault.reason}")
         click.echo(f"   hint: {fault.hint}")
@@ -52,7 +51,7 @@ def _show_report(report: VendorReport) -> None:
     if report.file:
         click.echo(f"for the vendor's support: {report.file}")
     for node in report.unheard:
-        click.echo(f"warning: {node}: the vendor's tool did not come to its end there")
+        click.echo(f"warning: {node}: the vendor's tool did not finish on this node")
 
 
 def health_as_json(found: HealthResult) -> dict[str, Any]:

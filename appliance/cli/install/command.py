@@ -1,4 +1,4 @@
-"""``appliance install``: bare nodes to a working appliance."""
+"""``appliance install``: install or repair an appliance."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
 from appliance.cli.status.view import show_status
+from appliance.model.site.settings import Site
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.site.settings import Site
-    from appliance.model.state.plan import Plan
 
 
 @click.command()
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The bundle directory. Needed until the services node holds it.",
+    help="The bundle directory. Needed until the services node has a copy.",
 )
 @click.option(
     "--accept-host-keys",
     is_flag=True,
-    help="Show the host keys of nodes that are not in known_hosts yet, and keep them; "
-    "with --dry-run they are trusted for that run alone.",
+    help="Show host keys that are not in known_hosts yet, and save them after you confirm; "
+    "with --dry-run they are trusted for this run only.",
 )
 @click.option(
     "--new-cluster",
     is_flag=True,
-    help="The cluster that this site had is lost for good: begin another one on bare machines.",
+    help="This site's earlier cluster is lost for good: create a new one on empty machines.",
 )
 @dry_run_option
 @yes_option
@@ -66,15 +66,15 @@ def install(
     yes: bool,
     output: str,
 ) -> None:
-    """Bring bare nodes to a working appliance.
+    """Install the appliance on the nodes of a site, or repair it.
 
     \b
-    What will be so, step by step; nothing is changed unless every node is fit:
+    Each step and its outcome; nothing is changed unless every node passes preflight:
     - STEPS
 
-    Steps for parts that the site does not have (storage, GPUs, Run:ai) do nothing.
-    Run it again whenever it was interrupted: it goes on from what it finds.
-    A worker that has not joined yet and does not answer is named and left out (exit 1).
+    Steps for parts that the site does not have (storage, GPUs, Run:ai) are skipped.
+    If an install was interrupted, run the same command again: it resumes.
+    A new worker that does not answer is left out, and the command exits with 1.
 
     Example: appliance install --site inventories/rack7 --bundle /media/bundle
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--bundle", type=click.Path(path_type=Path, file_okay=False), help="The bundle directory."
 )
-@click.option("--exit-code", is_flag=True, help="End with 5 when there is something to do.")
+@click.option("--exit-code", is_flag=True, help="Exit with 5 if there is something to do.")
 @output_option
 @click.pass_obj
 def plan(
@@ -38,12 +38,12 @@ def plan(
     exit_code: bool,
     output: str,
 ) -> None:
-    """Say what install would do, and why. Changes nothing.
+    """Show what install would do, and why. Changes nothing.
 
     \b
-    - every node is looked at once, over SSH
-    - the steps that are needed are listed with the facts that call for them
-    - whatever forbids an install is listed with what to do about it
+    - every node is inspected once, over SSH
+    - the needed steps are listed with their reasons
+    - everything that prevents an install is listed with a hint
 
     Example: appliance plan --site inventories/rack7
     """
@@ -57,5 +57,6 @@ def plan(
         raise NotHealthy(f"left out: {found.left_out[0].reason}", hint=found.left_out[0].hint)
     if exit_code and found.steps:
         raise NotHealthy(
-            f"{len(found.steps)} steps are needed", hint="carry them out: appliance install"
+            f"steps to run: {', '.join(step.name for step in found.steps)}",
+            hint="run them: appliance install",
         )

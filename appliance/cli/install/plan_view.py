@@ -1,15 +1,13 @@
-"""Show a Plan: the same picture in ``plan``, ``install`` and ``status``."""
+"""Show a Plan, in the same form for ``plan``, ``install`` and ``status``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from appliance.model.plan.steps import BY_NAME
-
-if TYPE_CHECKING:
-    from appliance.model.state.plan import Plan, PlannedStep
+from appliance.model.state.plan import Plan, PlannedStep
 
 FEW = 3
 
@@ -44,7 +42,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
 
 
 def settled_as_json(plan: Plan) -> dict[str, Any]:
-    """The steps that nothing observed calls for, by what can be said of them."""
+    """The steps that will not run, by reason: satisfied, not applicable or not checked."""
     return {
         "satisfied": list(plan.satisfied),
         "not_applicable": list(plan.not_applicable),
@@ -53,40 +51,40 @@ def settled_as_json(plan: Plan) -> dict[str, Any]:
 
 
 def show_plan(plan: Plan, *, err: bool = False) -> None:
-    """Print what will be done and why; what is refused; what to know."""
+    """Print the steps with their reasons, the refusals and the warnings."""
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
     for fault in plan.left_out:
-        click.echo(f"left out, the rest goes on without it: {fault.reason}", err=True)
+        click.echo(f"left out (the other nodes continue): {fault.reason}", err=True)
         click.echo(f"   hint: {fault.hint}", err=True)
     _show_refusals(plan, err=err)
     if not plan.steps and not plan.unseen:
-        click.echo("nothing to do: what each step is judged by was observed on every node", err=err)
+        click.echo("nothing to do: the checks of every step pass on every node", err=err)
     elif not plan.steps:
-        click.echo("nothing to do on the nodes that were seen", err=err)
+        click.echo("nothing to do on the nodes that answered", err=err)
     for step in plan.steps:
         _show_step(step, err=err)
     if plan.steps and plan.satisfied:
-        click.echo(f"already so: {', '.join(plan.satisfied)}", err=err)
+        click.echo(f"already done: {', '.join(plan.satisfied)}", err=err)
     for nodes, steps in _by_nodes(plan).items():
-        click.echo(f"not seen: {', '.join(steps)}: {', '.join(nodes)}", err=err)
+        click.echo(f"not checked: {', '.join(steps)}: {', '.join(nodes)}", err=err)
 
 
 def _show_refusals(plan: Plan, *, err: bool) -> None:
-    """First of all whether it can be done."""
+    """Print the refusals first: they decide whether anything runs."""
     if not plan.refusals:
         return
     count = len(plan.refusals)
-    things = "1 thing refuses" if count == 1 else f"{count} things refuse"
-    click.echo(f"cannot be done: {things} it; nothing is changed until then", err=err)
+    reasons, they = ("1 reason", "it is") if count == 1 else (f"{count} reasons", "they are")
+    click.echo(f"refused for {reasons}; nothing is changed until {they} fixed", err=err)
     for refusal in plan.refusals:
         click.echo(f"refused: {refusal.sentence()}", err=err)
         click.echo(f"   hint: {refusal.hint}", err=err)
-    click.echo("then this is to be done:", err=err)
+    click.echo("after that, these steps will run:", err=err)
 
 
 def _by_nodes(plan: Plan) -> dict[tuple[str, ...], list[str]]:
-    """Nodes that were not seen -> the steps that nothing can be said of without them."""
+    """Nodes without an answer -> the steps that could not be checked there."""
     found: dict[tuple[str, ...], list[str]] = {}
     for one in plan.unseen:
         found.setdefault(one.nodes, []).append(one.step)
@@ -94,11 +92,11 @@ def _by_nodes(plan: Plan) -> dict[tuple[str, ...], list[str]]:
 
 
 def show_install_plan(plan: Plan) -> None:
-    """The same; where nothing is to be done, also what an edit may need that no look can see."""
+    """Print the plan; if it is empty, also how to apply an edit that no check sees."""
     show_plan(plan)
     if not plan.steps:
         click.echo(
-            "   after a change of site.yml that shows nowhere on the nodes: "
+            "   if you changed something in site.yml that no check sees, run its step again: "
             "appliance install --only STEP --again"
         )
 
@@ -115,7 +113,7 @@ def _show_step(step: PlannedStep, *, err: bool) -> None:
 
 
 def by_sentence(step: PlannedStep) -> dict[str, list[str]]:
-    """Each reason once, with the nodes it is true of."""
+    """Each reason once, with the nodes to which it applies."""
     found: dict[str, list[str]] = {}
     for reason in step.reasons:
         found.setdefault(reason.text, []).append(reason.node)

@@ -1,18 +1,16 @@
-"""What a command is narrowed to: ``--only``, ``--until``, ``--nodes``, a name; and ``--again``."""
+"""The scope of a command: ``--only``, ``--until``, ``--nodes``, ``--again``, or a node's name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.site.files.diagnostics import did_you_mean
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
+from appliance.model.site.settings import Node, Site
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _NAMES = click.Choice([step.name for step in INSTALL])
@@ -24,14 +22,17 @@ def step_options(command: Command) -> Command:
     command = click.option(
         "--again",
         is_flag=True,
-        help="With --only: run the step also where its outcome is observed, as after a change of "
-        "site.yml that shows nowhere on the nodes.",
+        help="With --only: run the step even if its checks pass, for example after a change in "
+        "site.yml that no check sees.",
     )(command)
     command = click.option("--until", type=_NAMES, metavar="STEP", help="Stop after this step.")(
         command
     )
     return click.option(
-        "--only", type=_NAMES, metavar="STEP", help="This step alone; install -h lists them."
+        "--only",
+        type=_NAMES,
+        metavar="STEP",
+        help="Run this step only; 'appliance install -h' lists the steps.",
     )(command)
 
 
@@ -54,8 +55,7 @@ def node_of(site: Site, name: str) -> Node:
     members = {node.name: node for node in site.cluster_members}
     if name not in members:
         raise click.UsageError(
-            f"{name}: the inventory has no such member of the cluster; "
-            f"{did_you_mean(name, members)}"
+            f"{name}: the inventory has no cluster node of this name; {did_you_mean(name, members)}"
         )
     return members[name]
 
@@ -77,14 +77,14 @@ def require_nodes(site: Site, names: Sequence[str]) -> None:
 def scope_of(
     site: Site, nodes: tuple[str, ...], only: str | None, until: str | None, *, again: bool = False
 ) -> Scope:
-    """The scope that was asked for.
+    """The requested scope.
 
     Raises:
-        click.UsageError: options that exclude each other, a node the site does not have, or a step
-            that can not run again.
+        click.UsageError: options that exclude each other, a node that the site does not have, or a
+            step that cannot run again.
     """
     if only and until:
-        raise click.UsageError("--only and --until exclude each other: give one of them")
+        raise click.UsageError("--only and --until exclude each other: use one of them")
     require_nodes(site, nodes)
     if again:
         _can_run_again(site, nodes, only)
@@ -94,11 +94,11 @@ def scope_of(
 def _can_run_again(site: Site, nodes: tuple[str, ...], only: str | None) -> None:
     """Raise UsageError for ``--again`` where no step is named, or one that could do nothing."""
     if only is None:
-        raise click.UsageError("--again needs --only STEP: say which step is to run again")
+        raise click.UsageError("--again needs --only STEP: name the step to run again")
     if not BY_NAME[only].has_playbook:
         raise click.UsageError(
-            f"--again: {only} has no play to run again; what it writes to the cluster is all seen, "
-            f"so --only {only} alone brings what is missing"
+            f"--again: {only} has no playbook to run again; its checks see everything that it "
+            f"writes, so --only {only} restores what is missing"
         )
     concerned = {node.name for node in BY_NAME[only].nodes(site)}
     if not concerned.intersection(nodes or concerned):

@@ -12,7 +12,7 @@ from appliance.cli.options import dry_run_option, output_option, yes_option
 from appliance.cli.screen.confirm import about_lab, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
 from appliance.lab.gpus import MOST
-from appliance.lab.layout import require_lab_name
+from appliance.lab.layout import RunningNode, require_lab_name
 from appliance.lab.site import LabExtras
 from appliance.model.programs import packages_for
 from appliance.model.site.files.diagnostics import did_you_mean
@@ -20,7 +20,6 @@ from appliance.model.site.files.diagnostics import did_you_mean
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.cli.lab.parts import LabParts
-    from appliance.lab.layout import RunningNode
     from appliance.lab.up import LabUpPlan, LabUpResult
 
 GPUS_OF_RUNAI = 2

@@ -12,16 +12,15 @@ import click
 
 from appliance.lab.down import LabDownPorts, lab_down
 from appliance.lab.host import LabMachine
+from appliance.lab.layout import RunningNode
 from appliance.lab.plays import LocalPlays
 from appliance.lab.podman import Podman
-from appliance.lab.site import NOTHING_ELSE, LabExtras
+from appliance.lab.site import NOTHING_ELSE, LabExtras, LabSite
 from appliance.lab.sites import LabSiteFiles
 from appliance.lab.up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, lab_up
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.lab.layout import RunningNode
-    from appliance.lab.site import LabSite
 
 OPERATING_SYSTEM = "debian-12"
 

@@ -1,4 +1,4 @@
-"""Show what Node objects claim that the documents on the control-plane nodes do not bear out."""
+"""Show annotations of Nodes that no record on the control-plane nodes confirms."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from appliance.workflows.session.doubts import Doubt
+    from appliance.workflows.session.doubts import NodeDoubt
 
 
-def show_doubts(doubts: Sequence[Doubt]) -> None:
-    """Two lines each: what is said, and what to do about it."""
+def show_doubts(doubts: Sequence[NodeDoubt]) -> None:
+    """Two lines each: the doubtful statement, and a hint."""
     for doubt in doubts:
         click.echo(f"doubtful: {doubt.node}: {doubt.text}")
         click.echo(f"   hint: {doubt.hint}")
 
 
-def doubts_as_json(doubts: Sequence[Doubt]) -> list[dict[str, str]]:
+def doubts_as_json(doubts: Sequence[NodeDoubt]) -> list[dict[str, str]]:
     """The same as plain data; the keys are a contract."""
     return [asdict(doubt) for doubt in doubts]

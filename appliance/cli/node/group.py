@@ -20,31 +20,32 @@ from appliance.cli.options import (
 )
 from appliance.cli.screen.confirm import about_nodes, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
-from appliance.model.components.node_metadata.node_roles import RoleRequest
-from appliance.model.state.roles import ROLES
+from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan, Verb
+from appliance.model.site.settings import Site
+from appliance.model.state.roles import ROLES, RolesView
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.components.node_metadata.node_roles import RolesPlan, Verb
-    from appliance.model.site.settings import Site
-    from appliance.model.state.roles import RolesView
     from appliance.workflows.node.role import RoleResult
 
 nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1)
 role_option = click.option(
-    "--role", type=click.Choice(ROLES), required=True, help="What they carry."
+    "--role", type=click.Choice(ROLES), required=True, help="The role: system, gpu or cpu."
 )  # fmt: skip
 all_option = click.option(
-    "--all", "every", is_flag=True, help="Every worker but system nodes and the other kind."
+    "--all",
+    "every",
+    is_flag=True,
+    help="All workers except system nodes and workers of the other role.",
 )  # fmt: skip
 move_option = click.option(
-    "--allow-move", is_flag=True, help="Go on although a stateful service would have to move."
+    "--allow-move", is_flag=True, help="Continue even if a stateful service has to move."
 )
 
 
 @click.group()
 def node() -> None:
-    """Look after single nodes."""
+    """Manage single nodes: add, remove, replace, maintain, roles."""
 
 
 node.add_command(maintain.maintain)
@@ -53,7 +54,7 @@ node.add_command(maintain.return_)
 
 @node.group()
 def role() -> None:
-    """Say which nodes carry Run:ai itself, jobs with GPUs, and jobs without."""
+    """List and set node roles: system, gpu, cpu."""
 
 
 @role.command("set")
@@ -73,8 +74,8 @@ def set_role(app: Application, /, nodes: tuple[str, ...], role: str, **options: 
 
     \b
     - each node gets the role's label, with an empty value
-    - the RunaiConfig restricts jobs, or Run:ai's own pods, to the nodes that have it
-    - refused when a stateful service of Run:ai would have to move, or on a control-plane node
+    - the RunaiConfig restricts jobs, or Run:ai's own pods, to nodes with the role
+    - refused if a stateful service of Run:ai would have to move, or on a control-plane node
 
     Example: appliance node role set gpu1 gpu2 --role gpu
     """
@@ -92,14 +93,14 @@ def set_role(app: Application, /, nodes: tuple[str, ...], role: str, **options: 
 @output_option
 @click.pass_obj
 def remove_role(app: Application, /, nodes: tuple[str, ...], role: str, **options: Any) -> None:
-    """Take a role from nodes.
+    """Remove a role from nodes.
 
     What will happen to the cluster, and nothing else:
 
     \b
-    - each node loses the role's label; jobs that run there go on
-    - the RunaiConfig's restriction goes with the last node that had the role
-    - refused when a stateful service of Run:ai would have to move
+    - each node loses the role's label; running jobs continue
+    - when the last node loses the role, the RunaiConfig's restriction is removed
+    - refused if a stateful service of Run:ai would have to move
 
     Example: appliance node role remove gpu2 --role gpu
     """
@@ -120,7 +121,7 @@ def _change(
     output: str,
 ) -> None:
     if bool(nodes) == every:
-        raise click.UsageError("name nodes, or give --all: one of the two")
+        raise click.UsageError("name nodes or use --all, not both")
     connected = app.connect(site)
     for name in nodes:
         node_of(connected.site, name)
@@ -148,7 +149,7 @@ def _confirm(site: Site, plan: RolesPlan, yes: bool) -> bool:
 
 
 def _notes(plan: RolesPlan) -> list[str]:
-    """What to know before: told in the question, and where there is none."""
+    """Notes and warnings, shown with the question or, without a question, alone."""
     return [
         *(f"note: {notice.node}: {notice.text}" for notice in plan.notices),
         *(f"warning: {one} is bound to {one.node} and will have to move" for one in plan.moves),
@@ -172,7 +173,7 @@ def _show_change(done: RoleResult, output: str, *, dry_run: bool) -> None:
         }
         print_json(result)
         return
-    for sentence in said or ("nothing to do: the nodes are so already",):
+    for sentence in said or ("nothing to do: the nodes already have the requested roles",):
         click.echo(sentence)
 
 
@@ -181,7 +182,7 @@ def _show_change(done: RoleResult, output: str, *, dry_run: bool) -> None:
 @output_option
 @click.pass_obj
 def list_roles(app: Application, site: Path, output: str) -> None:
-    """Say which roles every node has, and what is bound to it. Changes nothing.
+    """List the roles of every node, and the services bound to it. Changes nothing.
 
     Example: appliance node role list
     """
@@ -202,9 +203,9 @@ def list_roles(app: Application, site: Path, output: str) -> None:
         )
         for name, roles in _roles(view).items()
     ]
-    print_table(("node", "roles", "by the inventory", "bound to it"), rows)
+    print_table(("node", "roles", "roles in the inventory", "bound services"), rows)
     if view.affinity is None:
-        click.echo("there is no RunaiConfig yet", err=True)
+        click.echo("the cluster has no RunaiConfig yet", err=True)
 
 
 def _roles(view: RolesView) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The host key of a machine that takes a place; the old one goes only with proof."""
+"""Replace the host key of a node whose machine was replaced or reinstalled."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from appliance.cli.site.host_keys import accept, keep
 from appliance.errors import NodeUnreachable, Refused
 
 if TYPE_CHECKING:
-    from appliance.cli.connected import Connected
+    from appliance.cli.site_session import SiteSession
 
 
 def renew_host_key(
-    connected: Connected, name: str, *, yes: bool, sworn: bool, dry_run: bool = False
+    connected: SiteSession, name: str, *, yes: bool, sworn: bool, dry_run: bool = False
 ) -> None:
-    """Take a stale key of one node out of known_hosts, show the new one, keep it once confirmed.
+    """Remove a stale host key of one node, show the new key, save it once confirmed.
 
     A rehearsal writes nothing: the new key is trusted for this run alone.
 
     Raises:
-        Refused: the Node is Ready, so two machines may be at work under one name; or nobody
-            confirmed the key.
+        Refused: the Node is Ready, so two machines may run under one name; or the key was not
+            confirmed.
         NodeUnreachable: the machine does not answer.
     """
     from appliance.adapters.ssh.host_keys import host_keys
@@ -39,17 +39,17 @@ def renew_host_key(
         state = connected.cluster.read(look.node_facts)
         if not isinstance(state, Cluster):
             raise NodeUnreachable(
-                f"{name}: shows another host key than {site.known_hosts} holds, and no cluster "
-                "answers that could say whether the old machine is dead",
-                hint="is this the right network? appliance status",
+                f"{name}: its host key differs from the one in {site.known_hosts}, and no API "
+                "server answers to tell whether the old machine is off",
+                hint="check that you are on the right network: appliance status",
             )
         member = state.nodes.get(name)
         if member is not None and member.ready and not sworn:
             raise Refused(
-                f"{name}: shows another host key than {site.known_hosts} holds, and its Node is "
-                "Ready: two machines may be at work under one name",
-                hint="if it was reinstalled just now, wait a minute until the API notices; else "
-                f"find the other one: kubectl get node {name} -o wide",
+                f"{name}: its host key differs from the one in {site.known_hosts}, and its Node "
+                "is Ready: two machines may be running under this name",
+                hint="if the machine was just reinstalled, wait a minute until its Node is "
+                f"NotReady; else find the other machine: kubectl get node {name} -o wide",
             )
         if trust is not None:
             address = {name: (node.ip, port)}

@@ -1,8 +1,9 @@
-"""``appliance node remove``, ``rejoin`` and ``add``: who is a member of the cluster."""
+"""``appliance node remove``, ``rejoin`` and ``add``: cluster membership."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,13 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from appliance.cli.app import Application
-    from appliance.cli.connected import Connected
-    from appliance.model.node.answering import Answering
+    from appliance.cli.site_session import SiteSession
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.removal import RemovalPlan
-    from appliance.model.site.settings import Site
-    from appliance.model.state.plan import Plan
     from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult
     from appliance.workflows.node.remove import RemoveResult
     from appliance.workflows.session.session import Session
@@ -33,34 +31,36 @@ sworn_option = click.option(
     "--i-know-it-is-dead",
     "sworn",
     is_flag=True,
-    help="You have seen that the old machine is off, and will not come back under this name.",
+    help="You have verified that the old machine is off and will not return under this name.",
 )
 bundle_option = click.option(
     "--bundle",
     type=click.Path(path_type=Path, file_okay=False),
-    help="The bundle directory. Needed when the node is the one that served it.",
+    help="The bundle directory. Needed if the node is the services node.",
 )
 host_keys_option = click.option(
     "--accept-host-keys",
     is_flag=True,
-    help="Show the host key of the machine, and keep it in the place of the old one's.",
+    help="Show the machine's host key, and save it in place of the old one.",
 )
-reason_option = click.option("--reason", default="", help="Why, for those who come after you.")
+reason_option = click.option(
+    "--reason", default="", help="Why; stored in the journal and shown by status."
+)
 
 
 @click.command()
 @node_argument
 @reason_option
 @click.option(
-    "--allow-move", is_flag=True, help="Go on although a stateful service is bound to the node."
+    "--allow-move", is_flag=True, help="Continue even if a stateful service is bound to the node."
 )
 @sworn_option
 @click.option(
     "--lose-machine",
     default="",
     metavar="HOSTNAME",
-    help="Empty the machine that calls itself HOSTNAME although nothing proves that it is NODE: "
-    "what it is a member of loses it, with its data.",
+    help="Clean the machine with this hostname although nothing proves that it is NODE: its "
+    "cluster membership and the cluster data on it are lost.",
 )
 @changed_site_option
 @dry_run_option
@@ -80,18 +80,18 @@ def remove(
     yes: bool,
     output: str,
 ) -> None:
-    """Take a node out of the cluster, alive or dead, and leave nothing of it anywhere.
+    """Remove a node from the cluster, reachable or not, and clean it up.
 
     What will happen:
 
     \b
-    - its pods are evicted, with patience; PodDisruptionBudgets are respected
-    - it is written down that it is removed: no install brings it back, until node rejoin
-    - of a control-plane node, etcd's member is taken out, if etcd keeps its quorum
-    - the machine, if it answers and is proved to be this node (by the cluster's API and CA, or its
-      serial), is emptied: kubeadm reset, links, firewall rules, certificates
+    - its pods are evicted; PodDisruptionBudgets are respected
+    - its removal is recorded: no install adds the node again until 'node rejoin'
+    - for a control-plane node, its etcd member is removed, if etcd keeps its quorum
+    - a machine that answers and is proved to be this node (by the cluster's API and CA, or by
+      its serial) is cleaned: kubeadm reset, links, firewall rules, certificates
     - its Node object is deleted; its labels, taints and Run:ai roles are kept for a rejoin
-    - of a dead machine you are told what must be cleaned should it come back
+    - for a machine that is off, the command lists what to clean if the machine returns
 
     Example: appliance node remove w2 --reason "returned to the vendor"
     """
@@ -108,11 +108,11 @@ def remove(
 
 
 def _remove(
-    connected: Connected, removal: Any, display: Any, *, yes: bool, dry_run: bool
+    connected: SiteSession, removal: Any, display: Any, *, yes: bool, dry_run: bool
 ) -> RemoveResult:
     from appliance.workflows.node.remove import COMMAND, NodeRemoveRequest, node_remove
 
-    def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(plan: RemovalPlan, forecast: tuple[str, ...], machine: AnsweringMachine) -> bool:
         if plan.reset and not connected.vault_is_open:
             return False
         about = [*about_machine(connected.site, machine), *_notes(plan)]
@@ -122,14 +122,7 @@ def _remove(
     run = connected.run(COMMAND)
     session = connected.session(display, run, removal.reason, plays=True)
     with connected.emptying(session, run) as emptying:
-        records = connected.read_records()
-        records.require()
-        # Of the others, those that were removed before are not asked.
-        present = connected.load_desired(back=[removal.node]).site
-        passport = connected.passport(removal.node)
-        accepted = passport.machine if passport else None
-        record = records.get(removal.node)
-        request = NodeRemoveRequest(present, removal, run, record, accepted, dry_run=dry_run)
+        request = NodeRemoveRequest(connected.site, removal, run, dry_run=dry_run)
         removing = dataclasses.replace(
             session, etcd=connected.etcd, bmcs=connected.bmcs(), emptying=emptying
         )
@@ -155,29 +148,29 @@ def _show_removal(done: RemoveResult, output: str) -> None:
     for text in (*plan.sentences(), *done.forecast):
         click.echo(text)
     if plan.is_empty:
-        click.echo("nothing to do: it is removed already")
+        click.echo("nothing to do: the node is already removed")
     for text in _cleaning(plan):
         click.echo(text)
     if done.done or plan.is_empty:
         click.echo(
-            f"for good: take {plan.node} out of hosts.yml; to have it back: "
+            f"to keep it out for good, delete {plan.node} from hosts.yml; to bring it back: "
             f"appliance node rejoin {plan.node}",
             err=True,
         )
 
 
 def _notes(plan: RemovalPlan) -> list[str]:
-    """What to know before: told in the question, and where there is none."""
+    """Notes, shown with the question or, without a question, alone."""
     return [f"note: {notice.node}: {notice.text}" for notice in plan.notices]
 
 
 def _cleaning(plan: RemovalPlan) -> list[str]:
-    """What is left to be done by hand to a machine that is not emptied."""
+    """What an operator must clean by hand on a machine that was not cleaned."""
     if not plan.to_clean:
         return []
     return [
-        f"{plan.node} is not emptied. Should the machine come back, before it is",
-        "on the network: install it afresh, or clean by hand",
+        f"{plan.node} was not cleaned. Before the machine is on the network again, reinstall it",
+        "or remove by hand:",
         *(f"- {thing}" for thing in plan.to_clean),
     ]
 
@@ -193,20 +186,20 @@ def _cleaning(plan: RemovalPlan) -> list[str]:
 @output_option
 @click.pass_obj
 def rejoin(app: Application, /, node: str, **options: Any) -> None:
-    """Bring a node back that was a member: wiped, mended, or removed on purpose.
+    """Rejoin a former member: reinstalled, repaired, or removed on purpose.
 
     What will happen:
 
     \b
-    - it is proved first that nothing acts under its name any more, and that it is the same machine
-    - what is stale goes: the Node object with flannel's lease, etcd's member, the host key
-    - the node is installed like a new one, with a token, and for a control-plane node a
-      certificate key, that live no longer than the join
-    - labels, taints, annotations, Run:ai's roles and the MIG choice it had are put back
-    - any control-plane node of three is brought back the same way, the first one too
+    - first, fencing: no other machine runs under this name, and this is the same machine
+    - stale objects are deleted: the Node with flannel's lease, the etcd member, the host key
+    - the node is installed like a new one; the join token (and the certificate key of a
+      control-plane node) expires right after the join
+    - its earlier labels, taints, annotations, Run:ai roles and MIG configuration are restored
+    - every control-plane node of three can rejoin this way, the first one too
 
-    A BMC that the inventory knows is asked whether the old machine is off. Where nothing proves
-    it, look yourself and say so with --i-know-it-is-dead.
+    If the inventory has the node's BMC, the BMC is asked whether the old machine is off. If
+    nothing proves that, check the machine yourself and add --i-know-it-is-dead.
 
     Example: appliance node rejoin w2 --accept-host-keys
     """
@@ -216,7 +209,7 @@ def rejoin(app: Application, /, node: str, **options: Any) -> None:
 @click.command()
 @node_argument
 @click.option(
-    "--replace", metavar="OLD", help="The node whose place this machine takes; it may be its own."
+    "--replace", metavar="OLD", help="The node that this machine replaces; may be NODE itself."
 )
 @sworn_option
 @bundle_option
@@ -227,14 +220,14 @@ def rejoin(app: Application, /, node: str, **options: Any) -> None:
 @output_option
 @click.pass_obj
 def add(app: Application, /, node: str, replace: str | None, **options: Any) -> None:
-    """Add a node that the inventory has, or let a machine take the place of another.
+    """Add a node of the inventory to the cluster, or replace a node with new hardware.
 
     What will happen:
 
     \b
-    - other hardware under an old name is refused, unless --replace says that it takes its place
-    - the node is installed like the others; nobody else is touched
-    - with --replace it gets the labels, taints and Run:ai roles of the old one, and a new passport
+    - new hardware under an old name is refused, unless you pass --replace
+    - the node is installed like the others; the other nodes are not changed
+    - with --replace it gets the old node's labels, taints and Run:ai roles, and a new passport
 
     Example: appliance node add w3 --replace w2
     """
@@ -266,25 +259,13 @@ def _join(
         workflow, command = _workflow(add=add)
         # A program that plays need is missed before any node is asked.
         _ = connected.playbooks
-        desired = connected.load_desired(back=[node])
+        desired = connected.load_inventory()
         run = connected.run(command, desired.bundle_digest)
         session = connected.session(display, run, plays=True)
-        records = connected.read_records()
-        records.require()
-        request = JoinRequest(
-            desired,
-            node,
-            run,
-            dict(records),
-            passport=connected.passport(node),
-            replaced=connected.passport(replace) if replace else None,
-            replace=replace,
-            sworn=sworn,
-            dry_run=dry_run,
-        )
+        request = JoinRequest(desired, node, run, replace=replace, sworn=sworn, dry_run=dry_run)
         session = dataclasses.replace(session, etcd=connected.etcd, bmcs=connected.bmcs())
         done = workflow(request, session, _confirm_join(connected, yes=yes))
-    _show_join(desired.site, done, output, dry_run=dry_run)
+    _show_join(done, output, dry_run=dry_run)
 
 
 def _workflow(*, add: bool) -> tuple[Callable[[JoinRequest, Session, Confirm], JoinResult], str]:
@@ -296,10 +277,10 @@ def _workflow(*, add: bool) -> tuple[Callable[[JoinRequest, Session, Confirm], J
     return node_rejoin.node_rejoin, node_rejoin.COMMAND
 
 
-def _confirm_join(connected: Connected, *, yes: bool) -> Confirm:
+def _confirm_join(connected: SiteSession, *, yes: bool) -> Confirm:
     """Ask what is to be done with a node, once the vault was opened."""
 
-    def confirm(plan: Plan, said: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(plan: Plan, said: tuple[str, ...], machine: AnsweringMachine) -> bool:
         def show() -> None:
             tell(said)
             show_plan(plan, err=True)
@@ -309,7 +290,7 @@ def _confirm_join(connected: Connected, *, yes: bool) -> Confirm:
     return connected.opened(confirm)
 
 
-def _show_join(site: Site, done: JoinResult, output: str, *, dry_run: bool) -> None:
+def _show_join(done: JoinResult, output: str, *, dry_run: bool) -> None:
     from appliance.cli.status.view import show_status
 
     installed = done.installed
@@ -326,5 +307,5 @@ def _show_join(site: Site, done: JoinResult, output: str, *, dry_run: bool) -> N
     if dry_run or not installed.plan.steps:
         show_plan(installed.plan)
         return
-    show_status(site, installed.observed)
+    show_status(done.site, installed.observed)
     click.echo(f"verified: {', '.join(installed.steps)}", err=True)

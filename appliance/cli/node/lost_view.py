@@ -1,4 +1,4 @@
-"""Show which nodes are lost, and what hangs on them."""
+"""Show lost nodes, and what is stuck on them."""
 
 from __future__ import annotations
 

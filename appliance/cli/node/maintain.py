@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +16,13 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
+from appliance.model.state.maintenance import Maintenance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from appliance.cli.app import Application
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.node.drain import Forecast
     from appliance.model.state.facts.hardware import Difference
-    from appliance.model.state.maintenance import Maintenance
     from appliance.workflows.node.maintain import MaintainResult
     from appliance.workflows.node.return_ import ReturnResult
 
@@ -36,33 +35,35 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
         return None
     found = re.fullmatch(r"(\d+)([smhd])", value)
     if not found:
-        raise click.BadParameter(f"{value!r} is no time; write for example 90m, 4h or 2d")
+        raise click.BadParameter(f"{value!r} is not a duration; write for example 90m, 4h or 2d")
     return float(found[1]) * UNITS[found[2]]
 
 
 @click.command("maintain")
 @click.argument("name", metavar="NODE")
-@click.option("--reason", default="", help="Why, for whoever finds the node cordoned.")
-@click.option(
-    "--window", callback=seconds, metavar="TIME", help="After which it is to be back: 90m, 4h, 2d."
-)
+@click.option("--reason", default="", help="Why; shown by status and stored in the journal.")
+@click.option("--window", callback=seconds, metavar="TIME", help="Planned duration: 90m, 4h, 2d.")
 @click.option(
     "--mode",
     type=click.Choice(["taint", "cordon"]),
     default="taint",
     show_default=True,
-    help="Whether the node gets the taint runai=drain:NoExecute beside the cordon.",
+    help="taint: cordon, then add the taint runai=drain:NoExecute; cordon: no taint.",
 )
-@click.option("--shutdown", is_flag=True, help="Power it off at the end, cleanly, by SSH.")
-@click.option("--lost", is_flag=True, help="It does not answer: taint it without its help.")
-@click.option("--allow-outage", is_flag=True, help="Go on although a service will be away.")
+@click.option("--shutdown", is_flag=True, help="Shut the node down over SSH at the end.")
+@click.option(
+    "--lost", is_flag=True, help="The node is unreachable: taint it through the API only."
+)
+@click.option(
+    "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
+)
 @click.option(
     "--budget-wait",
     callback=seconds,
     metavar="TIME",
     default="60s",
     show_default=True,
-    help="How long a PodDisruptionBudget may hold the eviction up.",
+    help="How long to wait for a PodDisruptionBudget to allow an eviction.",
 )
 @changed_site_option
 @dry_run_option
@@ -84,22 +85,21 @@ def maintain(
     yes: bool,
     output: str,
 ) -> None:
-    """Take a node out of service for planned work, or mark one that is lost.
+    """Take a node out of service for planned work, or mark a lost node.
 
-    What will happen, after a forecast of who is moved and who stands in the way:
+    First a forecast shows which pods move and what prevents that. Then:
 
     \b
-    - its facts are kept, to compare when it comes back
-    - it is cordoned, and its pods are evicted one by one; budgets are kept
-    - only when it is empty it gets the taint runai=drain:NoExecute (--mode taint)
-    - with --shutdown it is powered off
-    - if a step fails, or you press Ctrl-C, what was changed is put back
+    - the node's facts are saved for a comparison at its return
+    - the node is cordoned; its pods are evicted one by one within their PodDisruptionBudgets
+    - when the node is empty, it gets the taint runai=drain:NoExecute (--mode taint)
+    - with --shutdown the node is powered off
+    - if a step fails, or you press Ctrl-C, the changes are undone
 
-    With --lost nothing can be evicted: the taint deletes its pods past every budget.
+    With --lost nothing can be evicted: the taint deletes the pods and ignores every budget.
 
     Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
     """
-    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.workflows.node.maintain import node_maintain
     from appliance.workflows.node.maintain_again import MaintainRequest
 
@@ -122,13 +122,9 @@ def maintain(
         budget_seconds=budget_wait,
     )
 
-    def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
+    def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
         said = _forecast_lines(foreseen, last_time, lost=lost)
         return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
-
-    def accepted() -> MachineIdentity:
-        passport = connected.passport(name)
-        return passport.machine if passport else MachineIdentity()
 
     with (
         progress(plain=output == "json", title=f"appliance {run.command} {name}") as display,
@@ -140,27 +136,29 @@ def maintain(
             power=connected.power(),
             bmcs=connected.bmcs(),
         )
-        done = node_maintain(request, session, accepted, confirm)
+        done = node_maintain(request, session, confirm)
     _show_maintained(name, done, output, dry_run=dry_run)
 
 
 def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = False) -> list[str]:
     pods = len(foreseen.evicted)
-    lines = [f"{foreseen.node}: {pods} pod{'' if pods == 1 else 's'} will go"]
+    lines = [f"{foreseen.node}: {pods} pod{'' if pods == 1 else 's'} will be evicted"]
     if lost:
         lines.append(
-            f"{foreseen.node}: --lost: its pods are deleted past every budget, and stay "
-            "Terminating until the node is back or removed"
+            f"{foreseen.node}: --lost: its pods are deleted, ignoring every PodDisruptionBudget, "
+            "and stay Terminating until the node returns or is removed"
         )
     lines += [f"  {concern.severity}: {concern.sentence()}" for concern in foreseen.concerns]
     lines += [
         f"  ends: {pod.where}: DaemonSet {pod.owner[1] if pod.owner else ''} does not tolerate "
-        "the taint; it is back with the node"
+        "the taint; its pod starts again when the node returns"
         for pod in foreseen.ended_by_taint
     ]
     if foreseen.gpus_now:
-        lines.append(f"  GPUs left to jobs meanwhile: {foreseen.gpus_left} of {foreseen.gpus_now}")
-    lines.append(f"  a pod may take up to {foreseen.grace_seconds} s to end")
+        lines.append(
+            f"  GPUs available to jobs meanwhile: {foreseen.gpus_left} of {foreseen.gpus_now}"
+        )
+    lines.append(f"  a pod may take up to {foreseen.grace_seconds} s to terminate")
     if last_time:
         lines.append(f"  {last_time}")
     return lines
@@ -219,7 +217,7 @@ def mark_as_json(mark: Maintenance) -> dict[str, Any]:
     "--acknowledge",
     multiple=True,
     metavar="FINDING",
-    help="Accept that this is not as it was, e.g. dimm:A1. Can be given again.",
+    help="Accept this difference, for example dimm:A1. Repeatable.",
 )
 @click.option(
     "--wait",
@@ -227,7 +225,7 @@ def mark_as_json(mark: Maintenance) -> dict[str, Any]:
     metavar="TIME",
     default="10m",
     show_default=True,
-    help="How long the node may take to answer.",
+    help="How long to wait for the node to answer.",
 )
 @changed_site_option
 @dry_run_option
@@ -249,11 +247,11 @@ def return_(
     What will happen:
 
     \b
-    - its facts are compared with those taken before: memory, disks, links,
-      GPUs, PCIe lanes, kernel, driver, mounts, clock; a loss is refused unless acknowledged
-    - our taint is taken away; the pod network and the GPU stack come back
-    - a pod on it tests its network, and lists its GPUs
-    - only then it is uncordoned, if the cordon was ours
+    - its facts are compared with those saved before: memory, disks, links, GPUs,
+      PCIe lanes, kernel, driver, mounts, clock; unless acknowledged, a loss is refused
+    - the taint of 'node maintain' is removed; the pod network and the GPU stack start again
+    - a test pod on the node tests its network and lists its GPUs
+    - after that the node is uncordoned, if 'node maintain' cordoned it
 
     Example: appliance node return gpu2
     """
@@ -273,7 +271,9 @@ def return_(
 
     found: list[Difference] = []
 
-    def confirm(mark: Maintenance, differences: Sequence[Difference], machine: Answering) -> bool:
+    def confirm(
+        mark: Maintenance, differences: Sequence[Difference], machine: AnsweringMachine
+    ) -> bool:
         said = [
             f"{name} is {mark.sentence()}; it goes back into service",
             *(f"  {difference.sentence()}" for difference in differences),
@@ -322,4 +322,4 @@ def _show_returned(name: str, done: ReturnResult, output: str, *, dry_run: bool)
         return
     click.echo(f"{name} is back in service after {done.took_seconds or 0:.1f} s")
     if done.overrun_seconds and done.overrun_seconds > 0:
-        click.echo(f"its window had been over for {done.overrun_seconds / 60:.0f} min")
+        click.echo(f"its window was exceeded by {done.overrun_seconds / 60:.0f} min")

@@ -1,4 +1,4 @@
-"""``appliance node passport``: what was accepted as a node, and what differs today."""
+"""``appliance node passport``: accepted identity and hardware, and the differences today."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.workflows.node.passport import PassportView
 
 
 @click.command()
 @click.argument("node", metavar="[NODE]", required=False)
 @click.option(
-    "--acknowledge", is_flag=True, help="Accept the node as it is now: its passport is replaced."
+    "--acknowledge", is_flag=True, help="Accept the node as it is now, and replace its passport."
 )
-@click.option("--exit-code", is_flag=True, help="End with 5 when a node is not as accepted.")
+@click.option("--exit-code", is_flag=True, help="Exit with 5 if a node differs from its passport.")
 @site_option
 @dry_run_option
 @yes_option
@@ -41,17 +41,17 @@ def passport(
     yes: bool,
     output: str,
 ) -> None:
-    """Show what was accepted as a node, and what differs today.
+    """Show the accepted identity and hardware of a node, and the differences today.
 
     \b
-    - a passport is written when a node is first proved to be a member: serial, DIMMs, disks,
+    - a passport is written when a node is first verified as a member: serial, DIMMs, disks,
       interfaces, GPUs; labels, taints and annotations
-    - it changes only by --acknowledge, which the journal keeps with your name
+    - only --acknowledge changes a passport; the journal records your name
 
-    Without a NODE: one line for each member. Example: appliance node passport w2 --acknowledge
+    Without NODE: one line for each member. Example: appliance node passport w2 --acknowledge
     """
     if acknowledge and not node:
-        raise click.UsageError("--acknowledge wants a NODE: one machine is accepted at a time")
+        raise click.UsageError("--acknowledge needs a NODE: accept one machine at a time")
     if acknowledge:
         require_one_site(click.get_current_context(), site)
     views = _views(app, node, site, acknowledge=acknowledge and not dry_run, yes=yes)
@@ -65,7 +65,7 @@ def passport(
     if exit_code and wrong:
         raise NotHealthy(
             f"{wrong[0].node}: {_sentences(wrong[0])[0]}",
-            hint=f"is it as it should be? appliance node passport {wrong[0].node} --acknowledge",
+            hint=f"to accept it as it is: appliance node passport {wrong[0].node} --acknowledge",
             details=[f"{view.node}: {text}" for view in wrong for text in _sentences(view)][1:],
         )
 
@@ -82,7 +82,7 @@ def _views(
     if not acknowledge or node is None:
         return workflow.node_passport(present, [node] if node else [], connected.session())
 
-    def confirm(view: PassportView, machine: Answering) -> bool:
+    def confirm(view: PassportView, machine: AnsweringMachine) -> bool:
         about = about_machine(connected.site, machine)
         return confirmed(yes, about, lambda: tell(_sentences(view)))
 
@@ -115,8 +115,8 @@ def _show_all(views: list[PassportView]) -> None:
 def _show(view: PassportView) -> None:
     found = view.passport
     if found is None:
-        click.echo(f"{view.node}: has no passport; appliance node passport {view.node}")
-        click.echo("--acknowledge writes one, of the node as it is now")
+        click.echo(f"{view.node}: has no passport; to accept the node as it is now:")
+        click.echo(f"appliance node passport {view.node} --acknowledge")
         return
     changed = {one.name: one for one in view.differences}
     own = found.belongings

@@ -18,15 +18,15 @@ from appliance.cli.options import (
 from appliance.cli.screen.confirm import about_site, confirmed
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
+from appliance.model.site.settings import Site
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-    from appliance.model.site.settings import Site
 
 
 @click.group()
 def access() -> None:
-    """Let researchers use the cluster by their own logins."""
+    """Let researchers use the cluster with their own logins."""
 
 
 @access.command()
@@ -41,11 +41,11 @@ def enable(app: Application, site: Path, output: str, *, dry_run: bool, yes: boo
     What will happen to the control plane:
 
     \b
-    - refused, before any change, unless every node of it reaches and believes the issuer
+    - refused, before any change, unless every control-plane node reaches and trusts the issuer
     - a snapshot of etcd is saved on each node
-    - each API server restarts with the OIDC flags, one after the other, a minute each
-    - one that does not live with them gets its former flags back by itself
-    - the flags go into ClusterConfiguration too, so that an upgrade keeps them
+    - the API servers restart with the OIDC flags, one after the other, a minute each
+    - an API server that does not start with the new flags gets its former flags back
+    - the flags are also written to ClusterConfiguration, so that an upgrade keeps them
 
     Example: appliance runai access enable --site inventories/rack7
     """
@@ -60,8 +60,8 @@ def enable(app: Application, site: Path, output: str, *, dry_run: bool, yes: boo
         )
     if not app.asks_for_access(site):
         click.echo(
-            "note: site.yml does not ask for it: set runai.access.enabled: true, or an install "
-            "will not keep it",
+            "note: site.yml does not enable access: set runai.access.enabled: true, or the next "
+            "install removes it",
             err=True,
         )
     if output == "json":
@@ -73,7 +73,7 @@ def enable(app: Application, site: Path, output: str, *, dry_run: bool, yes: boo
 
 
 def _enabled(site: Site) -> Site:
-    """The site as if it asked for access."""
+    """The site with access enabled."""
     from appliance.model.components.access.oidc import with_access
 
     return with_access(site)
@@ -82,9 +82,11 @@ def _enabled(site: Site) -> Site:
 @access.command()
 @click.argument("user")
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write it there, mode 0600."
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File to write, mode 0600. Default: standard output.",
 )
-@click.option("--project", help="The project whose namespace commands begin in.")
+@click.option("--project", help="The project whose namespace is the default of commands.")
 @site_option
 @click.pass_obj
 def kubeconfig(
@@ -103,26 +105,26 @@ def kubeconfig(
         click.echo(text, nl=False)
         return
     write_new(out, text)
-    click.echo(f"{out}: for {user}, who may move it to ~/.kube/config and then: runai login")
+    click.echo(f"{out}: give it to {user} as ~/.kube/config; then {user} runs: runai login")
 
 
 @click.command()
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the files go. Default: .appliance/certificates of the site, which git ignores.",
+    help="Folder for the files. Default: .appliance/certificates of the site, which git ignores.",
 )
-@click.option("--sign", "signed", is_flag=True, help="Have the site's own CA sign it.")
+@click.option("--sign", "signed", is_flag=True, help="Sign the request with the site's own CA.")
 @site_option
 @output_option
 @click.pass_obj
 def csr(app: Application, out: Path | None, site: Path, output: str, *, signed: bool) -> None:
-    """Make the backend's key and a request for its certificate.
+    """Create the backend's key and a certificate signing request (CSR).
 
     \b
-    - NAME.key, mode 0600; one that is there is used again
+    - NAME.key, mode 0600; an existing key is reused
     - NAME.csr, for your organisation's CA
-    - NAME.crt with --sign: by the site's CA, which every node trusts already
+    - NAME.crt with --sign: signed by the site's CA, which every node trusts
 
     Changes nothing on the nodes.
 
@@ -135,7 +137,7 @@ def csr(app: Application, out: Path | None, site: Path, output: str, *, signed: 
     for path in made.values():
         click.echo(str(path))
     click.echo(
-        "next: put the certificate beside hosts.yml as a .pem, its name into runai.certificate of "
-        "site.yml, and the key into vault.yml as vault_runai_tls_key",
+        "next: copy the certificate next to hosts.yml as a .pem file, set runai.certificate in "
+        "site.yml to its name, and add the key to vault.yml as vault_runai_tls_key",
         err=True,
     )

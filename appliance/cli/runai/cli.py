@@ -18,29 +18,29 @@ from appliance.cli.options import (
 from appliance.cli.screen.confirm import about_nodes, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
+from appliance.model.site.settings import Site
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.model.components.access.runai_cli import CliPlan
-    from appliance.model.site.settings import Site
 
 
 @click.group("cli")
 def runai_cli() -> None:
-    """Let researchers work with the vendor's command line."""
+    """Give researchers Run:ai's command line."""
 
 
 @runai_cli.command("install")
 @click.option(
     "-u", "--user", "users", multiple=True, required=True, metavar="USER",
-    help="A researcher, by the name on the jumpbox; can be repeated.",
+    help="A researcher's user name on the jumpbox; repeatable.",
 )  # fmt: skip
 @click.option(
     "--cli", "file", type=click.Path(path_type=Path, dir_okay=False),
-    help="The program runai for Linux. Default: the vendor bundle's, or what is there.",
+    help="The program runai for Linux. Default: from the vendor bundle, or the installed one.",
 )  # fmt: skip
 @click.option(
-    "--replace", is_flag=True, help="Put a kubeconfig aside that is not from this tool."
+    "--replace", is_flag=True, help="Move a kubeconfig aside that this tool did not write."
 )  # fmt: skip
 @nodes_option
 @changed_site_option
@@ -60,15 +60,15 @@ def install_cli(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Bring runai, its completion, kubectl and kubeconfigs to the jumpboxes.
+    """Install runai, its completion, kubectl and kubeconfigs on the jumpboxes.
 
     What will happen on the inventory's jumpboxes, or on the nodes named:
 
     \b
-    - the program becomes /usr/local/bin/runai, and writes its own completion for bash
-    - kubectl comes from the site's bundle where there is none
-    - each user gets ~/.kube/config, 0600, without any credential: runai login brings it
-    - refused, before any change, for a user who does not exist, or a kubeconfig of another kind
+    - the program is installed as /usr/local/bin/runai, with its completion for bash
+    - kubectl is installed from the site's bundle where it is missing
+    - each user gets ~/.kube/config, 0600, without credentials: 'runai login' adds them
+    - refused, before any change, if a user does not exist or has a kubeconfig from elsewhere
 
     Example: appliance runai cli install --cli runai --user ada --user grace
     """
@@ -87,15 +87,15 @@ def install_cli(
         tell(_notes(done.plan))
     if not app.asks_for_access(site):
         click.echo(
-            "note: no login works before: appliance runai access enable "
-            "(and runai.access.enabled: true in site.yml)",
+            "note: logins fail until you run: appliance runai access enable "
+            "(and set runai.access.enabled: true in site.yml)",
             err=True,
         )
     if output == "json":
         changes = [{"node": one.node, "text": one.text} for one in done.plan.changes]
         print_json({"changes": changes, "done": done.done})
         return
-    for line in _lines(done.plan) or ["nothing to do: the jumpboxes are so already"]:
+    for line in _lines(done.plan) or ["nothing to do: the jumpboxes already have all of this"]:
         click.echo(line)
 
 
@@ -105,7 +105,7 @@ def _confirm(site: Site, plan: CliPlan, yes: bool) -> bool:
 
 
 def _notes(plan: CliPlan) -> list[str]:
-    """What to know before: told in the question, and where there is none."""
+    """Notes, shown with the question or, without a question, alone."""
     return [f"note: {notice.node}: {notice.text}" for notice in plan.notices]
 
 
@@ -114,7 +114,7 @@ def _lines(plan: CliPlan) -> list[str]:
 
 
 def _enabled(site: Site) -> Site:
-    """The site as if it asked for access: a kubeconfig names the login."""
+    """The site with access enabled: a kubeconfig contains the login."""
     from appliance.model.components.access.oidc import with_access
 
     return with_access(site)

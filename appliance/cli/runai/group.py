@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def runai() -> None:
-    """Look at the vendor's software, and look after it."""
+    """Inspect and configure Run:ai."""
 
 
 @runai.command()
@@ -28,16 +28,16 @@ def runai() -> None:
 )
 @click.option(
     "--release", default="k8s-1.23.5-r1", show_default=True, envvar="APPLIANCE_RELEASE",
-    help="The release of the appliance that is to carry it.",
+    help="The release of the appliance to check against.",
 )  # fmt: skip
 @output_option
 def inspect(file: Path, release: str, output: str) -> None:
-    """Look into the vendor bundle FILE and say whether it can be installed. Changes nothing.
+    """Inspect the vendor bundle FILE: can this release install it? Changes nothing.
 
     \b
     - the file is read once, as a stream; nothing is unpacked
-    - version and generation follow from what is inside, not from its name
-    - exit code 5 when it is damaged, lacks something, or is not for this release
+    - version and generation are read from the content, not from the file's name
+    - exits with 5 if the file is damaged, incomplete, or not for this release
 
     Example: appliance runai inspect runai-2.7.1.tar.gz
     """
@@ -55,7 +55,7 @@ def inspect(file: Path, release: str, output: str) -> None:
     if faults:
         first, *others = faults
         raise NotHealthy(
-            f"the vendor bundle {file.name} can not be installed: {first}",
+            f"the vendor bundle {file.name} cannot be installed: {first}",
             hint=_hint(found, kubernetes),
             details=others,
         )
@@ -65,7 +65,7 @@ def _hint(found: VendorBundle, kubernetes: str) -> str:
     from appliance.model.bundle.runai_versions import supported_range
 
     if found.contents.faults:
-        return "compare its sha256 with the vendor's, and fetch it again"
+        return "compare its sha256 with the vendor's, and download it again"
     return f"ask the vendor for a bundle of Run:ai {supported_range(kubernetes)}"
 
 

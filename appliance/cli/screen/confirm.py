@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -21,9 +22,7 @@ from appliance.errors import Refused
 MANY = 500
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from appliance.model.node.answering import Answering
+    from appliance.model.node.answering import AnsweringMachine
     from appliance.model.site.settings import Site
 
 
@@ -39,7 +38,7 @@ def about_site(site: Site) -> list[str]:
     )
 
 
-def about_machine(site: Site, machine: Answering) -> list[str]:
+def about_machine(site: Site, machine: AnsweringMachine) -> list[str]:
     """The lines of the site, and the machine: its name and address, and its answer."""
     return [
         *about_site(site),

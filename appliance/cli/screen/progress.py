@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance.cli.screen.terminal import ShownStream, below, one_line
+from appliance.errors import ApplianceError
 from appliance.model.plan.steps import BY_NAME
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.table import Table
 
-    from appliance.errors import ApplianceError
-    from appliance.model.state.plan import Plan
     from appliance.workflows.session.ports import Observer
 
 # Characters per cell: a message may be a page long, and the table is drawn four times a second.

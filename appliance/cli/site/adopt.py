@@ -53,13 +53,13 @@ def _show(adopted: AdoptResult, site: Path) -> None:
     unfinished, at_work = adopted.handover.unfinished, adopted.handover.at_work
     where = f" --site {shlex.quote(str(site))}"
     if at_work is not None:
-        click.echo(f"at work:    {at_work.sentence()}")
+        click.echo(f"running:    {at_work.sentence()}")
         click.echo("next:       wait until it has finished; the site is locked until then")
     elif unfinished is not None:
-        click.echo(f"half-done:  {unfinished.sentence}")
+        click.echo(f"unfinished: {unfinished.sentence}")
         click.echo(f"next:       appliance {shlex.join(unfinished.words)}{where}")
     else:
-        click.echo("half-done:  nothing in the records")
+        click.echo("unfinished: nothing in the records")
         click.echo(f"next:       appliance plan{where}")
 
 

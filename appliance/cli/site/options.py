@@ -52,7 +52,7 @@ def new_site_options(command: Command) -> Command:
                 help="The nodes' operating system.",
             ),
             click.option("--domain", help="DNS zone of the site. Default: DIRECTORY.internal."),
-            _pair_option("--control-plane", _ADDRESS, "A control-plane node; give 1 or 3."),
+            _pair_option("--control-plane", _ADDRESS, "A control-plane node; 1 or 3 of them."),
             _pair_option("--worker", _ADDRESS, "A worker with GPUs; repeatable."),
             _pair_option("--cpu-worker", _ADDRESS, "A worker without GPUs; repeatable."),
             _pair_option("--system-node", _ADDRESS, "A worker for Run:ai's own software."),
@@ -63,7 +63,8 @@ def new_site_options(command: Command) -> Command:
             ),
             _pair_option("--hardware", "NAME=VENDOR/MODEL", "A node's model; repeatable."),
             click.option(
-                "--virtual-address", help="A free address for keepalived; needs 3 control planes."
+                "--virtual-address",
+                help="A free address for keepalived; needs 3 control-plane nodes.",
             ),
             click.option("--user", help="SSH user on the nodes. Default: ubuntu."),
             click.option("--private-key", help="Path of the SSH key. Default: the agent's keys."),

@@ -1,4 +1,4 @@
-"""``appliance status``: what is, on one screen."""
+"""``appliance status``: the current state on one screen."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @site_option
-@click.option("--exit-code", is_flag=True, help="End with 5 when something is not as it should be.")
+@click.option("--exit-code", is_flag=True, help="Exit with 5 if something needs attention.")
 @output_option
 @click.pass_obj
 def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
-    """Show what every node is, and what is not as it should be. Changes nothing.
+    """Show the state of every node, and what needs attention. Changes nothing.
 
     \b
-    - every node is looked at once, over SSH; nodes that do not answer are shown, too
-    - the cluster is asked through the control plane
-    - a lost node is named: since when, what is stuck on it, which services have no copy left
-    - what a Node object says and the control plane's documents do not bear out is doubtful
-    - stand-ins of a lab are named, those in the bundle too
+    - every node is inspected once, over SSH; unreachable nodes are shown too
+    - the state of the cluster comes from the Kubernetes API
+    - lost: since when, what is stuck on the node, which services have no copy left
+    - doubtful: an annotation on a Node that no record on the control plane confirms
+    - stand-in: a part of a lab or of its bundle that replaces a real component
 
     Example: appliance status --site inventories/rack7
     """
@@ -71,5 +71,5 @@ def status(app: Application, site: Path, exit_code: bool, output: str) -> None:
     ]
     if exit_code and faults:
         raise NotHealthy(
-            faults[0], hint="see what would mend it: appliance plan", details=faults[1:]
+            faults[0], hint="see which steps would fix this: appliance plan", details=faults[1:]
         )

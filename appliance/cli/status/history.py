@@ -16,23 +16,25 @@ if TYPE_CHECKING:
 
 @click.command()
 @site_option
-@click.option("--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many.")
+@click.option(
+    "--last", type=click.IntRange(min=1), default=50, show_default=True, help="How many steps."
+)
 @output_option
 @click.pass_obj
 def history(app: Application, site: Path, last: int, output: str) -> None:
     """Show the finished steps of this site, oldest first. Changes nothing.
 
     \b
-    - each row is one step: when, how long, on which nodes, how it ended
-    - the JSON holds the facts' digests before and after, and why it ran
-    - a record that is not readable is skipped, and named on standard error
-    - steps of other laptops are here after: appliance site adopt
+    - each row is one step: when, how long, on which nodes, with which outcome
+    - the JSON also has the reasons, and the digests of the facts before and after
+    - an unreadable record is skipped with a warning
+    - to include steps that other laptops ran, first: appliance site adopt
 
     Example: appliance history --site inventories/rack7 --last 10
     """
     journal = app.journal(site)
     for sentence in journal.skipped():
-        click.echo(f"warning: {sentence}; it is skipped", err=True)
+        click.echo(f"warning: {sentence}; skipped", err=True)
     records = journal.read(limit=last)
     if output == "json":
         print_json([record.as_json() for record in records])

@@ -1,7 +1,8 @@
-"""Show what was observed: one row a node, then stand-ins, warnings and what is not so yet."""
+"""Show the observed state: one row per node, then stand-ins, warnings and differences."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,21 +13,17 @@ from appliance.model.components.control_plane.certificates import endings
 from appliance.model.components.runai import address as runai_address
 from appliance.model.node.maintenance_claims import claims_of
 from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.shared_storage import GB, export_of
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster import Cluster, ClusterState, NoCluster
 from appliance.model.state.maintenance import REMOVED, Maintenance
-from appliance.model.state.node_state import in_maintenance, node_states
+from appliance.model.state.node_state import NodeState, in_maintenance, node_states
+from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.cluster import ClusterState
-    from appliance.model.state.node_state import NodeState
-    from appliance.model.state.observed import Look, Observed
-    from appliance.model.state.plan import Plan
 
 
 def show_status(
@@ -52,15 +49,15 @@ def show_status(
 
 
 def _show_plan(plan: Plan) -> None:
-    """What keeps the site from being as it is meant."""
+    """Print the differences between the site and its nodes."""
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}")
     for step in plan.steps:
         if step.name != "preflight":
             for text, nodes in by_sentence(step).items():
-                click.echo(f"not so: {step.name}: {', '.join(nodes)}: {text}")
+                click.echo(f"not converged: {step.name}: {', '.join(nodes)}: {text}")
     for unknown in plan.unknown:
-        click.echo(f"not seen: {unknown.sentence()}")
+        click.echo(f"not checked: {unknown.sentence()}")
 
 
 def _sentences(site: Site, observed: Observed) -> list[str]:
@@ -86,7 +83,7 @@ def cluster_sentence(observed: Observed) -> str:
     if isinstance(cluster, NoCluster):
         return "cluster: none yet"
     if not isinstance(cluster, Cluster):
-        return f"cluster: its API does not answer: {cluster.reason}"
+        return f"cluster: unknown: {cluster.reason}"
     ready = sum(node.ready for node in cluster.nodes.values())
     pods = sum(pod.ready for pod in cluster.pods)
     return (
@@ -96,7 +93,7 @@ def cluster_sentence(observed: Observed) -> str:
 
 
 def certificates_sentence(observed: Observed) -> str | None:
-    """Which certificate of Kubernetes is to be renewed next; None where no end was seen."""
+    """The Kubernetes certificate that expires first; None if no expiry date was read."""
     found = [
         (ending.left, name, ending)
         for name, facts in observed.node_facts.items()
@@ -106,7 +103,7 @@ def certificates_sentence(observed: Observed) -> str | None:
     if not found:
         return None
     _, name, first = min(found, key=lambda one: one[:2])
-    return f"certificates: the first of Kubernetes {first.ends}: {first.path} on {name}"
+    return f"certificates: the first Kubernetes certificate {first.ends}: {first.path} on {name}"
 
 
 def storage_sentence(site: Site, observed: Observed) -> str | None:
@@ -126,8 +123,8 @@ def storage_sentence(site: Site, observed: Observed) -> str | None:
     ]
     limit = export.settings.fsync_warning_ms
     return (
-        f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (asked before "
-        f"first use: {export.settings.minimum_free_gb}), "
+        f"storage: {export.source}, {seen.get('free_bytes', 0) / GB:.0f} GB free (needed "
+        f"before first use: {export.settings.minimum_free_gb} GB), "
         + (f"slowest fsync {max(took):.1f} ms (limit {limit})" if took else "not tested yet")
     )
 
@@ -142,36 +139,36 @@ def life_sentences(observed: Observed) -> list[str]:
         said.append(f"{claim.node}: {claim.sentence()}")
         if claim.mark.is_under_way:
             on = _ways_on(claim.node, claim.mark)
-            said.append(f"   at work, or stopped at {claim.mark.phase}: {on}")
+            said.append(f"   running, or stopped in phase {claim.mark.phase}: {on}")
     return said
 
 
 def _ways_on(name: str, mark: Maintenance) -> str:
-    """How a run that stopped half-way goes on, or is undone."""
+    """How to resume or undo a run that stopped half-way."""
     back = f"appliance node return {name}"
     if mark.phase == "return":
-        return f"go on by {back}"
+        return f"to resume: {back}"
     if mark.reason == REMOVED:
-        return f"go on by appliance node remove {name}, or undo it by {back}"
+        return f"to resume: appliance node remove {name}; to undo it: {back}"
     lost = " --lost" if mark.lost else ""
-    return f"go on by appliance node maintain {name}{lost}, or undo it by {back}"
+    return f"to resume: appliance node maintain {name}{lost}; to undo it: {back}"
 
 
 def removed_sentences(removals: Mapping[str, Removal]) -> dict[str, str]:
-    """Node -> that it was taken out on purpose: by whom, when, why, and the ways out."""
+    """Node -> that it was removed on purpose: by whom, when, why, and what to do next."""
     found = {}
     for name, what in removals.items():
         why = f" ({what.reason})" if what.reason else ""
-        left = "" if what.reset else "; the machine was not emptied"
+        left = "" if what.reset else "; the machine was not cleaned"
         found[name] = (
-            f"on purpose, by {what.by} at {what.at}{why}{left}; for good: take it out of "
-            f"hosts.yml; back: appliance node rejoin {name}"
+            f"on purpose, by {what.by} at {what.at}{why}{left}; to keep it out for good, "
+            f"delete it from hosts.yml; to bring it back: appliance node rejoin {name}"
         )
     return found
 
 
 def standins(observed: Observed) -> dict[str, list[str]]:
-    """Node -> what on it only plays a part, e.g. ``dmi``."""
+    """Node -> its stand-ins, for example ``dmi``."""
     return {
         name: sorted(facts.at("standin"))
         for name, facts in observed.node_facts.items()
@@ -180,7 +177,7 @@ def standins(observed: Observed) -> dict[str, list[str]]:
 
 
 def faults_of(site: Site, look: Look, plan: Plan, observed: Observed) -> list[str]:
-    """Everything that is not as it should be, one sentence each; maintenance should be."""
+    """Every fault in one sentence each; planned maintenance is not a fault."""
     planned = in_maintenance(site, observed)
     return [
         *(fault.reason for fault in look.faults if fault.node not in planned),
@@ -237,7 +234,7 @@ def _row(node: Node, site: Site, observed: Observed) -> list[str]:
 
 
 def _status(node: Node, state: NodeState, cluster: ClusterState) -> str:
-    """The state of a node in a word or two: first what the API says of it."""
+    """The state of a node in a word or two; the API's answer comes first."""
     if not state.answers:
         return "unreachable" if state.maintenance is None else "in maintenance"
     if not node.in_cluster:

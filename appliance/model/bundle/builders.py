@@ -1,4 +1,4 @@
-"""Which programs of this machine a bundle cannot do without: what is not fetched is built here."""
+"""The programs that this machine needs to build artifacts that are not fetched."""
 
 from __future__ import annotations
 

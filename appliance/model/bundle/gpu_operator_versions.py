@@ -1,4 +1,4 @@
-"""Versions of the GPU Operator that Run:ai does not take."""
+"""Versions of the GPU Operator that Run:ai does not support."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True)
-class Doubt:
+class BundleDoubt:
     """Why the mirror's bundle is not trusted: what was found, and what was expected."""
 
     seen: str
@@ -41,23 +41,23 @@ class KnownBundle:
     fault: str | None = None
 
 
-def unsigned(signature: Signature, signers: str) -> Doubt | None:
+def unsigned(signature: Signature, signers: str) -> BundleDoubt | None:
     """For a site with ``bundle_signers``: the fault of the mirror's signature, or None."""
     if signature.fault is None:
         return None
-    return Doubt(
+    return BundleDoubt(
         f"a bundle without a valid signature: {signature.fault}",
         f"a signature by a key in {signers} (bundle_signers in site.yml)",
     )
 
 
-def not_the_known(digest: str, known: KnownBundle) -> Doubt | None:
+def not_the_known(digest: str, known: KnownBundle) -> BundleDoubt | None:
     """For a site without signers: whether the mirror's bundle differs from the last given."""
     if known.fault is not None:
-        return Doubt(known.fault, "the sha256 of the manifest of the last bundle given")
+        return BundleDoubt(known.fault, "the sha256 of the manifest of the last --bundle")
     if known.digest is None or known.digest == digest:
         return None
-    return Doubt(
+    return BundleDoubt(
         f"bundle {digest[:_SHOWN]} on the services node",
-        f"{known.digest[:_SHOWN]}, the last bundle given (known_bundle in the site's directory)",
+        f"{known.digest[:_SHOWN]}, the last --bundle (known_bundle in the site's directory)",
     )

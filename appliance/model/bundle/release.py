@@ -92,7 +92,7 @@ class Artifact(Frozen):
         return self
 
 
-class Archive(Frozen):
+class AptArchive(Frozen):
     """A package archive of a target operating system, as apt is to see it.
 
     Attributes:
@@ -128,7 +128,7 @@ class OperatingSystem(Frozen):
 
     title: str
     versions: Mapping[str, str]
-    archives: tuple[Archive, ...] = ()
+    archives: tuple[AptArchive, ...] = ()
     package_roots: Mapping[str, tuple[str, ...]]
 
     @model_validator(mode="after")

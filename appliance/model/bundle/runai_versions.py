@@ -1,4 +1,4 @@
-"""The one table of Run:ai's versions: what each takes, brings along, and lacks.
+"""Run:ai's versions: the supported Kubernetes versions, what each includes, and what it lacks.
 
 The Kubernetes ranges are the vendor's own words, version by version; where two of its pages differ,
 the narrower one counts. A version that is not here is unknown, and is refused as that.
@@ -45,8 +45,8 @@ class Line(NamedTuple):
 
 
 # The vendor's page of a local certificate authority documents global.customCA for the charts of
-# 2.13 and later. Before, a consultants' script gave NODE_EXTRA_CA_CERTS to the backend and mounted the
-# CA into assets-sync. runai-agent and cluster-sync are named by the vendor's troubleshooting page.
+# 2.13 and later. Before, a consultants' script gave NODE_EXTRA_CA_CERTS to the backend and mounted
+# the CA into assets-sync. The vendor's troubleshooting page names runai-agent and cluster-sync.
 _TRUSTING: Final = (
     Trusting("runai-backend", "*backend-backend", required=True),
     Trusting("runai", "runai-agent", required=True),
@@ -121,4 +121,4 @@ def trusting(version: Version | None) -> tuple[Trusting, ...]:
 def supported_range(kubernetes: str) -> str:
     """The versions that a site with this Kubernetes runs, for people: ``2.4 to 2.8``."""
     fit = [version for version in LINES if runs_on(version, kubernetes)]
-    return f"{dotted(fit[0])} to {dotted(fit[-1])}" if fit else "no version that we know"
+    return f"{dotted(fit[0])} to {dotted(fit[-1])}" if fit else "no known version"

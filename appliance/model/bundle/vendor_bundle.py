@@ -214,7 +214,9 @@ class VendorBundle:
         if self.named_version and self.version and self.named_version != self.version:
             said.append(f"the file's name says {self.named_version}, its chart {self.version}")
         if not has_documented_name(self.contents.file_name):
-            said.append(f"the file is not called as documented: {', '.join(FILE_NAMES)}")
+            said.append(
+                f"the file name is not one of the documented names: {', '.join(FILE_NAMES)}"
+            )
         if not self.contents.images:
             said.append(
                 "no docker-archive inside: what the script pushes cannot be told beforehand, so it "
@@ -235,9 +237,7 @@ class VendorBundle:
             return None
         lacking = what_it_lacks(line)
         because = f": {lacking}" if lacking else ""
-        return (
-            f"{supported_range(kubernetes)}, not {self.version or 'of unknown version'}{because}"
-        )
+        return f"{supported_range(kubernetes)}, not {self.version or 'of unknown version'}{because}"
 
     def faults(self, kubernetes: str) -> tuple[str, ...]:
         """Everything for which it is refused, one sentence each; the first one tells most."""

@@ -1,4 +1,4 @@
-"""Is it the expected hardware, and is there enough of it: processors, memory, disk?"""
+"""Is this the expected hardware, with enough processors, memory and disk?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the machine knows on which a command runs, as the checks need it."""
+"""Facts that only the machine on which a command runs can know, as checks need them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
-from appliance.model.state.facts.facts import Unseen, watching
+from appliance.model.state.facts.facts import UnseenFact, watching
 from appliance.model.state.findings import Finding, Severity
 
 Stage = Literal["site", "preflight", "before_runai", "health"]
@@ -23,7 +23,7 @@ STAGES: Final[tuple[Stage, ...]] = get_args(Stage)
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 """In the order in which findings are reported."""
 State = Literal["ok", "warning", "error", "skipped"]
-BUSY: Final = "the node is very busy: look with uptime there, then run the same command again"
+BUSY: Final = "the node is very busy: check its load (uptime), then run the same command again"
 
 Asked = TypeVar("Asked")
 Fault = TypeVar("Fault")
@@ -109,7 +109,7 @@ def run(check: Check[Asked, Fault], asked: Asked) -> Result[Asked, Fault]:
         else:
             findings.append(answer)
     if missed and findings:
-        why = f"{missed[0].path} was not seen: {missed[0].why}"
+        why = f"{missed[0].path} is unknown: {missed[0].why}"
         return Result(check, "skipped", why, unseen=_unseen(findings, missed[0]))
     severities = {severity_of(check, finding) for finding in findings}
     state: State = "error" if "error" in severities else "warning" if severities else "ok"
@@ -138,7 +138,7 @@ def failed_checks(findings: Iterable[Finding]) -> frozenset[str]:
     return frozenset(finding.check for finding in findings if finding.severity == "error")
 
 
-def _unseen(findings: Iterable[Any], missed: Unseen) -> tuple[Finding, ...]:
+def _unseen(findings: Iterable[Any], missed: UnseenFact) -> tuple[Finding, ...]:
     """The first error among findings that rest on a fact that was not seen, as such."""
     errors = (f for f in findings if isinstance(f, Finding) and f.severity == "error")
     return tuple(

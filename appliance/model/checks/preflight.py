@@ -1,4 +1,4 @@
-"""Is every node fit for what is asked? Pure checks over facts, before anything is changed.
+"""Does every node meet the requirements? Pure checks over facts, before any change.
 
 A check is a small function in :data:`CHECKS`: it sees one node (and, through it, the others) and
 yields findings that name the fact seen, the fact expected and the next command. What must not be
@@ -9,7 +9,7 @@ path MTU (those are the role ``preflight``'s).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from appliance.model.checks import (
     capacity,
@@ -27,13 +27,11 @@ from appliance.model.components.control_plane.component import CONTROL_PLANE
 from appliance.model.components.subject import Check, Index, SiteCheck, Subject
 from appliance.model.plan.components import COMPONENTS
 from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
+from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.findings import Finding, Severity
-
-if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
-    from appliance.model.state.facts.identity import MachineIdentity
-    from appliance.model.state.observed import Observed
+from appliance.model.state.observed import Observed
 
 __all__ = ["CHECKS", "Finding", "Severity", "Subject", "preflight", "probe_arguments"]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from appliance.model.components.artifacts.unmet import mirrored
 from appliance.model.components.subject import Subject
 from appliance.model.programs import Program, Where, install_command, on_nodes
+from appliance.model.state.desired import Desired
 from appliance.model.state.findings import Finding
-
-if TYPE_CHECKING:
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.observed import Observed
+from appliance.model.state.observed import Observed
 
 # Role of a node -> the step that needs its programs; empty: every step.
 STEPS = {Where.EVERY: "", Where.SERVICES: "artifacts", Where.VENDOR: "runai"}

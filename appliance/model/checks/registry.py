@@ -1,4 +1,4 @@
-"""Every check there is, by stage, and what is reported before the first change.
+"""Every check, by stage, and the findings before the first change.
 
 To add a check: write it in the module of its subject (of a component: in the component's folder),
 and name it in the list of its stage. What must not be here: what a check asks, and running one
@@ -8,17 +8,15 @@ and name it in the list of its stage. What must not be here: what a check asks, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from appliance.model.checks.engine import Check, Stage
 from appliance.model.checks.health import stages as health
+from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.preflight import OF_INVENTORY, OF_NODES, preflight
 from appliance.model.checks.site import rules as site
-
-if TYPE_CHECKING:
-    from appliance.model.checks.health.inputs import HealthInputs
-    from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
-    from appliance.model.state.findings import Finding
+from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
+from appliance.model.state.findings import Finding
 
 CHECKS: Final[tuple[Check[Any, Any], ...]] = (
     *site.CHECKS,

@@ -39,7 +39,7 @@ def mirrored_bundle(desired: Desired) -> Iterator[Finding]:
         "error",
         doubt.seen,
         doubt.expected,
-        "run the same command with --bundle DIR, and find out who changed the bundle on "
+        "run the same command with --bundle DIR, and find out what changed the bundle on "
         f"{services.name}",
         of_site=True,
     )

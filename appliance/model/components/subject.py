@@ -7,17 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.findings import Finding
 from appliance.model.state.kubeadm_state import servers_of
 from appliance.model.state.node_state import is_ours
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.facts.hardware_models import HardwareModel, RoleMinimum
-    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.observed import Observed
 
 

@@ -1,4 +1,4 @@
-"""What another engineer has to know of a site before the first command: is anything half-done?"""
+"""What another engineer must know about a site before the first command: is work unfinished?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from appliance.model.control.lock import Holder, Verdict
+    from appliance.model.control.lock import Holder, LockVerdict
     from appliance.model.state.journal import Record
 
 # Commands for one node, which has to be typed again.
@@ -15,7 +15,7 @@ NAME_THEIR_NODES = frozenset({"maintain", "return", "remove", "rejoin", "add"})
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class UnfinishedRun:
     """A run that did not come to its end.
 
     Attributes:
@@ -37,11 +37,11 @@ class Handover:
         at_work: who holds the site at this moment, or None.
     """
 
-    unfinished: Unfinished | None
+    unfinished: UnfinishedRun | None
     at_work: Holder | None
 
 
-def handover(records: Sequence[Record], lock: Verdict) -> Handover:
+def handover(records: Sequence[Record], lock: LockVerdict) -> Handover:
     """Say what was left half-done, from the last run's records and from the lock it left behind.
 
     Args:
@@ -56,8 +56,8 @@ def handover(records: Sequence[Record], lock: Verdict) -> Handover:
         mine = [record for record in records if record.run == left.run]
         nodes = mine[-1].nodes if mine else ()
         after = f"after step {mine[-1].step}" if mine else "before its first step was recorded"
-        said = f"{left.sentence()} was cut off {after}: it left its lock behind"
-        return Handover(Unfinished(left.run, said, _words(left, nodes)), None)
+        said = f"{left.sentence()} was interrupted {after}: it left its lock behind"
+        return Handover(UnfinishedRun(left.run, said, _words(left, nodes)), None)
     last = max(
         (record for record in records if record.run == run),
         key=lambda record: record.sequence,
@@ -70,7 +70,7 @@ def handover(records: Sequence[Record], lock: Verdict) -> Handover:
         f"{last.command} by {last.operator}{where} since {last.started} stopped in step "
         f"{last.step} on {', '.join(last.nodes)}: {last.outcome}: {last.error}"
     )
-    return Handover(Unfinished(last.run, said, _words(last, last.nodes)), None)
+    return Handover(UnfinishedRun(last.run, said, _words(last, last.nodes)), None)
 
 
 def _words(left: Holder | Record, nodes: Sequence[str]) -> tuple[str, ...]:

@@ -164,7 +164,7 @@ def _seconds(text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LockVerdict:
     """The result of all votes.
 
     Attributes:
@@ -184,7 +184,7 @@ class Verdict:
     faults: Mapping[str, NoVote] = field(default_factory=dict)
 
 
-def judge(votes: Votes, me: str, is_dead: Callable[[Holder], bool]) -> Verdict:
+def judge(votes: Votes, me: str, is_dead: Callable[[Holder], bool]) -> LockVerdict:
     """Say whose the site is.
 
     Args:
@@ -216,7 +216,7 @@ def judge(votes: Votes, me: str, is_dead: Callable[[Holder], bool]) -> Verdict:
         state = "few"
     elif len(given) - len(rivals) < need:
         state = "contended"
-    return Verdict(state, ours, stale, rival, faults)
+    return LockVerdict(state, ours, stale, rival, faults)
 
 
 def changed_meanwhile(

@@ -1,4 +1,4 @@
-"""What many hints name: the operators' pages of the package, and how a vault is edited."""
+"""Texts that many hints share: paths of operations pages, and the command that edits a vault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads JSON from outside (nodes, bundles, registries, laptops): within limits, or not at all.
+"""Reads JSON from outside (nodes, bundles, registries, laptops) strictly, within limits.
 
 What it returns holds only finite numbers of 64 bits and text that can be encoded. Whether the
 document is the right one is for the reader who knows its type.

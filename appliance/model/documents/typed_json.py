@@ -1,4 +1,4 @@
-"""Reads a JSON document from outside as one of our types: every field of its type, or not at all.
+"""Reads a JSON document from outside as one of our types; refuses a field of a wrong type.
 
 Unknown keys are left out, so that what a later version added is no fault. What must not be here:
 any document's own rules beyond its types.

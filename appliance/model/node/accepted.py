@@ -11,18 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from appliance.model.state.cluster import SERIAL_ANNOTATION
+from appliance.model.state.cluster import SERIAL_ANNOTATION, ClusterNode
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 
 if TYPE_CHECKING:
     from appliance.model.node.baseline import Passport
     from appliance.model.node.membership import Removal
-    from appliance.model.state.cluster import ClusterNode
     from appliance.model.state.plan import Refusal
 
 
 @dataclass(frozen=True)
-class Accepted:
+class AcceptedMachine:
     """The machine that is believed to be the accepted one.
 
     Attributes:
@@ -47,22 +46,22 @@ def accepted_of(
     member: ClusterNode | None,
     passport: MachineIdentity | None = None,
     removed: Removal | None = None,
-) -> Accepted:
+) -> AcceptedMachine:
     """Weigh the passport, the record of a removal, and the Node object, in this order."""
     kept = (passport, removed.machine if removed else None)
     written = next((one for one in kept if one is not None and one.is_told), None)
     told = member.identity if member else MachineIdentity()
     if written is None:
-        return Accepted(told)
+        return AcceptedMachine(told)
     if likeness(written, told) != "another":
-        return Accepted(written)
+        return AcceptedMachine(written)
     keys = [SERIAL_ANNOTATION] if told.serial else sorted(told.annotations())
-    return Accepted(
+    return AcceptedMachine(
         written,
-        f"its Node object speaks of a machine with {told.words()}, and the one that was accepted "
-        f"has {written.words()}: the Node object is not believed",
-        f"who wrote it? kubectl get node {name} -o yaml --show-managed-fields; take it away, and "
-        f"an install writes it again: kubectl annotate node {name} "
+        f"its Node object names a machine with {told.words()}, but the accepted machine has "
+        f"{written.words()}: the Node object is ignored",
+        f"find the writer: kubectl get node {name} -o yaml --show-managed-fields; delete the wrong "
+        f"annotation, which the next install writes again: kubectl annotate node {name} "
         f"{' '.join(f'{key}-' for key in keys)}; if the Node object is right: appliance node "
         f"passport {name} --acknowledge",
     )
@@ -70,7 +69,7 @@ def accepted_of(
 
 def doubts_of(
     members: Mapping[str, ClusterNode], passports: Mapping[str, Passport]
-) -> dict[str, Accepted]:
+) -> dict[str, AcceptedMachine]:
     """Node -> what its passport says, for each whose Node object says otherwise."""
     found = {
         name: accepted_of(name, member, passports[name].machine)

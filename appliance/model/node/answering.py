@@ -1,4 +1,4 @@
-"""What answers at a node's address, for the person who is asked whether it is the right machine.
+"""The machine that answers at a node's address, shown to the person who confirms a change.
 
 Names such as w1 exist at every site; a serial does not. What must not be here: whether it is the
 machine that was accepted (:mod:`.machine_identity`), or asking it.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Answering:
+class AnsweringMachine:
     """One node of the inventory, and what was seen at its address.
 
     Attributes:
@@ -30,22 +30,22 @@ class Answering:
     answer: str
 
 
-def answering(node: Node, look: Look) -> Answering:
-    """What a look saw of a node; what was not seen is told as unknown, with the reason."""
+def answering(node: Node, look: Look) -> AnsweringMachine:
+    """The machine at a node's address; unknown, with the reason, if it was not read."""
     facts = look.node_facts.get(node.name)
     if facts is not None:
         return answering_as(node, facts)
     fault = next((one for one in look.faults if one.node == node.name), None)
     if fault is None:
-        return Answering(node.name, node.ip, "unknown: it was not looked at")
-    # Something is there that does not tell what it is: that is not the same as silence.
+        return AnsweringMachine(node.name, node.ip, "unknown: not inspected")
+    # A machine that answers without identifying itself is not the same as no answer.
     there = fault.answers or fault.deceives or fault.logged_in
-    what = "something that does not tell what it is" if there else "no answer"
+    what = "a machine that does not identify itself" if there else "no answer"
     reason = fault.reason.removeprefix(f"{node.name}: ")
-    return Answering(node.name, node.ip, f"{what}: {reason}")
+    return AnsweringMachine(node.name, node.ip, f"{what}: {reason}")
 
 
-def answering_as(node: Node, facts: NodeFacts) -> Answering:
+def answering_as(node: Node, facts: NodeFacts) -> AnsweringMachine:
     """The machine that was read at a node's address."""
     name = facts.hostname or "unknown"
-    return Answering(node.name, node.ip, f"host name {name}, {identity_of(facts).words()}")
+    return AnsweringMachine(node.name, node.ip, f"host name {name}, {identity_of(facts).words()}")

@@ -1,4 +1,4 @@
-"""A node's passport: what was accepted as this node, by whom, and what differs today.
+"""A node's passport: its accepted identity and hardware, who accepted it, and differences today.
 
 It is written when the node is first proved to be a member, and later only when a person accepts
 what has changed. What must not be here: reading or keeping it (those are ports').
@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.facts.hardware import (
     FIRMWARE,
     IDENTITY,
@@ -25,8 +27,6 @@ from appliance.model.state.facts.placeholders import told_serial
 from appliance.model.state.node_metadata import NodeMetadata, metadata_of
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import ClusterNode
     from appliance.model.state.facts.facts import NodeFacts
 
 FOLDER: Final = "passports"

@@ -1,4 +1,4 @@
-"""What a BMC says of its machine. What must not be here: asking it."""
+"""A BMC's report of its machine. What must not be here: querying the BMC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an eviction of a node's pods will do, and what stands in its way, before anything is done.
+"""The forecast of an eviction: what it will do to a node's pods, and what prevents it.
 
 Shapes of pods, budgets and nodes as the Kubernetes API tells them; kubectl's own rules of ``drain``
 (mirror pods and DaemonSets stay, pods that ended do not count) are kept. Run:ai's labels: facts of
@@ -126,36 +126,40 @@ def _of_the_node(
     well = [view for view in control_plane if view.ready and not _is_away(view) and view != here]
     if here.control_plane and len(well) * 2 <= len(control_plane):
         left = f"{len(well)} of {len(control_plane)} control-plane nodes would be left"
-        yield Concern("refuses", here.name, f"{left}: the API would be away, and etcd read-only")
+        yield Concern("refuses", here.name, f"{left}: the API would be down, without etcd's quorum")
     system = [view for view in takers if view.is_system]
     if here.is_system and not system:
         yield Concern(
             "refuses",
             here.name,
-            "it is the only system node that works: Run:ai's own services would stop; give another "
-            "one the role first: appliance node role set NODE --role system",
+            "it is the only working system node: Run:ai's own services would stop; first give "
+            "another node the role: appliance node role set NODE --role system",
         )
     if evicted and not takers:
         yield Concern("refuses", here.name, "no other node can take its pods")
 
 
 def _is_away(node: ClusterNode) -> bool:
-    """In maintenance, or its etcd does not run: it may be off although the API calls it Ready."""
+    """In maintenance, or without a running etcd: it may be off although its Node is Ready."""
     return ANNOTATION in node.annotations or node.etcd_ready is False
 
 
 def _of_a_pod(pod: PodOnNode, budgets: Sequence[Budget]) -> Iterator[Concern]:
     yield from _of_budgets(pod, [budget for budget in budgets if pod.where in budget.pods])
     if pod.owner is None:
-        yield Concern("loses", pod.where, "has no controller: nothing starts it again")
+        yield Concern("loses", pod.where, "has no controller: it is not started again")
     elif pod.is_interactive:
-        yield Concern("loses", pod.where, f"is an interactive job{_whose(pod)}: its work ends")
+        yield Concern("loses", pod.where, f"is an interactive job{_whose(pod)}: it ends")
     if pod.empty_dir and pod.owner is not None:
-        yield Concern("loses", pod.where, "loses what it keeps in an emptyDir")
+        yield Concern("loses", pod.where, "loses the data in its emptyDir")
     if pod.pinned:
-        yield Concern("interrupts", pod.where, f"can run nowhere else: {pod.pinned}")
+        yield Concern("interrupts", pod.where, f"can run on no other node: {pod.pinned}")
     elif pod.owner is not None and pod.siblings == 0 and not pod.is_interactive:
-        yield Concern("interrupts", pod.where, "is the only copy: away until it runs elsewhere")
+        yield Concern(
+            "interrupts",
+            pod.where,
+            "is the only replica: unavailable until it runs on another node",
+        )
 
 
 def _of_budgets(pod: PodOnNode, covering: Sequence[Budget]) -> Iterator[Concern]:
@@ -166,16 +170,16 @@ def _of_budgets(pod: PodOnNode, covering: Sequence[Budget]) -> Iterator[Concern]
             "blocks",
             pod.where,
             f"is covered by {len(covering)} PodDisruptionBudgets ({names}): the eviction API "
-            "refuses it until one of them is gone",
+            "refuses that until one of them is deleted",
         )
     for budget in covering:
         if budget.allowed == 0:
-            whose = " ".join(pod.owner) if pod.owner else "nobody"
+            whose = " ".join(pod.owner) if pod.owner else "no controller"
             yield Concern(
                 "blocks",
                 pod.where,
                 f"PodDisruptionBudget {budget.name} ({budget.says or 'no disruption allowed'}) "
-                f"allows no disruption now; it belongs to {whose}",
+                f"allows no disruption now; the pod belongs to {whose}",
             )
 
 

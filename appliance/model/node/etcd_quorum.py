@@ -1,7 +1,7 @@
-"""etcd's members, and whether one of them may go.
+"""etcd's members, and whether one of them may be removed.
 
-etcd writes while more than half of its members answer. Taking a member out changes both numbers, so
-the question is always about the members that stay. What must not be here: asking etcd.
+etcd writes while more than half of its members answer. Removing a member changes both
+numbers, so the remaining members decide. What must not be here: asking etcd.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ class EtcdMember:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Whether a member may go, and why not.
+class QuorumVerdict:
+    """Whether an etcd member may be removed, and why not.
 
     Attributes:
         member: the one in question; None when etcd has none there.
-        seen: what speaks against it, in words; empty when it may go.
+        seen: the obstacle, in words; empty if it may be removed.
         expected: what would be needed.
         hint: what to do about it.
-        notice: what an operator should know, although it may go; or empty.
+        notice: what an operator should know although it may be removed; or empty.
     """
 
     member: EtcdMember | None
     seen: str = ""
     expected: str = ""
-    hint: str = "mend the other members first: appliance status"
+    hint: str = "repair the other etcd members first: appliance status"
     notice: str = ""
 
     @property
@@ -60,8 +60,8 @@ class Verdict:
         return not self.seen
 
 
-def may_go(members: Sequence[EtcdMember], address: str, name: str) -> Verdict:
-    """Whether the member of a node may be taken out of etcd.
+def may_go(members: Sequence[EtcdMember], address: str, name: str) -> QuorumVerdict:
+    """Whether the member of a node may be removed from etcd.
 
     kubeadm names a member after its node, so the inventory's address alone does not decide.
 
@@ -79,52 +79,52 @@ def may_go(members: Sequence[EtcdMember], address: str, name: str) -> Verdict:
         return _misplaced(elsewhere[0], address, name)
     if member is None:
         nowhere = f"etcd lists no member with its name, nor one at {address}" if members else ""
-        return Verdict(None, notice=nowhere)
+        return QuorumVerdict(None, notice=nowhere)
     verdict = _of_the_majority(members, member)
     if not elsewhere:
         return verdict
     other = ", ".join(f"{one.id} at {one.address}" for one in elsewhere)
-    more = f"etcd lists its name a second time, and that member stays: {other}"
+    more = f"etcd has another member of this name, which is not removed: {other}"
     return replace(verdict, notice="; ".join(text for text in (verdict.notice, more) if text))
 
 
-def _misplaced(found: EtcdMember, address: str, name: str) -> Verdict:
-    return Verdict(
+def _misplaced(found: EtcdMember, address: str, name: str) -> QuorumVerdict:
+    return QuorumVerdict(
         None,
         f"its member {found.name} at {found.address}",
         f"the member {name} at {address}, the address in host_vars/{name}.yml",
-        f"put the address that {name} has in the cluster into host_vars/{name}.yml (kubectl get "
-        f"node {name} -o wide), then the same command; a new address comes after the removal",
+        f"set the address in host_vars/{name}.yml to the one in the cluster (kubectl get node "
+        f"{name} -o wide), then run the same command again; change the address after the removal",
     )
 
 
-def _of_the_majority(members: Sequence[EtcdMember], member: EtcdMember) -> Verdict:
+def _of_the_majority(members: Sequence[EtcdMember], member: EtcdMember) -> QuorumVerdict:
     voters = [one for one in members if not one.learner]
     if member.learner:
-        return Verdict(member)
+        return QuorumVerdict(member)
     alive = sum(one.healthy for one in voters)
     if alive < majority(len(voters)):
-        return Verdict(
+        return QuorumVerdict(
             member,
-            f"{alive} of etcd's {len(voters)} members healthy: it cannot take a change of members",
-            f"{majority(len(voters))} healthy ones",
+            f"{alive} of etcd's {len(voters)} members healthy: no quorum to change its members",
+            f"at least {majority(len(voters))} healthy members",
         )
     staying = [one for one in voters if one is not member]
     if not staying:
-        return Verdict(member, "the only member of etcd", "another one, which has the data too")
+        return QuorumVerdict(member, "the only member of etcd", "another member with the same data")
     left = sum(one.healthy for one in staying)
     needed = majority(len(staying))
     if left < needed:
         sick = ", ".join(one.name or one.address for one in staying if not one.healthy)
-        return Verdict(
+        return QuorumVerdict(
             member,
-            f"{left} of the {len(staying)} members that would stay healthy ({sick} not)",
-            f"{needed} healthy ones, else etcd stands still without it",
+            f"{left} of the {len(staying)} remaining members healthy ({sick} unhealthy)",
+            f"at least {needed} healthy members, or etcd loses its quorum",
         )
     spare = left - needed
-    return Verdict(
+    return QuorumVerdict(
         member,
         notice=""
         if spare
-        else f"of the {len(staying)} members that stay none may fail until another one joins",
+        else f"none of the {len(staying)} remaining etcd members may fail until another one joins",
     )

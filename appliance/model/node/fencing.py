@@ -1,7 +1,7 @@
-"""Is the machine that had a name dead? What proves it, and what is only a guess.
+"""Fencing: is the old machine of a name off? What proves it, and what does not.
 
-A Node object, an etcd member and a host key may be let go only when the machine they stand for
-cannot come back and act under them. What must not be here: asking the machine.
+A Node object, an etcd member and a host key may be deleted only when their machine cannot come
+back and use them. What must not be here: asking the machine.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ DEAD = "--i-know-it-is-dead"
 
 
 @dataclass(frozen=True)
-class Witness:
+class FencingEvidence:
     """What is known of the machine behind a name.
 
     Attributes:
         member: its Node object; None when the cluster has none.
-        photo: what answers at its address; None when nothing does.
+        facts: those of what answers at its address; None when nothing does.
         accepted: the machine that the cluster accepted (:mod:`appliance.model.node.accepted`).
         sworn: the operator says that it is dead.
         bmc: what the BMC at the inventory's address says; None when the inventory knows none.
@@ -58,184 +58,184 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Fenced:
-    """That the old machine is dead, in words for the operator and the journal."""
+class FencingProof:
+    """The proof that the old machine is off, in words for the operator and the journal."""
 
     text: str
 
 
-def check_fenced(witness: Witness) -> Fenced | Refusal:
-    """The proof that nothing acts under the name any more, or what is in its way.
+def check_fenced(evidence: FencingEvidence) -> FencingProof | Refusal:
+    """The proof that no machine runs under this name any more, or a refusal.
 
-    Proofs, strongest first: no Node object; the same machine, empty; its BMC, known by the
-    machine's serial or UUID, says that it is off; NotReady because its kubelet fell silent, and no
-    SSH at the address by which the cluster knows it; the operator's word.
+    Proofs, strongest first: no Node object; the same machine, empty; its BMC, identified by the
+    machine's serial or UUID, reports power off; NotReady because the kubelet stopped reporting, and
+    no SSH at the node's InternalIP; the operator's word.
     """
-    name, member, facts = witness.name, witness.member, witness.facts
-    same = facts is not None and is_same(witness.accepted, witness.seen) and not witness.foreign
-    found = _seen_dead(witness, same=same)
+    name, member, facts = evidence.name, evidence.member, evidence.facts
+    same = facts is not None and is_same(evidence.accepted, evidence.seen) and not evidence.foreign
+    found = _seen_dead(evidence, same=same)
     if found is not None:
-        return Fenced(found)
-    if member is not None and _lies(witness, member):
+        return FencingProof(found)
+    if member is not None and _lies(evidence, member):
         return Refusal(
             name,
             "identity",
-            f"something at its address that is not to be believed ({witness.alive})",
-            f"proof that the machine with {witness.accepted.words()} is dead: "
+            f"a machine at its address whose answers cannot be trusted ({evidence.alive})",
+            f"proof that the machine with {evidence.accepted.words()} is off: "
             "its containers may still run and write",
-            f"power it off and see that it is off; then the same command with {DEAD}"
-            f"{_unasked(witness)}",
+            f"power it off and verify that it is off; then rerun the command with {DEAD}"
+            f"{_unasked(evidence)}",
         )
     if member is not None and member.ready:
         return Refusal(
             name,
             "identity",
-            "its Node is Ready: a machine acts under this name",
-            "one that is NotReady, or the same machine wiped",
-            f"find it: kubectl get node {name} -o wide; if it was powered off just now, wait a "
-            f"minute until the API notices{_unasked(witness)}",
+            "a Ready Node: a machine is running under this name",
+            "a Node that is NotReady, or the same machine, reinstalled",
+            f"find that machine: kubectl get node {name} -o wide; if it was just powered off, wait "
+            f"a minute until the Node is NotReady{_unasked(evidence)}",
         )
-    alike = likeness(witness.accepted, witness.seen)
-    nameless = alike == "unknown" and not witness.foreign
-    if witness.is_joined and (same or nameless):
+    alike = likeness(evidence.accepted, evidence.seen)
+    nameless = alike == "unknown" and not evidence.foreign
+    if evidence.is_joined and (same or nameless):
         return Refusal(
             name,
             "identity",
-            "a machine that is NotReady and still has its identity as a member",
-            "one that is dead or empty",
-            f"mend it: appliance install; or take it out: appliance node remove {name}",
+            "a NotReady machine that still has its identity as a member",
+            "a machine that is off or empty",
+            f"repair it: appliance install; or remove it: appliance node remove {name}",
         )
     if facts is not None and same:
         return Refusal(
             name,
             "identity",
             f"the same machine, and {_pods_left(facts)}",
-            "one on which nothing of the node runs any more",
-            f"take it out first: appliance node remove {name}; or reboot it",
+            "a machine on which no pod of the node runs any more",
+            f"remove it first: appliance node remove {name}; or reboot it",
         )
-    return _missing(witness)
+    return _missing(evidence)
 
 
-def _missing(witness: Witness) -> Refusal:
-    """That nothing proves that a machine is dead which is silent, or has another in its place."""
-    name = witness.name
-    if witness.facts is None:
+def _missing(evidence: FencingEvidence) -> Refusal:
+    """Refuse: nothing proves that the old machine is off (no answer, or another machine)."""
+    name = evidence.name
+    if evidence.facts is None:
         return Refusal(
             name,
             "identity",
-            f"a Node that is NotReady, and {_life_sign(witness)}",
-            f"proof that the machine with {witness.accepted.words()} is dead: "
+            f"a Node that is NotReady, and {_life_sign(evidence)}",
+            f"proof that the machine with {evidence.accepted.words()} is off: "
             "its containers may still run and write",
-            f"{_way_in(witness)}; or power it off and see that it is off, then the same "
-            f"command with {DEAD}{_unasked(witness)}",
+            f"{_way_in(evidence)}; or power it off, verify that it is off, and rerun the command "
+            f"with {DEAD}{_unasked(evidence)}",
         )
     return Refusal(
         name,
         "identity",
-        f"another machine ({witness.seen.words()}) at the address, and a "
+        f"another machine ({evidence.seen.words()}) at its address, and a "
         "Node that is NotReady: the old machine may come back",
-        f"proof that the machine with {witness.accepted.words()} is dead",
-        f"power it off and see that it is off; then the same command with {DEAD}"
-        f"{_unasked(witness)}",
+        f"proof that the machine with {evidence.accepted.words()} is off",
+        f"power the old machine off and verify that it is off; then rerun the command with {DEAD}"
+        f"{_unasked(evidence)}",
     )
 
 
 def _pods_left(facts: NodeFacts) -> str:
-    """That containers of pods run on a machine that is no member any more, or may; or empty."""
+    """That pods' containers run, or may run, on a machine that is no longer a member; or empty."""
     if is_member(facts):
         return ""
     if containers_untold(facts):
-        return "its Docker does not tell whether containers of pods run on it"
+        return "a Docker that does not report whether containers of pods run on it"
     count = pod_containers(facts)
     return f"{count} containers of pods that still run on it" if count else ""
 
 
-def _life_sign(witness: Witness) -> str:
-    """What speaks against its death, or leaves it open, in words."""
-    if witness.alive:
-        return f"something that answers at its address ({witness.alive})"
-    if _is_on(witness):
-        return "a BMC that says that this machine is not off"
-    member = witness.member
+def _life_sign(evidence: FencingEvidence) -> str:
+    """Why the machine may still be on, in words."""
+    if evidence.alive:
+        return f"a machine that answers at its address ({evidence.alive})"
+    if _is_on(evidence):
+        return "a BMC that reports power on"
+    member = evidence.member
     if member is not None and member.kubelet_speaks:
-        return f"a kubelet that says so itself ({member.not_ready_reason})"
+        return f"a kubelet that reports this itself ({member.not_ready_reason})"
     known = member.internal_ip if member else None
-    here = f"nothing that answers at {witness.address}, the address in host_vars/{witness.name}.yml"
-    return f"{here}, while the cluster knows it by {known or 'no address'}"
+    here = f"no answer at {evidence.address}, the address in host_vars/{evidence.name}.yml"
+    return f"{here}, while its Node has {known or 'no address'}"
 
 
-def _way_in(witness: Witness) -> str:
-    """What to do about a silence that proves nothing."""
-    member = witness.member
-    if member is None or witness.alive or _is_on(witness):
-        return "mend what keeps us out"
+def _way_in(evidence: FencingEvidence) -> str:
+    """What to do about a machine that does not answer and is not proved off."""
+    member = evidence.member
+    if member is None or evidence.alive or _is_on(evidence):
+        return "restore SSH access to it"
     if member.kubelet_speaks:
-        soon = "if it was powered off just now, wait a minute until the API notices"
-        return f"mend what keeps us out; {soon}"
-    return f"correct the address in host_vars/{witness.name}.yml, then the same command"
+        soon = "if it was just powered off, wait a minute until its kubelet is reported silent"
+        return f"restore SSH access to it; {soon}"
+    return f"correct the address in host_vars/{evidence.name}.yml, then run the same command again"
 
 
-def _lies(witness: Witness, member: ClusterNode) -> bool:
-    """Whether nothing that a worker says of itself is to be believed."""
-    return witness.deceives and not member.control_plane
+def _lies(evidence: FencingEvidence, member: ClusterNode) -> bool:
+    """Whether a worker's own answers cannot be trusted."""
+    return evidence.deceives and not member.control_plane
 
 
-def _is_on(witness: Witness) -> bool:
-    """Whether the BMC of this very machine says that it runs."""
-    bmc = witness.bmc
+def _is_on(evidence: FencingEvidence) -> bool:
+    """Whether the BMC of exactly this machine reports power on."""
+    bmc = evidence.bmc
     if bmc is None or bmc.reason or bmc.powered_off:
         return False
-    return bmc.speaks_of(witness.accepted)
+    return bmc.speaks_of(evidence.accepted)
 
 
-def _unasked(witness: Witness) -> str:
-    """Why the BMC's word proved nothing."""
-    bmc = witness.bmc
+def _unasked(evidence: FencingEvidence) -> str:
+    """Why the BMC's report proved nothing."""
+    bmc = evidence.bmc
     if bmc is None:
         return ""
     if bmc.reason:
-        return f" (its BMC could not be asked: {bmc.reason})"
+        return f" (its BMC could not be read: {bmc.reason})"
     if not bmc.powered_off:
-        return " (its BMC says that the machine is not off)"
-    return f" (the BMC speaks of {bmc.machine.words()})"
+        return " (its BMC reports power on)"
+    return f" (its BMC reports another machine: {bmc.machine.words()})"
 
 
-def _seen_dead(witness: Witness, *, same: bool) -> str | None:
-    """What proves it, in words; None when nothing does."""
-    member, facts = witness.member, witness.facts
+def _seen_dead(evidence: FencingEvidence, *, same: bool) -> str | None:
+    """The proof in words; None without one."""
+    member, facts = evidence.member, evidence.facts
     if member is None:
         return "the cluster has no such Node"
-    if facts and same and not witness.is_joined and not _pods_left(facts):
-        return f"the same machine ({witness.seen.words()}) answers, and it is empty"
-    if witness.bmc and witness.bmc.confirms_off(witness.accepted) and not same:
-        words = witness.bmc.machine.words()
-        return f"the BMC of its machine ({words}) says that it is powered off"
-    silent = facts is None and not witness.alive and not _is_on(witness)
+    if facts and same and not evidence.is_joined and not _pods_left(facts):
+        return f"the same machine ({evidence.seen.words()}) answers, and it is empty"
+    if evidence.bmc and evidence.bmc.confirms_off(evidence.accepted) and not same:
+        words = evidence.bmc.machine.words()
+        return f"the BMC of its machine ({words}) reports power off"
+    silent = facts is None and not evidence.alive and not _is_on(evidence)
     # Silence at an address that the cluster does not know it by is somebody else's.
-    there = bool(witness.address) and member.internal_ip == witness.address
+    there = bool(evidence.address) and member.internal_ip == evidence.address
     if silent and there and not member.ready and not member.kubelet_speaks:
         since = f" since {member.ready_since}" if member.ready_since else ""
-        return f"its Node is NotReady{since}, and nothing answers by SSH at {witness.address}"
-    alive_member = member.ready or (witness.is_joined and same)
+        return f"its Node is NotReady{since}, and SSH does not answer at {evidence.address}"
+    alive_member = member.ready or (evidence.is_joined and same)
     # What a liar says proves nothing, the readiness of its Node least of all.
-    lies = _lies(witness, member)
-    if witness.sworn and (lies or not alive_member):
-        seen = "what answers is not to be believed" if lies else "NotReady"
-        return f"{seen}, and the operator says that the old machine is dead"
+    lies = _lies(evidence, member)
+    if evidence.sworn and (lies or not alive_member):
+        seen = "the answers from its address cannot be trusted" if lies else "its Node is NotReady"
+        return f"{seen}, and the operator confirmed that the old machine is off ({DEAD})"
     return None
 
 
-def same_machine(witness: Witness, *, replaces: bool) -> Refusal | None:
-    """Refuse other hardware under an old name, unless it is said to replace it."""
-    accepted, seen = witness.accepted, witness.seen
+def same_machine(evidence: FencingEvidence, *, replaces: bool) -> Refusal | None:
+    """Refuse other hardware under an old name, unless it replaces the old machine."""
+    accepted, seen = evidence.accepted, evidence.seen
     if replaces or likeness(accepted, seen) != "another":
         return None
     by_serial = accepted.serial and seen.serial
     return Refusal(
-        witness.name,
+        evidence.name,
         "passport",
         f"DMI serial {seen.serial}" if by_serial else f"a machine with {seen.words()}",
         f"{accepted.serial if by_serial else accepted.words()}, which this node had when it joined",
-        "put the right machine there; or, if this one takes its place: "
-        f"appliance node add {witness.name} --replace {witness.name}",
+        "connect the right machine; or, if this machine replaces it: "
+        f"appliance node add {evidence.name} --replace {evidence.name}",
     )

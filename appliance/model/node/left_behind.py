@@ -1,4 +1,4 @@
-"""What a machine still has of a member after it was emptied, as its facts show it.
+"""Cluster data that a machine still has after it was cleaned, according to its facts.
 
 What must not be here: whether it may be emptied (:mod:`appliance.model.node.ownership`).
 """
@@ -6,14 +6,11 @@ What must not be here: whether it may be emptied (:mod:`appliance.model.node.own
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from appliance.model.state.certificates import FOLDER, SERVICES
-from appliance.model.state.facts.facts import watching
+from appliance.model.state.facts.facts import NodeFacts, watching
 from appliance.model.state.kubeadm_state import is_member, kubeadm_signs, pod_containers
-
-if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import NodeFacts
 
 # Links of the pod network.
 LINKS: Final = ("cni0", "flannel.1")
@@ -22,12 +19,12 @@ LINKS: Final = ("cni0", "flannel.1")
 def left_behind(facts: NodeFacts) -> tuple[str, ...]:
     """What its facts still show of a member, one sentence each."""
     if facts.kubernetes_untold:
-        return ("its probe came to its deadline before it had told what is left on it",)
+        return ("the probe timed out before it read the remaining cluster data",)
     if facts.at("kubernetes.reset_begun"):
-        return ("its reset was begun and did not come to its end",)
+        return ("its reset was started and did not finish",)
     with watching() as missed:
         left = tuple(_left(facts))
-    return left or tuple(f"{one.path} was not seen: {one.why}" for one in missed)
+    return left or tuple(f"{one.path} is unknown: {one.why}" for one in missed)
 
 
 def _left(facts: NodeFacts) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A node that is lost: since when, what is stuck on it, and which services have no copy left.
+"""A lost node: since when, what is stuck on it, and which services have no replica left.
 
 Pure: what the API lists goes in as plain values. What must not be here: deciding what to do with a
 lost node (that is a person, with ``node maintain --lost`` or ``node remove``).
@@ -74,14 +74,17 @@ class LostNode:
     frozen: tuple[str, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
-        """The loss for people: the node first, then one line for each kind of thing."""
-        kubelet = ", though it answers by SSH: its kubelet is silent" if self.answers_ssh else ""
+        """One line for the node, then one line for each kind of affected object."""
+        kubelet = "; SSH answers, but its kubelet does not report" if self.answers_ssh else ""
         parts = (
             ("pods Terminating on it", self.terminating),
-            ("pods on it that are not asked to end yet", self.waiting),
+            ("pods on it without a deletion request yet", self.waiting),
             ("volumes in use on it", self.volumes),
-            ("services that lost their only copy", self.services),
-            ("StatefulSets that wait for it, or for its Node object to go", self.frozen),
+            ("services without another ready pod", self.services),
+            (
+                "StatefulSets that wait for the node, or for the deletion of its Node object",
+                self.frozen,
+            ),
         )
         said = [f"{what}: {', '.join(names)}" for what, names in parts if names]
         return (
@@ -102,7 +105,7 @@ def losses(
     Args:
         workloads: what the API says.
         unreachable: nodes that do not answer by SSH.
-        expected: nodes that are away because somebody wants it so.
+        expected: nodes that are out of service on purpose.
     """
     gone = frozenset(
         name

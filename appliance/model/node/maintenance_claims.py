@@ -1,4 +1,4 @@
-"""Who says that a node is in maintenance? Its annotation, and what speaks for or against that.
+"""Maintenance annotations, and the evidence for or against each of them.
 
 A node's own kubelet may write the annotation, too. Whoever writes it is named by the API server
 (``managedFields``), but chooses that name freely; what the control-plane nodes keep of the run is
@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from appliance.model.state.cluster import ClusterNode, ClusterState
 from appliance.model.state.maintenance import ANNOTATION, MANAGER, Maintenance, away
-
-if TYPE_CHECKING:
-    from appliance.model.state.cluster import ClusterNode, ClusterState
 
 # As which this tool writes; the second is what the API server made of it in earlier versions.
 OURS: Final = frozenset({MANAGER, "OpenAPI-Generator"})
@@ -37,17 +35,17 @@ class Claim:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it may not be of this tool; a run at work has perhaps nothing on record yet."""
+        """Whether another writer may have set it; a running command may have no record yet."""
         return bool(self.writers) or (self.recorded is False and not self.mark.is_under_way)
 
     def sentence(self) -> str:
-        """Who, since when and why; and what speaks against it."""
+        """Who, since when and why; and the reasons to doubt it."""
         against = (
             [f"written by {', '.join(self.writers)}, not by appliance"] if self.writers else []
         )
         if self.recorded is False:
             yet = " yet" if self.mark.is_under_way else ""
-            against.append(f"the control-plane nodes keep no record of its run{yet}")
+            against.append(f"the control-plane nodes have no record of its run{yet}")
         return "; ".join([self.mark.sentence(), *against])
 
     def hint(self) -> str:
@@ -56,8 +54,8 @@ class Claim:
         if not self.is_doubtful:
             return f"when the work is done: {back}"
         return (
-            f"ask {self.mark.by}; see kubectl get node {self.node} -o yaml --show-managed-fields; "
-            f"if nobody is at work there: {back}"
+            f"ask {self.mark.by}; see the writer: kubectl get node {self.node} -o yaml "
+            f"--show-managed-fields; if no work is in progress: {back}"
         )
 
 

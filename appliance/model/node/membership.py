@@ -9,17 +9,17 @@ back by itself. What must not be here: reading or writing either (that is an ada
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
+from appliance.model.site.settings import Site
 from appliance.model.state.facts.identity import MachineIdentity, identity
 from appliance.model.state.node_metadata import NodeMetadata, merged, metadata_of, missing
 from appliance.model.state.node_state import node_states
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
     from appliance.model.state.plan import Choice
@@ -121,6 +121,20 @@ def removed(site: Site, records: Mapping[str, MemberRecord]) -> frozenset[str]:
     if not left.control_plane or site.services_node.name in gone:
         return frozenset()
     return frozenset(gone & {node.name for node in site.nodes})
+
+
+def as_recorded(
+    desired: Desired, records: Mapping[str, MemberRecord], back: Collection[str] = ()
+) -> Desired:
+    """What is asked for without the nodes that were removed on purpose, with what was kept of all.
+
+    Args:
+        desired: what the inventory asks for.
+        records: node -> its record.
+        back: nodes that are in the site again, although they were removed.
+    """
+    site = desired.site.without(removed(desired.site, records) - frozenset(back))
+    return replace(desired, site=site, kept=kept_metadata(records))
 
 
 def kept_metadata(records: Mapping[str, MemberRecord]) -> dict[str, NodeMetadata]:

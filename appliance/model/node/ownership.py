@@ -1,6 +1,6 @@
-"""Whose member is a machine? What proves that it is ours to empty, and what forbids it.
+"""To which cluster does a machine belong? What proves that we may clean it, and what forbids it.
 
-A machine is emptied on positive evidence alone: it names this cluster's API, and it has the
+A machine is cleaned only with positive evidence: it names this cluster's API, and it has the
 cluster's CA, or is by its serial, UUID or board the machine that was accepted under the node's
 name; NICs alone are no such evidence. The module that empties it asks again by itself
 (``roles/node_reset/module_utils/reset_evidence.py``). What must not be here: asking the machine.
@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import (
     MachineIdentity,
     identity_of,
@@ -32,8 +34,6 @@ from appliance.model.state.kubeadm_state import (
 
 if TYPE_CHECKING:
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 LOSE: Final = "--lose-machine"
@@ -44,7 +44,7 @@ Vouched = Literal["", "ca", "serial", "machine", "removal", "operator"]
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownNode:
     """What is known of the node, beside the machine that answers.
 
     Attributes:
@@ -97,14 +97,14 @@ def known_of(
     observed: Observed,
     removed: Removal | None,
     accepted: MachineIdentity,
-) -> Known:
+) -> KnownNode:
     """Gather what speaks for a machine at a node's address."""
     others = {n: p for n, p in observed.node_facts.items() if n != node.name}
     control_plane_nodes = [others[n.name] for n in site.control_plane if n.name in others]
     cas = {ca for facts in control_plane_nodes if (ca := ca_of(facts))}
     endpoint = site.settings.control_plane_endpoint
     begun = removed.machine if removed and not removed.reset else MachineIdentity()
-    return Known(
+    return KnownNode(
         node.name,
         f"https://{endpoint.name}:{endpoint.port}",
         api_hosts(site),
@@ -117,13 +117,13 @@ def known_of(
 
 
 def has_kubeadm_state(facts: NodeFacts) -> bool:
-    """Whether there is anything of a member on a machine that a reset takes away."""
+    """Whether a machine has any kubeadm state that a reset would remove."""
     begun = facts.at("kubernetes.reset_begun")
     return is_member(facts) or bool(kubeadm_signs(facts) or begun or pod_containers(facts))
 
 
-def judge(facts: NodeFacts, known: Known) -> Ownership:
-    """Whether a machine may be emptied as this node."""
+def judge(facts: NodeFacts, known: KnownNode) -> Ownership:
+    """Whether a machine may be cleaned as this node."""
     untold = containers_untold(facts) and not known.emptied
     if not has_kubeadm_state(facts) and not untold:
         return Ownership(bare=True)
@@ -136,36 +136,36 @@ def judge(facts: NodeFacts, known: Known) -> Ownership:
     etcd = bool(facts.at("kubernetes.etcd_data.present"))
     theirs = bool(own_ca and known.ca and own_ca != known.ca)
     if etcd and vouched not in ("ca", "removal"):
-        whose = "another CA's" if theirs else "nobody can tell whose"
-        against += (f"has etcd data that are {whose}",)
+        whose = "of another CA" if theirs else "of an unknown cluster"
+        against += (f"has etcd data {whose}",)
     never = etcd and (theirs or bool(_strange(facts, known)))
     return Ownership(False, vouched, against, never=never)
 
 
-def _by_machine(facts: NodeFacts, known: Known) -> Vouched:
+def _by_machine(facts: NodeFacts, known: KnownNode) -> Vouched:
     """By its serial; by its UUID or board where one side tells no serial."""
     if not _is_proved(known.machine, facts, known):
         return ""
     return "serial" if facts.serial and known.machine.serial else "machine"
 
 
-def _is_proved(accepted: MachineIdentity, facts: NodeFacts, known: Known) -> bool:
+def _is_proved(accepted: MachineIdentity, facts: NodeFacts, known: KnownNode) -> bool:
     """Whether it is that machine, also by what no other machine shows."""
     own = (accepted, without_shared(accepted, known.others))
     return all(likeness(one, identity_of(facts)) == "same" for one in own)
 
 
-def _begun(facts: NodeFacts, known: Known) -> object:
+def _begun(facts: NodeFacts, known: KnownNode) -> object:
     """The CA of the cluster as whose member a reset of ours found this machine, and began."""
     mine = facts.at("kubernetes.reset_begun.node") == known.node
     return facts.at("kubernetes.reset_begun.ca_sha256") if mine else None
 
 
-def _strange(facts: NodeFacts, known: Known) -> tuple[str, ...]:
+def _strange(facts: NodeFacts, known: KnownNode) -> tuple[str, ...]:
     return strange_servers(facts, known.hosts)
 
 
-def _against(facts: NodeFacts, known: Known) -> Iterator[str]:
+def _against(facts: NodeFacts, known: KnownNode) -> Iterator[str]:
     strange = _strange(facts, known)
     if strange:
         yield f"is a member of another cluster ({', '.join(strange)})"
@@ -188,12 +188,12 @@ def member_name_of(facts: NodeFacts) -> str | None:
     return next((match.group(1) for match in found if match), None)
 
 
-def in_words(ownership: Ownership, known: Known) -> str:
-    """What was found of a machine that may not be emptied."""
+def in_words(ownership: Ownership, known: KnownNode) -> str:
+    """Why a machine may not be cleaned, in words."""
     if ownership.against:
         return " and ".join(ownership.against)
     unknown = "" if known.ca else " (the cluster's own CA is not known)"
     return (
-        "has signs of a member, and neither its CA nor its serial, UUID or board proves that it "
-        f"is {known.node}{unknown}"
+        "has kubeadm state, but neither its CA nor its serial, UUID or board proves that it is "
+        f"{known.node}{unknown}"
     )

@@ -1,4 +1,4 @@
-"""Taking a node out of the cluster: what is to be done, and what forbids it.
+"""The removal of a node from the cluster: its steps, and its refusals.
 
 What must not be here: doing it, and asking etcd (that is a port's).
 """
@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.node.accepted import accepted_of
-from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
-from appliance.model.node.fencing import DEAD, Witness, check_fenced
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
+from appliance.model.node.fencing import DEAD, FencingEvidence, check_fenced
 from appliance.model.node.ownership import (
     LOSE,
-    Known,
+    KnownNode,
     Ownership,
     Vouched,
     has_kubeadm_state,
@@ -23,17 +24,16 @@ from appliance.model.node.ownership import (
     known_of,
 )
 from appliance.model.site import groups
+from appliance.model.site.settings import Node, Site
 from appliance.model.state.cluster import Cluster, ClusterNode
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity_of, likeness
 from appliance.model.state.kubeadm_state import named
 from appliance.model.state.maintenance import ANNOTATION
 from appliance.model.state.plan import Notice, Refusal
 
 if TYPE_CHECKING:
-    from appliance.model.node.bmc import BmcReport
     from appliance.model.node.membership import Removal
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 # What a machine that missed its own removal still has, should it ever come back.
@@ -41,13 +41,13 @@ TO_CLEAN: Final = (
     "the kubelet's identity and PKI (/etc/kubernetes, /var/lib/kubelet)",
     "the pod network (links cni0 and flannel.1, /etc/cni/net.d, /var/lib/cni, /run/flannel)",
     "the rules of kube-proxy and flannel in iptables",
-    "keys and logins, where it served the site or ran Run:ai's installer (/etc/appliance/tls, "
-    "/etc/appliance/registry, /etc/appliance/runai)",
+    "keys and passwords, if it was the services node or ran Run:ai's installer "
+    "(/etc/appliance/tls, /etc/appliance/registry, /etc/appliance/runai)",
 )
 TO_CLEAN_CONTROL_PLANE: Final = (
-    "etcd's data (/var/lib/etcd): it must never be started with them",
+    "etcd's data (/var/lib/etcd): etcd must never start with these data again",
     "snapshots of etcd, with every Secret of the cluster (/var/lib/appliance/etcd-snapshots)",
-    "keepalived and haproxy: it would take the API's address",
+    "keepalived and haproxy: they would claim the API's address",
 )
 
 
@@ -56,7 +56,7 @@ class RemovalRequest:
     """What an operator asks for.
 
     Attributes:
-        sworn: he says that the machine is dead.
+        sworn: the operator confirms that the machine is off.
         allow_move: stateful services may be cut off from the node they are bound to.
         lose_machine: what a machine calls itself that is to be emptied although nothing proves
             that it is this node; empty for none.
@@ -138,18 +138,18 @@ class RemovalPlan:
     def sentences(self) -> tuple[str, ...]:
         """One for each thing that will be done."""
         etcd = self.etcd
-        named = f"etcd's member {etcd.name or etcd.id} is taken out" if etcd else ""
+        named = f"the etcd member {etcd.name or etcd.id} is removed" if etcd else ""
         found = (
-            (self.drain, "no new pods come to it, and its pods are evicted"),
-            (self.record, "it is written down as removed on purpose: no install brings it back"),
+            (self.drain, "the node is cordoned, and its pods are evicted"),
+            (self.record, "the removal is recorded: no install adds the node again"),
             (etcd is not None, named),
             (
                 self.reset is not None,
-                "kubeadm reset and a full clean on the machine; Docker and images stay",
+                "the machine is reset (kubeadm) and cleaned; Docker and images stay",
             ),
             (
                 self.delete,
-                "its Node object is deleted; labels and taints are kept for a rejoin",
+                "the Node object is deleted; labels and taints are kept for a rejoin",
             ),
         )
         return tuple(f"{self.node}: {text}" for wanted, text in found if wanted)
@@ -201,7 +201,7 @@ def plan_removal(
     elif member is not None and ours is None and not settled:
         bmc, alive = answers.bmc, answers.alive
         fenced = check_fenced(
-            Witness(
+            FencingEvidence(
                 node.name,
                 member,
                 facts,
@@ -217,13 +217,13 @@ def plan_removal(
         if isinstance(fenced, Refusal):
             refusals.append(accepted.tell(fenced))
         else:
-            confirmed.append(Notice(node.name, f"the machine is dead: {fenced.text}"))
+            confirmed.append(Notice(node.name, f"the machine is confirmed off: {fenced.text}"))
     stays = ""
     if facts is not None and nameless:
         stays = "" if settled else _left_alone(facts, node)
     elif facts is not None and ours is None:
         stays = f"another machine ({identity_of(facts).words()}) answers at its address, and is "
-        stays += "left alone" + (f": it {in_words(ownership, known)}" if stranger else "")
+        stays += "not touched" + (f": it {in_words(ownership, known)}" if stranger else "")
     # A member that this removal took out before is missed by nobody.
     taken_out = removed is not None and removed.etcd_member
     missed = verdict.member is not None or (member is not None and not taken_out)
@@ -252,16 +252,14 @@ def plan_removal(
     )
 
 
-def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: Known) -> Refusal:
-    """What answers is not proved to be this node: it is not ours to empty."""
+def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: KnownNode) -> Refusal:
+    """Refuse to clean a machine that is not proved to be this node."""
     told = known.machine
-    accepted = told.serial or (told.words() if told.is_told else "of which no serial is known")
-    leave = f"the address in host_vars/{known.node}.yml may be another machine's: correct it; if "
-    leave += f"{known.node} is gone and this one is to be left alone: {DEAD}"
-    lose = f"; {LOSE} {facts.hostname} empties it: its membership and its cluster's data are lost"
-    by_hand = (
-        f"; it is never emptied from here: whose etcd data are they? See to it on {facts.hostname}"
-    )
+    accepted = told.serial or (told.words() if told.is_told else "serial unknown")
+    leave = f"check the address in host_vars/{known.node}.yml: it may be another machine's; if "
+    leave += f"{known.node} is off for good and this machine must not be touched: {DEAD}"
+    lose = f"; to clean this machine and lose its membership and data: {LOSE} {facts.hostname}"
+    by_hand = f"; this command never cleans it: find out on {facts.hostname} whose etcd data it has"
     return Refusal(
         known.node,
         "identity",
@@ -272,22 +270,22 @@ def _of_a_stranger(facts: NodeFacts, ownership: Ownership, known: Known) -> Refu
 
 
 def is_same_machine(accepted: MachineIdentity, facts: NodeFacts) -> bool:
-    """Whether what answers is the machine that was accepted, as far as anything tells."""
+    """Whether the machine that answers is the accepted one, as far as is known."""
     return likeness(accepted, identity_of(facts)) != "another"
 
 
 def is_nameless(accepted: MachineIdentity, facts: NodeFacts) -> bool:
-    """Whether an empty machine answers of which nothing tells that it is the one accepted.
+    """Whether an empty machine answers that cannot be identified as the accepted one.
 
-    A member proves by its CA whose it is; an empty machine has nothing else than its identity.
+    A member proves its cluster with its CA; an empty machine has only its hardware identity.
     """
     return not has_kubeadm_state(facts) and likeness(accepted, identity_of(facts)) == "unknown"
 
 
 def _left_alone(facts: NodeFacts, node: Node) -> str:
     return (
-        f"an empty machine ({identity_of(facts).words()}) answers at its address, and is left "
-        f"alone: nothing tells whether it is {node.name}'s"
+        f"an empty machine ({identity_of(facts).words()}) answers at its address, and is not "
+        f"touched: nothing shows whether it is {node.name}"
     )
 
 
@@ -304,29 +302,29 @@ def _of_the_site(site: Site, node: Node, node_facts: Mapping[str, NodeFacts]) ->
         yield Refusal(
             node.name,
             "role in the site",
-            f"the node that serves the registry until {site.services_node.name} does",
-            f"a registry on {site.services_node.name}, which hosts.yml names now",
-            "bring it there first: appliance install",
+            f"the only node with a registry: {site.services_node.name} does not serve it yet",
+            f"a registry on {site.services_node.name}, the services node in hosts.yml",
+            "install the registry there first: appliance install",
         )
     if node == site.services_node:
         yield Refusal(
             node.name,
             "role in the site",
-            "the node that serves the bundle and the registry to all others",
+            "the services node, which serves the bundle and the registry to all others",
             "another node in the group services",
-            "put another node into the group services of hosts.yml, and: appliance install",
+            "put another node into the group services of hosts.yml, then: appliance install",
         )
     if site.control_plane == (node,):
         yield Refusal(
             node.name,
             "role in the site",
             "the only control-plane node",
-            "a cluster that goes on without it",
+            "a cluster that still works without this node",
             "add two more control-plane nodes first: appliance node add",
         )
 
 
-def _of_etcd(node: Node, verdict: Verdict) -> Iterator[Refusal]:
+def _of_etcd(node: Node, verdict: QuorumVerdict) -> Iterator[Refusal]:
     if not verdict.may_go:
         yield Refusal(
             node.name,
@@ -345,8 +343,8 @@ def _of_services(cluster: Cluster, removal: RemovalRequest) -> Iterator[Refusal]
             removal.node,
             "stateful service",
             f"{', '.join(here)} bound to this node",
-            "its data to stay where they are",
-            "move the service by hand first; --allow-move goes on without",
+            "a node without bound services: their data stay on this node",
+            "move the service by hand first; or continue without its data: --allow-move",
         )
 
 
@@ -360,8 +358,8 @@ def _notices(
     if of_etcd:
         yield Notice(node.name, of_etcd)
     if member and ANNOTATION in member.annotations:
-        yield Notice(node.name, "is in maintenance; a rejoin does not bring that back")
+        yield Notice(node.name, "is in maintenance; a rejoin does not restore that")
     if stays:
         yield Notice(node.name, stays)
     elif member and not member.ready and reset:
-        yield Notice(node.name, "its kubelet does not answer: pods there end with the reset")
+        yield Notice(node.name, "its kubelet does not answer: the reset stops its pods")

@@ -1,4 +1,4 @@
-"""The components of an appliance, in the order in which an install brings them about.
+"""The components of an appliance, in the order of an install.
 
 A new component is its folder under ``model/components`` and one line here.
 """

@@ -7,21 +7,19 @@ Each component says which variables its roles get. Secrets appear as references 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from appliance.errors import BundleRefused
 from appliance.model.components.base import PlannedRun
 from appliance.model.plan.components import COMPONENTS
 from appliance.model.plan.steps import INSTALL
 from appliance.model.site.role_overrides import allowed_overrides
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
 from appliance.model.site.vault_ref import Vars
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Choice
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Choice
 
 
 def run_inventory(
@@ -45,7 +43,7 @@ def run_inventory(
     manifest = desired.manifest
     if manifest is None:
         raise BundleRefused(
-            "no bundle is at hand, and the services node holds none that the site accepts",
+            "there is no --bundle, and the services node has no bundle that the site accepts",
             hint="appliance install --bundle DIR",
         )
     site = desired.site

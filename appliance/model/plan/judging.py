@@ -9,24 +9,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from appliance.model.site.settings import Node
 from appliance.model.state.facts import facts
 from appliance.model.state.node_state import in_maintenance
-from appliance.model.state.plan import Reason, Unknown, Unseen
+from appliance.model.state.plan import Reason, UnknownFact, UnseenStep
 
 if TYPE_CHECKING:
     from appliance.model.components.base import Step
-    from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledSteps:
     """The steps without a reason to run, sorted by what is known about them."""
 
     satisfied: list[str] = field(default_factory=list)
     not_applicable: list[str] = field(default_factory=list)
-    unseen: list[Unseen] = field(default_factory=list)
+    unseen: list[UnseenStep] = field(default_factory=list)
 
     def take(self, step: Step, desired: Desired, observed: Observed, only: frozenset[str]) -> None:
         """File a step; a node in maintenance is left alone, so no step waits for a look at it."""
@@ -38,17 +38,17 @@ class Settled:
         if not asked:
             self.not_applicable.append(step.name)
         elif missed or not seen:
-            self.unseen.append(Unseen(step.name, tuple(missed or asked)))
+            self.unseen.append(UnseenStep(step.name, tuple(missed or asked)))
         else:
             self.satisfied.append(step.name)
 
 
 @dataclass(frozen=True)
-class Judged:
+class Judgement:
     """What is unmet of a step's post-condition, and what is unknown."""
 
     reasons: tuple[Reason, ...] = ()
-    unknown: tuple[Unknown, ...] = ()
+    unknown: tuple[UnknownFact, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
         """Return a sentence for each thing that keeps the step from being verified."""
@@ -65,14 +65,14 @@ def judge(
     only: frozenset[str] = frozenset(),
     *,
     with_tests: bool = False,
-) -> Judged:
+) -> Judgement:
     """Return what is unmet of a step's post-condition (and of its pod tests), node by node.
 
     Where a predicate needed a fact that is unknown, its result is a guess and no reason.
     """
     asked = (step.unmet, step.untested if with_tests else None)
     reasons: list[Reason] = []
-    unknown: list[Unknown] = []
+    unknown: list[UnknownFact] = []
     for node in in_scope(step, desired, observed, only):
         with facts.watching() as missed:
             found = [
@@ -85,13 +85,15 @@ def judge(
             unknown += _unknown(step.name, observed, missed)
         else:
             reasons += found
-    return Judged(tuple(reasons), tuple(dict.fromkeys(unknown)))
+    return Judgement(tuple(reasons), tuple(dict.fromkeys(unknown)))
 
 
-def _unknown(step: str, observed: Observed, missed: Sequence[facts.Unseen]) -> Iterator[Unknown]:
+def _unknown(
+    step: str, observed: Observed, missed: Sequence[facts.UnseenFact]
+) -> Iterator[UnknownFact]:
     for one in missed:
         names = (name for name, facts in observed.node_facts.items() if facts is one.facts)
-        yield Unknown(next(names, "a node"), step, one.path, one.why)
+        yield UnknownFact(next(names, "a node"), step, one.path, one.why)
 
 
 def in_scope(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from appliance.model.components.base import Step
-from appliance.model.node.fencing import Witness, same_machine
+from appliance.model.node.fencing import FencingEvidence, same_machine
 from appliance.model.node.maintenance_claims import Claim, claims_of
-from appliance.model.plan.judging import Settled, in_scope, judge
+from appliance.model.plan.judging import SettledSteps, in_scope, judge
 from appliance.model.plan.second_cluster import orphans, second_cluster
 from appliance.model.plan.steps import INSTALL
 from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.settings import Node
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.identity import MachineIdentity, is_same
+from appliance.model.state.findings import Finding
 from appliance.model.state.node_state import in_maintenance, node_states
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import (
@@ -27,12 +28,8 @@ from appliance.model.state.plan import (
     PlannedStep,
     Reason,
     Refusal,
-    Unknown,
+    UnknownFact,
 )
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
-    from appliance.model.state.findings import Finding
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Scope:
 
 EVERYTHING = Scope()
 # The reason of a step whose post-condition is met already.
-AGAIN = "asked for again"
+AGAIN = "requested with --again"
 
 
 def plan(
@@ -84,9 +81,9 @@ def plan(
     findings = [f for f in findings if f.of_site or f.node not in spared]
     not_judged = [finding for finding in findings if finding.severity == "unseen"]
     choice, refusals = choose(desired, observed)
-    settled = Settled()
+    settled = SettledSteps()
     steps: list[PlannedStep] = []
-    unknown: list[Unknown] = []
+    unknown: list[UnknownFact] = []
     for step in scope.steps():
         judged = judge(step, desired, observed, scope.nodes, with_tests=True)
         reasons = judged.reasons
@@ -121,8 +118,8 @@ def plan(
     )
 
 
-def _not_judged(finding: Finding) -> Unknown:
-    return Unknown(finding.node, finding.check, str(finding.expected), str(finding.seen))
+def _not_judged(finding: Finding) -> UnknownFact:
+    return UnknownFact(finding.node, finding.check, str(finding.expected), str(finding.seen))
 
 
 def _again(
@@ -205,7 +202,7 @@ def _with_preflight(
     nodes = tuple(node.name for node in first.nodes(desired.site) if node.name in seen)
     if not nodes:
         return steps
-    reason = Reason(nodes[0], "checks run before any change and change nothing")
+    reason = Reason(nodes[0], "always runs before the first change; changes nothing")
     return [PlannedStep(first.name, nodes, (reason,)), *steps]
 
 
@@ -273,8 +270,10 @@ def _arrivals(
         if facts is None:
             continue
         blank, returns = states[node.name].is_blank, node.name in desired.returning
-        witness = Witness(node.name, known, facts, known.identity if known else MachineIdentity())
-        other = same_machine(witness, replaces=returns and blank)
+        evidence = FencingEvidence(
+            node.name, known, facts, known.identity if known else MachineIdentity()
+        )
+        other = same_machine(evidence, replaces=returns and blank)
         if other:
             refusals.append(other)
             continue
@@ -282,7 +281,7 @@ def _arrivals(
             stale.append(node.name)
             if actions.get(node.name) == "none" and not returns:
                 refusals.append(_lost_member(node.name))
-            elif known.ready and not returns and not is_same(known.identity, witness.seen):
+            elif known.ready and not returns and not is_same(known.identity, evidence.seen):
                 refusals.append(_two_machines(node.name))
         if CONTROL_PLANE not in node.groups and (blank or known is None):
             joining.append(node.name)
@@ -307,7 +306,7 @@ def _two_machines(name: str) -> Refusal:
         "an empty machine under the name of a node that is Ready in the cluster",
         "one machine for each name",
         f"find the machine that is Ready as {name} (kubectl get node {name} -o wide), or wait a "
-        "minute until the API notices that it is gone",
+        "minute until that Node is NotReady",
     )
 
 

@@ -7,16 +7,13 @@ whether there is a cluster (:mod:`appliance.model.state.cluster`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from appliance.model.documents.pages import page
 from appliance.model.plan.steps import BY_NAME
+from appliance.model.state.desired import Desired
 from appliance.model.state.node_state import node_states
+from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Choice, PlannedStep, Refusal
-
-if TYPE_CHECKING:
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.observed import Observed
 
 
 def second_cluster(

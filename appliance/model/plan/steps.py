@@ -5,11 +5,13 @@ from __future__ import annotations
 from appliance.model.components.base import Step, all_but_jumpboxes, cluster_members
 from appliance.model.plan.components import COMPONENTS
 
-PREFLIGHT = Step("preflight", "every node is fit, and reaches the others", all_but_jumpboxes, None)
+PREFLIGHT = Step(
+    "preflight", "every node meets the requirements and reaches the others", all_but_jumpboxes, None
+)
 # Only the node that was asked for is emptied; node_remove verifies it.
 NODE_RESET = Step(
     "node_reset",
-    "nothing of a member is left on the node",
+    "no cluster data is left on the node",
     cluster_members,
     None,
     command="node_remove",

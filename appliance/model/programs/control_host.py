@@ -1,4 +1,4 @@
-"""What is started where commands are typed: for labs, for bundles, and to change nodes."""
+"""Programs that the control host runs: for labs, for bundles, and to change nodes."""
 
 from __future__ import annotations
 

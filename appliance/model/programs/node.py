@@ -1,4 +1,4 @@
-"""What is started on nodes: by the probe, by roles and modules, and over SSH.
+"""Programs that nodes run: by the probe, by roles and modules, and over SSH.
 
 Packages are those of Ubuntu 20.04 and Debian 12, which have the same names for all of these.
 """

@@ -1,4 +1,4 @@
-"""The kinds of value that a site is written with, each with its own refusal.
+"""The value types of site files, each with its own error message.
 
 A refusal carries what is wrong and what would be right, so that the reader of a message need not
 open the manual. Every kind is strict: a number in quotes is a string and is not silently a number.

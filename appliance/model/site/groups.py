@@ -18,8 +18,8 @@ GROUPS: Final[dict[str, str]] = {
     GPU_WORKERS: "workers with GPUs",
     CPU_WORKERS: "workers without GPUs, for jobs that need none",
     SYSTEM_NODES: "workers for Run:ai's own software",
-    SERVICES: "the one host that serves the bundle and the registry",
-    JUMPBOXES: "hosts to work from; not members of the cluster",
+    SERVICES: "the host that serves the bundle and the registry; exactly one",
+    JUMPBOXES: "hosts from which researchers work; not members of the cluster",
 }
 
 CLUSTER_GROUPS: Final = frozenset({CONTROL_PLANE, GPU_WORKERS, CPU_WORKERS, SYSTEM_NODES})
@@ -44,7 +44,7 @@ def _pair(one: str, other: str) -> frozenset[str]:
 
 
 _MASTER = "a control-plane node runs etcd, and a busy worker beside it costs the cluster its quorum"
-_ENTRY = "a jumpbox is the way in from outside and is not a member of the appliance"
+_ENTRY = "a jumpbox gives access from outside and is not a member of the cluster"
 _SERVED = "the services host must answer while a worker is drained, reinstalled or replaced"
 
 OVERLAPS: Final[dict[frozenset[str], Overlap]] = {
@@ -55,7 +55,7 @@ OVERLAPS: Final[dict[frozenset[str], Overlap]] = {
     _pair(CONTROL_PLANE, CPU_WORKERS): Overlap(False, _MASTER),
     _pair(CONTROL_PLANE, SYSTEM_NODES): Overlap(False, _MASTER),
     _pair(GPU_WORKERS, CPU_WORKERS): Overlap(
-        False, "a node takes jobs with GPUs or jobs without; the scheduler needs one answer"
+        False, "a node runs jobs with GPUs or jobs without; the scheduler needs one role"
     ),
     _pair(GPU_WORKERS, SYSTEM_NODES): Overlap(
         True, "Run:ai's own pods then take CPU and memory from jobs", "system_nodes_shared"

@@ -24,9 +24,9 @@ class Gpu(Settings):
     operator: Text | None = None
     """Version of the GPU Operator; null: the release's."""
     driver: Literal["container", "host"] = "container"
-    """container: the operator brings the driver; host: it is installed on the nodes."""
+    """container: the operator runs the driver; host: the driver is installed on the nodes."""
     opted_out: tuple[Text, ...] = ()
-    """Workers with GPUs that the operator leaves alone."""
+    """Workers with GPUs that the operator does not manage."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Merged into the values of the GPU Operator's chart."""
 
@@ -35,7 +35,7 @@ class Access(Settings):
     """How researchers log in to the cluster."""
 
     enabled: Flag = False
-    """true: the API server trusts the backend's logins."""
+    """true: the API server accepts logins of the backend."""
     mode: Literal["local", "sso"] = "local"
     """local: users of the backend itself; sso: users of the organisation's identity provider."""
 
@@ -48,27 +48,27 @@ class Runai(Settings):
     domain: DnsName | None = None
     """The backend's name; null: runai.<domain>."""
     address: Address | None = None
-    """Where the backend answers; null: the system nodes' own addresses."""
+    """The backend's address; null: the system nodes' own addresses."""
     address_on: Literal["node", "keepalived", "elsewhere"] = "node"
-    """Who carries address: node: one that has it; keepalived: a system node, moved on failure."""
+    """Who has address. node: a node has it; keepalived: a system node, moved on failure."""
     router_id: RouterId | None = None
     """VRRP number of address, 1 to 255, on its LAN; null: from the address."""
     certificate: Text | None = None
     """Path of its certificate chain (PEM), its key in the vault; null: the site's CA signs one."""
     certificate_minimum_days: Days = 30
-    """How long the backend's certificate has to be good for when Run:ai is installed with it."""
+    """Days for which the backend's certificate must still be valid at an install."""
     own_dns: Flag = False
-    """true: the services host answers for the backend's name, where the site has no DNS."""
+    """true: the services host resolves the backend's name, for a site without DNS."""
     admin_user: Text = "test@run.ai"
-    """Who logs in to the backend; the vendor's first user. The password is in the vault."""
+    """The vendor's first user in the backend. The password is in the vault."""
     cluster_values_file: Text | None = None
-    """Path of runai-<cluster>.yaml, where a person must download it; null: the backend is asked."""
+    """Path in the site of a downloaded runai-<cluster>.yaml; null: query the backend."""
     cluster_name: Text = "appliance"
-    """What the backend calls this cluster."""
+    """Name of this cluster in the backend."""
     minimum_free_gb: Gigabytes = 20
-    """What must be free where the vendor bundle is unpacked, in GB."""
+    """Free space needed to unpack the vendor bundle, in GB."""
     system_on_control_plane: Flag = False
-    """true: control-plane nodes may carry Run:ai's own software; its port 443 may be taken."""
+    """true: control-plane nodes may run Run:ai's own software, which uses port 443 there."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Merged into the backend's values."""
     cluster_values: dict[str, Any] = Field(default_factory=dict)

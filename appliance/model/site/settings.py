@@ -46,17 +46,17 @@ class Nfs(Settings):
     """A shared folder that every member can mount."""
 
     server: Host
-    """Name or address of the NFS server; a node of the site, and the folder is served there."""
+    """Name or address of the NFS server; if it is a node of the site, the appliance sets it up."""
     path: ExportPath
     """The exported folder."""
     minimum_free_gb: Annotated[StrictInt, Field(ge=1)] = 110
-    """Free space asked for before first use, in GB; 110 is what Run:ai's own volumes take."""
+    """Free space needed before first use, in GB; Run:ai's own volumes take 110."""
     volumes: Annotated[StrictInt, Field(ge=1, le=99)] = 4
-    """How many PersistentVolumes are made in it, each a folder of its own."""
+    """Number of PersistentVolumes, each in its own subfolder."""
     volume_gib: Annotated[StrictInt, Field(ge=1)] = 110
-    """What each claims to hold; NFS does not enforce it, a claim is matched by it."""
+    """Size of each PersistentVolume in GiB; it only matches claims, NFS enforces no limit."""
     fsync_warning_ms: Annotated[StrictInt, Field(ge=1)] = 25
-    """A slower median of fsync is warned of; 25 ms are three turns of a disk."""
+    """A slower median fsync gives a warning; 25 ms are three turns of a disk."""
 
 
 class NetworkSettings(Settings):
@@ -67,9 +67,9 @@ class NetworkSettings(Settings):
     service_cidr: Network = IPv4Network("10.96.0.0/12")
     """Range of service addresses; never seen on the LAN."""
     lan_cidrs: tuple[Network, ...] | None = None
-    """The LANs the nodes stand in; null: taken from the nodes' addresses."""
+    """The LANs of the nodes; null: taken from the nodes' addresses."""
     interface: Device | None = None
-    """The interface flannel uses on every node; null: the one with the node's address."""
+    """The interface that flannel uses on every node; null: the one with the node's address."""
     mtu: Mtu = 1500
     """MTU of the LAN; the pod network takes 50 bytes of it for VXLAN."""
 
@@ -80,11 +80,11 @@ class Endpoint(Settings):
     name: DnsName
     """The name in every kubeconfig and certificate."""
     port: Port = 6443
-    """6443; 8443 with keepalived, because haproxy stands beside the API server."""
+    """6443; 8443 with keepalived, because haproxy shares the node with the API server."""
     balancer: Balancer = "none"
-    """none: the one control plane; site: the site's own; keepalived: ours, from the bundle."""
+    """none: one control-plane node; site: the site's own; keepalived: from the bundle."""
     virtual_address: Address | None = None
-    """The address the balancer answers on; only with site or keepalived."""
+    """The load balancer's address; only with site or keepalived."""
 
 
 class Ssh(Settings):
@@ -97,7 +97,7 @@ class Ssh(Settings):
     private_key: Text | None = None
     """Path of the private key on the control host; null: the SSH agent's."""
     jump_host: JumpHost | None = None
-    """[USER@]HOST[:PORT] to go through; null: directly."""
+    """[USER@]HOST[:PORT] of the SSH jump host; null: none."""
     become: Flag = True
     """Whether the user becomes root with sudo."""
     python: ProgramPath = "/usr/bin/python3"
@@ -108,7 +108,7 @@ class KubernetesSettings(Settings):
     """What this site asks of Kubernetes beyond the release."""
 
     ignore_preflight_errors: tuple[Text, ...] = ()
-    """Checks of kubeadm that this site knowingly fails, by name."""
+    """kubeadm's preflight checks to ignore, by name."""
     kubelet: dict[str, Any] = Field(default_factory=dict)
     """Merged into the KubeletConfiguration."""
     kube_proxy: dict[str, Any] = Field(default_factory=dict)
@@ -119,31 +119,31 @@ class Certificates(Settings):
     """Who vouches for the site's own names."""
 
     organisation_ca: Text | None = None
-    """Path of a CA certificate that the organisation brings; null: the site CA in the vault."""
+    """Path of the organisation's CA certificate; null: the site CA in the vault."""
 
 
 class TimeSettings(Settings):
     """What the tool may do to the nodes' clocks."""
 
     may_set_clock: Flag = True
-    """false where the clock belongs to somebody else: chronyd then only watches."""
+    """false: chronyd only monitors the clock, because another program sets it."""
 
 
 class SiteSettings(Settings):
     """The keys of group_vars/all/site.yml."""
 
     site_name: Text | None = None
-    """What this appliance is called; null: the name of the site's folder."""
+    """Name of this appliance; null: the name of the site's folder."""
     appliance_release: Text
-    """The tested set of versions to install, as `appliance bundle build --release` takes it."""
+    """The release to install, as in `appliance bundle build --release`."""
     operating_system: Text
-    """What the nodes run: ubuntu-20.04, or debian-12 in a lab."""
+    """Operating system of the nodes: ubuntu-20.04, or debian-12 in a lab."""
     domain: Zone
     """The DNS zone of the appliance's names."""
     dns_servers: tuple[Address, ...] = Field(default=(), max_length=3)
-    """At most three; none: names are kept in /etc/hosts alone."""
+    """DNS servers, at most three; empty: names only in /etc/hosts."""
     ntp_servers: tuple[Host, ...] = ()
-    """None: the control plane keeps the time for the others, right or wrong."""
+    """NTP servers; empty: nodes follow the control plane's clock, even if it is wrong."""
     registry: HostPort
     """NAME:PORT of the image registry on the services host."""
     artifacts: HostPort
@@ -151,7 +151,7 @@ class SiteSettings(Settings):
     nfs: Nfs | None = None
     """Shared storage for Run:ai; may come later."""
     gpu: Gpu | None = None
-    """NVIDIA's GPU Operator; null: no GPU of this site is shared."""
+    """NVIDIA's GPU Operator; null: pods get no GPUs."""
     runai: Runai | None = None
     """Run:ai itself; null: the install ends with a cluster."""
     network: NetworkSettings = NetworkSettings()
@@ -160,9 +160,9 @@ class SiteSettings(Settings):
     kubernetes: KubernetesSettings = KubernetesSettings()
     certificates: Certificates = Certificates()
     role_overrides: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Exceptions: role, then a variable of that role, then its value."""
+    """Overrides of role variables: role, variable, value."""
     bundle_signers: Text | None = None
-    """Path of an ssh allowed_signers file, from the site's directory; null: any bundle is taken."""
+    """Path of an ssh allowed_signers file, from the site's directory; null: accept any bundle."""
     time: TimeSettings = TimeSettings()
     system_nodes_shared: Flag = False
     """true: a system node may also be a GPU or CPU worker."""
@@ -180,7 +180,7 @@ class NodeSettings(Settings):
     mac: Mac | None = None
     """MAC of the interface that carries the address."""
     notes: Text | None = None
-    """For the next person; the tool does not read it."""
+    """Notes for people; the tool ignores them."""
 
 
 @dataclass(frozen=True)

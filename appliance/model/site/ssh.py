@@ -1,4 +1,4 @@
-"""The command line by which a person reaches a node, as the site says that nodes are reached."""
+"""The ssh command line for a node, with the site's user, port, key and jump host."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from appliance.model.site.vault_ref import Vars
 
 # What a look waits for a node's SSH server, in seconds.
 CONNECT_SECONDS: Final = 8
+# What a shell may take from the login to its first words, which each command of ours begins with: a
+# node that lets in and says nothing costs this, and not what the command itself may take.
+FIRST_OUTPUT_SECONDS: Final = 15
 # What a play and a jump host may take: playbooks/ansible.cfg says the same.
 PLAY_CONNECT_SECONDS: Final = 15
 # What a user's own ssh_config may not decide: that a node is handed the agent, the display or a

@@ -186,7 +186,7 @@ class Unreachable:
 
     Attributes:
         reason: what was tried and what came back.
-        traces: per control-plane node, what on it speaks of a cluster.
+        kubeadm_state: control-plane node -> what on it speaks of a cluster.
     """
 
     reason: str
@@ -206,6 +206,8 @@ class Cluster:
         gpu_operators: of all namespaces; read for a site with ``gpu:`` or ``runai:`` only.
         prerequisites: what Run:ai meets there; read for a site with ``runai:`` only.
         vendor_pods: of Run:ai's namespaces, likewise.
+        runai_unconfirmed: Run:ai's backend was not seen to know this cluster since its part was
+            installed with values of the backend.
         api_flags: of the control plane: OIDC, configured and running, and the ranges.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
     """
@@ -229,6 +231,7 @@ class Cluster:
 
     prerequisites: Prerequisites | None = None
     vendor_pods: tuple[Pod, ...] = ()
+    runai_unconfirmed: bool = False
 
     @property
     def initialised(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.bundle.mirror import Doubt
+    from appliance.model.bundle.mirror import BundleDoubt
     from appliance.model.bundle.release import Release
     from appliance.model.bundle.signature import Signature
     from appliance.model.bundle.vendor_bundle import VendorBundle
@@ -46,7 +46,7 @@ class Desired:
     manifest: BundleManifest | None = None
     bundle_digest: str | None = None
     signature: Signature | None = None
-    doubt: Doubt | None = None
+    doubt: BundleDoubt | None = None
     vendor_bundle: VendorBundle | None = None
     vendor_bundle_file: str = ""
     vendor_bundle_unread: bool = False

@@ -110,7 +110,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergeResult:
     """The result of taking over records that another machine wrote.
 
     Attributes:

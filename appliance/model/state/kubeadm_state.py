@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from appliance.model.site.settings import Site
 from appliance.model.state.facts.facts import NodeFacts, watching
 from appliance.model.state.facts.identity import identity_of
-
-if TYPE_CHECKING:
-    from appliance.model.state.facts.facts import NodeFacts
 
 CA: Final = "/etc/kubernetes/pki/ca.crt"
 # The others point to a control-plane node's own API server, in any cluster.

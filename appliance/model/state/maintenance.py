@@ -18,10 +18,9 @@ from pydantic import AfterValidator, Field
 from appliance.errors import LeaseLost
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, read_typed
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster import Cluster, ClusterState
 
 if TYPE_CHECKING:
-    from appliance.model.state.cluster import ClusterState
     from appliance.model.state.journal import Run
 
 ANNOTATION: Final = "appliance.dev/maintenance"

@@ -83,13 +83,13 @@ def missing(kept: NodeMetadata, node: ClusterNode) -> Iterator[str]:
     """Yield a sentence for each item that a Node lacks of its saved metadata."""
     for key, value in sorted(kept.labels.items()):
         if node.labels.get(key) != value:
-            yield f"its label {key}={value} is not restored"
+            yield f"its label {key}={value} is missing"
     for key, value in sorted(kept.annotations.items()):
         if node.annotations.get(key) != value:
-            yield f"its annotation {key} is not restored"
+            yield f"its annotation {key} is missing"
     for taint in kept.taints:
         if taint not in node.taints:
-            yield f"its taint {taint} is not restored"
+            yield f"its taint {taint} is missing"
     for taint in new_role_taints(kept, node):
         yield f"has the taint {taint}, which was removed before"
 

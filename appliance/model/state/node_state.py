@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from appliance.model.state.cluster import Cluster, ClusterNode, NoCluster
-from appliance.model.state.facts.facts import Unseen, watching
+from appliance.model.site.settings import Site
+from appliance.model.state.cluster import Cluster, ClusterNode, ClusterState, NoCluster
+from appliance.model.state.facts.facts import NodeFacts, UnseenFact, watching
 from appliance.model.state.kubeadm_state import (
     api_hosts,
     ca_of,
@@ -23,9 +24,6 @@ from appliance.model.state.kubeadm_state import (
 from appliance.model.state.maintenance import Maintenance, maintenance_of
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
-    from appliance.model.state.cluster import ClusterState
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 Condition = Literal[
@@ -160,7 +158,7 @@ def _evidence(signs: _Signs, cluster: ClusterState) -> Iterator[str]:
     elif signs.foreign:
         yield f"its kubeconfigs name {', '.join(signs.foreign)}"
     else:
-        yield "kubelet.conf is there" if signs.has_identity else "no kubelet.conf"
+        yield "kubelet.conf exists" if signs.has_identity else "no kubelet.conf"
     member = signs.member
     if member is not None:
         why = member.not_ready_reason or "no reason given"
@@ -171,15 +169,15 @@ def _evidence(signs: _Signs, cluster: ClusterState) -> Iterator[str]:
         yield "there is no cluster" if isinstance(cluster, NoCluster) else "no API answers"
 
 
-def _why_unseen(name: str, observed: Observed, missed: Sequence[Unseen]) -> str:
+def _why_unseen(name: str, observed: Observed, missed: Sequence[UnseenFact]) -> str:
     """Why nobody saw what the machine has of Kubernetes; empty where somebody did."""
     facts = observed.node_facts.get(name)
     if facts is None:
         reasons = (fault.reason for fault in observed.faults if fault.node == name)
-        return next(reasons, "its machine was not looked at")
+        return next(reasons, "its machine was not inspected")
     if facts.kubernetes_untold:
         return "the probe timed out before it read the Kubernetes state"
-    own = (f"{one.path} was not seen: {one.why}" for one in missed if one.facts is facts)
+    own = (f"{one.path} is unknown: {one.why}" for one in missed if one.facts is facts)
     return next(own, "")
 
 

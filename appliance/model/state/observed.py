@@ -32,7 +32,7 @@ class Observed:
     """What was seen in one round.
 
     Attributes:
-        facts: node name -> facts; every node of the site that could be reached.
+        node_facts: node name -> facts; every node of the site that could be reached.
         cluster: what the API said, with the same freshness.
         faults: why the other nodes could not be read.
     """
@@ -47,7 +47,7 @@ class Look:
     """The result of one round over the nodes.
 
     Attributes:
-        facts: node name -> its facts.
+        node_facts: node name -> its facts.
         faults: the nodes without facts.
     """
 

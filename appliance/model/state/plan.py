@@ -56,7 +56,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Unknown:
+class UnknownFact:
     """A node that may or may not need a step, because a fact is unknown.
 
     Attributes:
@@ -71,7 +71,7 @@ class Unknown:
 
     def sentence(self) -> str:
         """Return it in one line: node, fact, step, reason."""
-        return f"{self.node}: {self.path} is unknown, but {self.step} needs it: {self.why}"
+        return f"{self.node}: {self.path} is unknown ({self.why}), but step {self.step} needs it"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Notice:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class UnseenStep:
     """A step without a verdict: these nodes were not observed, the others need nothing."""
 
     step: str
@@ -129,9 +129,9 @@ class Plan:
     warnings: tuple[Notice, ...] = ()
     choice: Choice = Choice(leader="")
     not_applicable: tuple[str, ...] = ()
-    unseen: tuple[Unseen, ...] = ()
+    unseen: tuple[UnseenStep, ...] = ()
     left_out: tuple[Fault, ...] = ()
-    unknown: tuple[Unknown, ...] = ()
+    unknown: tuple[UnknownFact, ...] = ()
 
     def step(self, name: str) -> PlannedStep | None:
         """Return the planned step of that name, or None when it is not planned."""

@@ -11,7 +11,7 @@ OWN_RELEASES = frozenset({BACKEND_RELEASE, CLUSTER_RELEASE})
 
 
 @dataclass(frozen=True)
-class Owned:
+class OwnedObject:
     """An object of the cluster and its helm release, if any."""
 
     name: str
@@ -39,10 +39,10 @@ class Prerequisites:
         system_labelled: nodes with the label of Run:ai's system nodes, whatever its value.
     """
 
-    ingress_classes: tuple[Owned, ...] = ()
+    ingress_classes: tuple[OwnedObject, ...] = ()
     storage_classes: tuple[str, ...] = ()
     default_storage_classes: tuple[str, ...] = ()
-    prometheuses: tuple[Owned, ...] = ()
+    prometheuses: tuple[OwnedObject, ...] = ()
     gpus: Mapping[str, int] = field(default_factory=dict)
     releases: Mapping[str, str] = field(default_factory=dict)
     system_labelled: tuple[str, ...] = ()

@@ -41,7 +41,7 @@ class NodeAffinity:
 
 
 @dataclass(frozen=True)
-class Anchored:
+class AnchoredObject:
     """An object with data that is bound to a node.
 
     Attributes:
@@ -69,7 +69,7 @@ class RolesView:
 
     labels: Mapping[str, Mapping[str, str]]
     affinity: NodeAffinity | None = None
-    anchored: tuple[Anchored, ...] = ()
+    anchored: tuple[AnchoredObject, ...] = ()
 
     def roles(self, node: str) -> frozenset[Role]:
         """Return the roles of a node; only the label's key counts, not its value."""

@@ -1,11 +1,11 @@
-"""Add a node that is new to the cluster, or let a machine take the place of another."""
+"""Add a new node to the cluster, or replace a node with another machine."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from appliance.errors import Refused
-from appliance.workflows.node.joining import Confirm, JoinRequest, JoinResult, Seen, join, look
+from appliance.workflows.node.joining import Confirm, JoinLook, JoinRequest, JoinResult, join, look
 
 if TYPE_CHECKING:
     from appliance.workflows.session.session import Session
@@ -14,7 +14,7 @@ COMMAND = "node add"
 
 
 def node_add(request: JoinRequest, session: Session, confirm: Confirm) -> JoinResult:
-    """Check that the place is free, and install the node.
+    """Check that the name is free, and install the node.
 
     Raises:
         Refused: the place is taken; or what :func:`join` refuses. Nothing was changed.
@@ -26,7 +26,7 @@ def node_add(request: JoinRequest, session: Session, confirm: Confirm) -> JoinRe
     return join(request, session, confirm, seen)
 
 
-def _require_free(request: JoinRequest, seen: Seen) -> None:
+def _require_free(request: JoinRequest, seen: JoinLook) -> None:
     """Refuse to add beside a member whose place is to be taken.
 
     Raises:
@@ -35,14 +35,14 @@ def _require_free(request: JoinRequest, seen: Seen) -> None:
     old = request.replace
     if old is None or old == request.node:
         return
-    record = request.records.get(old)
+    record = seen.records.get(old)
     if old in seen.cluster.nodes:
         raise Refused(
-            f"{request.node}: {old}, whose place it is to take, is still a member of the cluster",
-            hint=f"take it out first, dead or alive: appliance node remove {old}",
+            f"{request.node}: cannot replace {old}, which is still a member of the cluster",
+            hint=f"remove it first, reachable or not: appliance node remove {old}",
         )
     if record is None or record.removed is None:
         raise Refused(
-            f"{request.node}: nothing is written down of {old}, whose place it is to take",
-            hint=f"a new node: appliance node add {request.node}",
+            f"{request.node}: cannot replace {old}: no record says that {old} was removed",
+            hint=f"to add {request.node} as a new node: appliance node add {request.node}",
         )

@@ -1,4 +1,4 @@
-"""Documents of members: passports read and written, and what was kept of a Node forgotten."""
+"""Documents of members: read and write passports, and delete restored node metadata."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ def acceptance(run: Run, clock: Clock, why: str = FIRST) -> Acceptance:
 
 
 def settle(desired: Desired, observed: Observed, archive: Archive) -> None:
-    """Forget what was kept of Nodes that have it again, whoever put it back."""
+    """Delete the saved metadata of Nodes that have it again, whatever restored it."""
     for name in settled(desired, observed):
         record = MemberRecord(name)
         archive.put(record.document, record.text())
 
 
 def spread(archive: Archive, observer: Observer) -> None:
-    """Give a control-plane node that joined just now what the others keep.
+    """Copy the documents of the other control-plane nodes to one that has just joined.
 
-    What cannot be copied is said and no failure of the install.
+    A failed copy is a warning, not a failure of the install.
     """
     try:
         missed = archive.spread()
     except NodeUnreachable as error:
         missed = (error.message,)
     for why in missed:
-        observer.note(f"a control-plane node lacks documents: {why}")
+        observer.note(f"documents are missing on a control-plane node: {why}")
 
 
 class Acceptances:

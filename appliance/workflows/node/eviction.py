@@ -1,4 +1,4 @@
-"""Empty a node by the eviction API: ask, wait as long as pods may take, never delete."""
+"""Drain a node through the eviction API: evict, wait for each grace period, never delete."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError, LeaseLost, StepNotVerified
-from appliance.model.node.drain import forecast, moving
+from appliance.model.node.drain import DrainView, forecast, moving
 from appliance.model.state.maintenance import REMOVED, removal_of
+from appliance.model.state.pods import PodOnNode
 from appliance.workflows.node.marks import Marks, left_to_others
 
 if TYPE_CHECKING:
-    from appliance.model.node.drain import DrainView
     from appliance.model.state.journal import Run
-    from appliance.model.state.pods import PodOnNode
     from appliance.workflows.session.ports import Clock, Drain, Observer
 
 POLL_SECONDS = 1.0
@@ -47,22 +46,22 @@ class Eviction:
     budget_seconds: float = BUDGET_SECONDS
 
     def forecast(self, name: str) -> tuple[str, ...]:
-        """One sentence for each pod that will go, then for each that will be lost or may block."""
+        """One sentence for each pod that moves, then for each that is lost or may block."""
         view = self.drain.view(name)
         foreseen = forecast(name, view.pods, view.budgets, view.nodes)
-        moving = (f"pod {pod.where} moves" for pod in foreseen.evicted if pod.owner)
+        moving = (f"pod {pod.where} will be evicted" for pod in foreseen.evicted if pod.owner)
         return (*moving, *(concern.sentence() for concern in foreseen.concerns))
 
     def empty(self, name: str) -> None:
         """Cordon a node for its removal and evict what runs there.
 
-        The cordon is written down as ours on the Node, and is taken back on failure, also that of
-        a run that was killed; somebody else's maintenance or cordon stays, and all of it once the
-        site is another command's.
+        An annotation on the Node marks the cordon as ours. On failure our cordon is undone, even
+        one of an earlier run that was killed. A maintenance or cordon of others stays. Once another
+        command has the site's lock, nothing is undone.
 
         Raises:
             LeaseLost: another command took the site over.
-            StepNotProven: a pod stays.
+            StepNotVerified: a pod stays.
             ClusterError: the API refused.
         """
         view = self.drain.view(name)
@@ -83,10 +82,10 @@ class Eviction:
     def _take_back(
         self, name: str, marks: Marks, stopped: Exception | KeyboardInterrupt, *, uncordon: bool
     ) -> None:
-        """Undo the cordon; what stopped the eviction stays the error, and says how it is left."""
+        """Undo the cordon; the eviction's error stays, with the node's state in its details."""
         try:
             marks.clear(uncordon=uncordon)
-            left = f"restored: {name} is as it was before"
+            left = f"restored: {name} has its earlier state"
         except LeaseLost:
             left = left_to_others(name)
         except ApplianceError as error:
@@ -104,7 +103,7 @@ class Eviction:
 
         Raises:
             LeaseLost: another command took the site over; no further pod was asked.
-            StepNotProven: a budget holds a pod, or a pod does not end; both are named.
+            StepNotVerified: a budget blocks a pod, or a pod does not terminate; names both.
             ClusterError: the API refused.
         """
         asked: dict[str, float] = {}
@@ -157,12 +156,12 @@ class Eviction:
             seen.add(pod.where)
             if len(seen) > RETURNS:
                 look = ["kubectl", "-n", pod.namespace, "get", "pod", pod.name, "-o", "yaml"]
-                owner = " ".join(pod.owner) if pod.owner else "somebody"
+                owner = " ".join(pod.owner) if pod.owner else "an unknown owner"
                 raise StepNotVerified(
-                    f"{name}: {owner} in {pod.namespace} starts pods on it again and again, though "
+                    f"{name}: {owner} in {pod.namespace} keeps starting pods on this node although "
                     f"it is cordoned: {pod.where}",
-                    hint="its pods name the node or tolerate a cordon: scale it down, see "
-                    f"{shlex.join(look)}; then the same command again",
+                    hint="its pods set nodeName or tolerate the cordon: scale it down (see "
+                    f"{shlex.join(look)}), then run the same command again",
                 )
 
     def _refuse_late(self, name: str, pods: Sequence[PodOnNode], took: Mapping[str, float]) -> None:
@@ -172,10 +171,10 @@ class Eviction:
         if late:
             first, *others = late
             raise StepNotVerified(
-                f"{name}: pod {first.where} does not end, {took[first.where]:.0f} s after it was "
-                f"asked (its grace is {first.grace_seconds} s)",
+                f"{name}: pod {first.where} has not terminated {took[first.where]:.0f} s after its "
+                f"eviction (its grace period is {first.grace_seconds} s)",
                 hint=shlex.join(["kubectl", "-n", first.namespace, "describe", "pod", first.name]),
-                details=[f"pod {pod.where} neither" for pod in others],
+                details=[f"pod {pod.where} has not terminated either" for pod in others],
             )
 
     def _held_up(self, name: str, pod: PodOnNode, why: str) -> StepNotVerified:
@@ -185,9 +184,10 @@ class Eviction:
         says = f" ({budgets[0].says})" if budgets and budgets[0].says else ""
         owner = " ".join(pod.owner) if pod.owner else "no controller"
         return StepNotVerified(
-            f"{name}: pod {pod.where} of {owner} may not go: {named}{says} allows no "
+            f"{name}: pod {pod.where} of {owner} cannot be evicted: {named}{says} has allowed no "
             f"disruption for {self.budget_seconds:.0f} s",
-            hint="ask its owner for one more replica or another budget; then the same command",
+            hint="ask the pod's owner for one more replica or another budget; then run the same "
+            "command again",
             details=[] if budgets else [why],
         )
 
@@ -199,6 +199,6 @@ def to_be_moved(view: DrainView) -> tuple[PodOnNode, ...]:
 
 def _waiting_for(pods: Sequence[PodOnNode], held: dict[str, float]) -> str:
     first = next((pod.where for pod in pods if pod.where in held), pods[0].where)
-    why = "a PodDisruptionBudget" if first in held else "it to end"
+    why = "PodDisruptionBudget of" if first in held else "termination of"
     more = f" and {len(pods) - 1} more" if pods[1:] else ""
-    return f"{first}{more}: waiting for {why}"
+    return f"{why} pod {first}{more}"

@@ -1,39 +1,39 @@
-"""Let a machine join under a name that was known before, or is new: shared by rejoin and add.
+"""Let a machine join under a known or a new name: shared by rejoin and add.
 
-It is an install of that one node. What is said here comes before it: that nothing acts under the
-name any more, and that it is the machine that was meant.
+A join is an install of that one node. This module does the checks before it: no other machine
+runs under the name, and this is the intended machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.node.accepted import Accepted, accepted_of
-from appliance.model.node.answering import answering_as
+from appliance.model.node.accepted import AcceptedMachine, accepted_of
+from appliance.model.node.answering import AnsweringMachine, answering_as
+from appliance.model.node.baseline import Passport
 from appliance.model.node.etcd_quorum import may_go
-from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
-from appliance.model.node.membership import MemberRecord
+from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
+from appliance.model.node.membership import MemberRecord, as_recorded
 from appliance.model.plan.planner import Scope
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.site.settings import Node
+from appliance.model.state.cluster import Cluster, ClusterNode, Unreachable
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.journal import Run
 from appliance.model.state.kubeadm_state import is_member
 from appliance.model.state.node_metadata import NodeMetadata
-from appliance.model.state.plan import Refusal
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Plan, Refusal
 from appliance.workflows.install import InstallRequest, InstallResult, install
+from appliance.workflows.node.baselines import read_passport
+from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.survey import observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
-    from appliance.model.node.baseline import Passport
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import ClusterNode
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.journal import Run
-    from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Plan
+    from appliance.model.site.settings import Site
     from appliance.workflows.session.session import Session
 
 
@@ -42,47 +42,53 @@ class JoinRequest:
     """What was asked for, by whom, with which tool.
 
     Attributes:
-        desired: with the node in its site, removed or not.
-        records: node -> what is written down of it.
-        passport: the node's, or None.
+        desired: what the inventory asks for, nodes that were removed included.
         replace: the name whose place the machine takes; None when it is its own.
-        replaced: the passport under that name, or None.
         sworn: the operator says that the old machine is dead.
     """
 
     desired: Desired
     node: str
     run: Run
-    records: dict[str, MemberRecord]
-    passport: Passport | None = None
     replace: str | None = None
-    replaced: Passport | None = None
     sworn: bool = False
     dry_run: bool = False
 
 
 # Is shown the plan, the proof, and the machine that answers.
-Confirm = Callable[["Plan", tuple[str, ...], "Answering"], bool]
+Confirm = Callable[[Plan, tuple[str, ...], AnsweringMachine], bool]
 
 
 @dataclass(frozen=True)
 class JoinResult:
-    """How it ended: the install of the node, and what was said before it."""
+    """The result: the install of the node in its site, and the evidence before it."""
 
+    site: Site
     installed: InstallResult
     said: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What was looked at before anything was decided."""
+class JoinLook:
+    """The observations before the first decision.
 
+    Attributes:
+        desired: without nodes that were removed on purpose, other than this one.
+        records: node -> what is written down of it.
+        passport: the node's, or None.
+        replaced: the passport of the name whose place the machine takes, or None.
+    """
+
+    desired: Desired
+    records: Mapping[str, MemberRecord]
+    passport: Passport | None
+    replaced: Passport | None
     node: Node
     observed: Observed
     cluster: Cluster
     facts: NodeFacts
     member: ClusterNode | None
-    accepted: Accepted
+    accepted: AcceptedMachine
 
     @property
     def is_working_member(self) -> bool:
@@ -90,19 +96,22 @@ class Seen:
         return self.member is not None and is_member(self.facts)
 
 
-def look(request: JoinRequest, session: Session) -> Seen:
-    """Look at everything once.
+def look(request: JoinRequest, session: Session) -> JoinLook:
+    """Read what is written down, and look at everything once.
 
     Raises:
-        Refused: the inventory has no such member.
+        Refused: the inventory has no such member, or what is written down is not readable.
         NodeUnreachable: the machine or the API does not answer, or the machine is too busy to tell
             what it is.
     """
-    site, name = request.desired.site, request.node
+    name = request.node
+    records = read_all_records(session.archive)
+    desired = as_recorded(request.desired, records, back=[name])
+    site = desired.site
     if name not in {node.name for node in site.cluster_members}:
         raise Refused(
-            f"{name}: the inventory has no such member of the cluster",
-            hint="write it into hosts.yml and host_vars, then: appliance site check",
+            f"{name}: the inventory has no cluster node of this name",
+            hint="add it to hosts.yml and host_vars/, then: appliance site check",
         )
     observed, found = observe(site, session.nodes, session.cluster)
     for fault in found.faults:
@@ -110,41 +119,48 @@ def look(request: JoinRequest, session: Session) -> Seen:
             raise NodeUnreachable(fault.reason, hint=fault.hint)
     require_evidence({name: observed.node_facts[name]})
     if not isinstance(observed.cluster, Cluster):
-        reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else "none"
-        raise NodeUnreachable(
-            f"{name}: there is no cluster that answers: {reason}",
-            hint="see what is wrong: appliance status; a first install: appliance install",
+        reason = (
+            observed.cluster.reason if isinstance(observed.cluster, Unreachable) else "none yet"
         )
-    member, record = observed.cluster.nodes.get(name), request.records.get(name)
-    passport = request.passport.machine if request.passport else None
-    return Seen(
+        raise NodeUnreachable(
+            f"{name}: the cluster does not answer: {reason}",
+            hint="see what is wrong: appliance status; for a first install: appliance install",
+        )
+    member, record = observed.cluster.nodes.get(name), records.get(name)
+    passport = read_passport(session.archive, name)
+    machine = passport.machine if passport else None
+    return JoinLook(
+        desired,
+        records,
+        passport,
+        read_passport(session.archive, request.replace) if request.replace else None,
         site.node(name),
         observed,
         observed.cluster,
         observed.node_facts[name],
         member,
-        accepted_of(name, member, passport, record.removed if record else None),
+        accepted_of(name, member, machine, record.removed if record else None),
     )
 
 
-def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -> JoinResult:
-    """Prove that the name is free for this machine, then install the node.
+def join(request: JoinRequest, session: Session, confirm: Confirm, seen: JoinLook) -> JoinResult:
+    """Verify that the name is free for this machine, then install the node.
 
     Raises:
-        PreflightFailed: the old machine may be alive, or it is another machine, or etcd would
+        PreflightFailed: the old machine may be running, or it is another machine, or etcd would
             lose its quorum; nothing was changed.
         what :func:`install` raises.
     """
     refuse(_of_old_data(request, seen))
     if seen.is_working_member:
-        fenced, returning = f"{request.node}: is a member already", frozenset[str]()
+        fenced, returning = f"{request.node}: is already a member", frozenset[str]()
     else:
         fenced, returning = _judge(request, session, seen), frozenset({request.node})
     kept = _kept(request, seen)
     desired = replace(
-        request.desired,
+        seen.desired,
         returning=returning,
-        kept={**request.desired.kept, **({request.node: kept} if kept else {})},
+        kept={**seen.desired.kept, **({request.node: kept} if kept else {})},
     )
     installing = InstallRequest(
         desired,
@@ -158,17 +174,17 @@ def join(request: JoinRequest, session: Session, confirm: Confirm, seen: Seen) -
     machine = answering_as(seen.node, seen.facts)
     installed = install(installing, session, lambda plan: confirm(plan, said, machine))
     if not request.dry_run and not installed.steps:
-        _forget_removal(request, session)
-    return JoinResult(installed, said)
+        _forget_removal(seen, session)
+    return JoinResult(seen.desired.site, installed, said)
 
 
-def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
+def _judge(request: JoinRequest, session: Session, seen: JoinLook) -> str:
     """The proof, in words.
 
     Raises:
         PreflightFailed: something is in the way.
     """
-    witness = Witness(
+    evidence = FencingEvidence(
         request.node,
         seen.member,
         seen.facts,
@@ -176,20 +192,20 @@ def _judge(request: JoinRequest, session: Session, seen: Seen) -> str:
         request.sworn,
         session.bmcs.report(seen.node) if seen.member else None,
     )
-    other = same_machine(witness, replaces=request.replace == request.node)
+    other = same_machine(evidence, replaces=request.replace == request.node)
     accepted = seen.accepted
     if other:
         refuse([accepted.tell(other)])
-    fenced = check_fenced(witness)
+    fenced = check_fenced(evidence)
     refused = [accepted.tell(fenced)] if isinstance(fenced, Refusal) else []
     refuse([*refused, *_of_etcd(request, session, seen)])
-    assert isinstance(fenced, Fenced)  # noqa: S101  (for the type checker: it was refused)
+    assert isinstance(fenced, FencingProof)  # noqa: S101  (for the type checker: it was refused)
     return f"{request.node}: {fenced.text}"
 
 
-def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
+def _of_old_data(request: JoinRequest, seen: JoinLook) -> list[Refusal]:
     """A machine that was away when its etcd member was taken out must not start with its data."""
-    record = request.records.get(request.node)
+    record = seen.records.get(request.node)
     gone = record.removed if record else None
     if gone is None or gone.reset or not seen.facts.at("kubernetes.etcd_data.present"):
         return []
@@ -197,16 +213,16 @@ def _of_old_data(request: JoinRequest, seen: Seen) -> list[Refusal]:
         Refusal(
             request.node,
             "etcd",
-            "the data of a member that etcd has let go",
-            "an empty machine: it was away when it was removed",
-            f"empty it: appliance node remove {request.node}; then the same command",
+            "the data of a member that etcd has removed",
+            "an empty machine (this machine was off when its node was removed)",
+            f"clean it: appliance node remove {request.node}; then run the same command again",
         )
     ]
 
 
-def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal]:
-    """Whether etcd can let go of the member that the old machine left."""
-    control_plane_nodes = request.desired.site.control_plane
+def _of_etcd(request: JoinRequest, session: Session, seen: JoinLook) -> list[Refusal]:
+    """Whether etcd can remove the member of the old machine."""
+    control_plane_nodes = seen.desired.site.control_plane
     if seen.node not in control_plane_nodes:
         return []
     reasons = []
@@ -222,28 +238,28 @@ def _of_etcd(request: JoinRequest, session: Session, seen: Seen) -> list[Refusal
             return []
         return [Refusal(request.node, "etcd", verdict.seen, verdict.expected, verdict.hint)]
     raise NodeUnreachable(
-        f"{request.node}: no other control-plane node can say who etcd's members are: "
+        f"{request.node}: no other control-plane node can list etcd's members: "
         f"{'; '.join(reasons) or 'none was reached'}",
         hint="see what is wrong: appliance status",
     )
 
 
-def _kept(request: JoinRequest, seen: Seen) -> NodeMetadata | None:
+def _kept(request: JoinRequest, seen: JoinLook) -> NodeMetadata | None:
     """What the node is to have: its own of before, or that of the node whose place it takes.
 
     The passport knows it where the Node object was deleted by other means than ours.
     """
     owner = request.replace or request.node
-    record = request.records.get(owner)
+    record = seen.records.get(owner)
     if record and record.kept:
         return record.kept
-    passport = request.replaced if request.replace else request.passport
+    passport = seen.replaced if request.replace else seen.passport
     return passport.belongings if passport and owner not in seen.cluster.nodes else None
 
 
-def _forget_removal(request: JoinRequest, session: Session) -> None:
+def _forget_removal(seen: JoinLook, session: Session) -> None:
     """A member that was to be removed, and was not, stays: on the operator's word."""
-    record = request.records.get(request.node)
+    record = seen.records.get(seen.node.name)
     if record and record.removed:
         stays = replace(record, removed=None)
         with session.lock:

@@ -1,7 +1,7 @@
 """Take a node out of service: forecast, read facts, cordon, evict, taint, shut down.
 
-What we are about to do is written on the Node object before it is done, so a run that was killed
-anywhere is finished by the same command, or undone by ``node return``, from any laptop. A run that
+Each change is announced on the Node object before it is made. So the same command completes a
+killed run, or ``node return`` undoes it, from any laptop. A run that
 fails restores what it changed. Who may be evicted is told by :mod:`appliance.model.node.drain`.
 """
 
@@ -20,9 +20,11 @@ from appliance.errors import (
     NodeUnreachable,
     StepNotVerified,
 )
-from appliance.model.node.answering import Answering, answering
+from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.drain import Forecast, forecast
+from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.maintenance import TAINT, Maintenance, Phase, archived, timestamp
+from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.eviction import Eviction, to_be_moved
 from appliance.workflows.node.maintain_again import (
     OUT_PHASES,
@@ -33,16 +35,15 @@ from appliance.workflows.node.maintain_again import (
 )
 from appliance.workflows.node.maintain_refusals import refuse, require_writable
 from appliance.workflows.node.marks import Marks, left_to_others
-from appliance.workflows.node.power_off import PowerWatch, Seen
+from appliance.workflows.node.power_off import PowerState, PowerWatch
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
     from appliance.model.site.settings import Node
-    from appliance.model.state.facts.identity import MachineIdentity
     from appliance.model.state.observed import Look
-    from appliance.workflows.session.ports import JournalPort
+    from appliance.workflows.session.ports import Archive, JournalPort
     from appliance.workflows.session.session import Session
 
 # How old the look before the question may be to serve as the facts.
@@ -71,15 +72,13 @@ class MaintainResult:
 def node_maintain(
     request: MaintainRequest,
     session: Session,
-    accepted: Callable[[], MachineIdentity],
-    confirm: Callable[[Forecast, str, Answering], bool],
+    confirm: Callable[[Forecast, str, AnsweringMachine], bool],
 ) -> MaintainResult:
     """Take a node out of service, or restore it when that fails.
 
     Args:
         request: what was asked for.
         session: the session.
-        accepted: which machine is known under the node's name, as its passport says.
         confirm: is shown the forecast, how long it took last time, and the machine that answers.
 
     Raises:
@@ -87,7 +86,7 @@ def node_maintain(
         PreflightFailed: it would be an outage; nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         LeaseLost: another command took the site over, or marked the node; it is left as it is.
-        StepNotProven: a pod stays; what we changed was restored.
+        StepNotVerified: a pod stays; our changes were undone.
         ClusterError: the API refused; what we changed was restored, or is named.
     """
     require_writable(request.reason)
@@ -98,7 +97,7 @@ def node_maintain(
         session.bmcs,
         session.clock,
         session.observer,
-        accepted,
+        lambda: _accepted(session.archive, request.node.name),
     )
     view = session.drain.view(request.node.name)
     foreseen = forecast(request.node.name, view.pods, view.budgets, view.nodes)
@@ -120,6 +119,12 @@ def node_maintain(
         return _Run(request, session, power, _Before(view, foreseen, fresh)).carry_out()
 
 
+def _accepted(archive: Archive, name: str) -> MachineIdentity:
+    """The machine that is known under the node's name, as its passport says."""
+    passport = read_passport(archive, name)
+    return passport.machine if passport else MachineIdentity()
+
+
 def _require_answer(node: Node, look: Look) -> None:
     """Refuse to empty a node whose facts could not be read.
 
@@ -136,7 +141,7 @@ def _require_answer(node: Node, look: Look) -> None:
 def _last_time(journal: JournalPort) -> str:
     """How long the eviction took last time on this site, in words."""
     took = journal.durations().get("maintain: evict")
-    return f"last time the eviction took {took:.0f} s" if took is not None else ""
+    return f"the last eviction took {took:.0f} s" if took is not None else ""
 
 
 @dataclass(frozen=True)
@@ -218,10 +223,10 @@ class _Run:
         return self._finish()
 
     def _finish(self) -> MaintainResult:
-        """Power an empty node off, if that was asked, and write down that it is out."""
+        """Power an empty node off, if requested, and record that it is out of service."""
         try:
             if self._request.shutdown:
-                self._step("shutdown", "asked for", self._shut_down)
+                self._step("shutdown", "requested with --shutdown", self._shut_down)
             self._mark = self._mark.at("out of service")
             self._marks.write(self._mark)
         except LeaseLost as lease:
@@ -239,11 +244,13 @@ class _Run:
         )
 
     def _empty(self) -> None:
-        self._step("cordon", "no pod is to come", self._cordon)
+        self._step("cordon", "no new pod may start on the node", self._cordon)
         if not self._mark.lost:
-            self._evict_seconds = self._step("evict", "pods move by the eviction API", self._evict)
+            self._evict_seconds = self._step(
+                "evict", "pods are evicted through the API", self._evict
+            )
         if self._mark.mode == "taint":
-            self._step("taint", f"{TAINT} keeps everything else away", self._taint)
+            self._step("taint", f"{TAINT} keeps all other pods away", self._taint)
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> float:
         with self._recorder.on_node(f"maintain: {name}", self._name, why) as evidence:
@@ -251,7 +258,7 @@ class _Run:
         return evidence.took_seconds
 
     def _read_facts(self) -> None:
-        """Keep what the node is like now, where the laptop that returns it will find it."""
+        """Save the node's current facts where any laptop can read them at its return."""
         look = self._fresh or self._session.nodes.look([self._request.node])
         _require_answer(self._request.node, look)
         facts = look.node_facts[self._name]
@@ -259,7 +266,9 @@ class _Run:
         for missed in self._session.archive.put(
             archived(self._name, self._request.run.id), json.dumps(document)
         ):
-            self._session.observer.note(f"the facts were not kept everywhere: {missed}")
+            self._session.observer.note(
+                f"the facts were not saved on every control-plane node: {missed}"
+            )
 
     def _about_to(self, phase: Phase) -> Maintenance:
         """The annotation before the next thing; a node that was out says so all the while."""
@@ -285,9 +294,9 @@ class _Run:
         left = () if self._mark.lost else to_be_moved(self._session.drain.view(self._name))
         if left:
             raise StepNotVerified(
-                f"{self._name}: pod {left[0].where} came after the eviction",
-                hint="it tolerates a cordoned node; stop it, then run the same command again",
-                details=[f"pod {pod.where} too" for pod in left[1:]],
+                f"{self._name}: pod {left[0].where} started after the eviction",
+                hint="the pod tolerates the cordon; delete it, then run the same command again",
+                details=[f"pod {pod.where} also started after it" for pod in left[1:]],
             )
         self._marks.write(self._about_to("taint"))
         # A node has one taint of a key and an effect: somebody else's would be replaced by ours.
@@ -303,31 +312,33 @@ class _Run:
             self._write_order()
         self._off = seen.words if seen.off else watch.wait(self._mark.ordered or "")
 
-    def _order(self, seen: Seen) -> str:
-        """Give the order; when it was taken."""
+    def _order(self, seen: PowerState) -> str:
+        """Send the shutdown; the time at which the node accepted it."""
         self._recorder.begin()  # the look before took some seconds
         try:
             self._session.power.shut_down(self._request.node)
         except NodeUnreachable as error:
             raise ClusterError(
-                f"{self._name}: not known to be off: it took no order ({error.message})",
-                hint="see its console, its BMC or its power LED: it may be on",
+                f"{self._name}: the shutdown failed ({error.message}); it may still be on",
+                hint="check its console, its BMC or its power LED",
                 details=[f"{self._name}: {seen.words}"],
             ) from error
         return timestamp(self._session.clock.now())
 
     def _write_order(self) -> None:
-        """For a later run: silence after an order is another thing than silence."""
+        """Record the shutdown for a later run: then no answer means that the node is off."""
         try:
             self._marks.write(self._mark.at("shutdown"))
         except LeaseLost:
             raise
         except ApplianceError as error:
             # It may itself be where the API was; the machine goes down all the same.
-            self._session.observer.note(f"not written on the node yet: {error.message}")
+            self._session.observer.note(
+                f"the shutdown is not recorded on the Node yet: {error.message}"
+            )
 
     def _restore(self, error: ApplianceError) -> None:
-        """Undo exactly what we did; what cannot be undone now is named.
+        """Undo exactly our own changes; name those that cannot be undone now.
 
         A node that was out before this run stays out: nothing has verified since that it is whole.
         """
@@ -344,22 +355,22 @@ class _Run:
         error.details = (*error.details, *left)
 
     def _undo(self) -> str:
-        """Undo it; how the node is now."""
+        """Undo it; the resulting state in words."""
         before = self._before
         if before is not None and before.phase in OUT_PHASES:
             # What this run has set stays, and is ours to take away with the return.
             mark = replace(before, cordoned=self._mark.cordoned, tainted=self._mark.tainted)
-            self._marks.put_back(mark)
+            self._marks.write(mark)
             return f"{self._name} stays in maintenance, as it was before this run"
         if self._mark.tainted:
             self._marks.taint(on=False)
         self._marks.clear(uncordon=self._mark.cordoned)
-        return f"restored: {self._name} is as it was before"
+        return f"restored: {self._name} has its earlier state"
 
 
 def _as_error(stopped: BaseException) -> ApplianceError:
-    """Ctrl-C between two steps is told as within one; nothing says that nothing was changed."""
-    again = "the same command begins again"
+    """Ctrl-C between two steps reads like one within a step: never "nothing was changed"."""
+    again = "run the same command again: it starts over"
     if isinstance(stopped, NodeUnreachable):
         return ClusterError(stopped.message, hint=stopped.hint or again, details=stopped.details)
     if isinstance(stopped, ApplianceError):

@@ -1,4 +1,4 @@
-"""What an earlier run of a maintenance left, and what a run that is asked for more has to do.
+"""The state that an earlier maintenance run left, and what a run with further options must do.
 
 What must not be here: doing any of it (:mod:`appliance.workflows.node.maintain`).
 """
@@ -6,16 +6,12 @@ What must not be here: doing any of it (:mod:`appliance.workflows.node.maintain`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from appliance.model.node.drain import DrainView
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.journal import Run
-from appliance.model.state.maintenance import Mode, archived
+from appliance.model.state.maintenance import Maintenance, Mode, archived
 from appliance.workflows.node.eviction import BUDGET_SECONDS, to_be_moved
-
-if TYPE_CHECKING:
-    from appliance.model.node.drain import DrainView
-    from appliance.model.state.maintenance import Maintenance
 
 # From the order to power off until a return is complete, the node may be another than it was.
 OUT_PHASES = ("shutdown", "out of service", "return")

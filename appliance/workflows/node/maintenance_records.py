@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.state.journal import read_record
-from appliance.model.state.maintenance import archived
+from appliance.model.state.maintenance import Maintenance, archived
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from appliance.model.state.maintenance import Maintenance
     from appliance.workflows.session.ports import Archive
 
 COMMANDS = ("node maintain", "node remove")

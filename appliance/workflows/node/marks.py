@@ -1,8 +1,9 @@
-"""The marks of one run on one node: written, and taken away, only while they are its own.
+"""The annotation, cordon and taint of one run on one node: changed only while they are its own.
 
 A laptop may sleep in the middle of a step. When it wakes, another one may have taken the site over
 and have the node out of service itself; its annotation can even be the same, as it goes on with
-ours. So the lease is asked before each write, and what is undone has to be what we wrote.
+ours. So the lease is asked before each write, and what is written over or undone has to be what we
+found or wrote: the API server compares it, by the version of the Node object.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from appliance.model.state.maintenance import stands_as_ours
+from appliance.model.state.maintenance import Maintenance
 
 if TYPE_CHECKING:
-    from appliance.model.state.maintenance import Maintenance
     from appliance.workflows.session.ports import Drain
 
 
@@ -39,11 +39,11 @@ class Marks:
         self._ours: tuple[Maintenance | None, ...] = (before,)
 
     def write(self, mark: Maintenance, *, cordon: bool = False) -> None:
-        """Write the annotation, and the cordon with it."""
+        """Write the annotation over ours, and the cordon with it."""
         self._guard()
         # An error of the API does not say whether it was written.
         self._ours = (*self._ours, mark)
-        self._drain.mark(self._name, mark, cordon=cordon)
+        self._drain.mark(self._name, mark, cordon=cordon, ours=self._ours)
         self._ours = (mark,)
 
     def taint(self, *, on: bool) -> None:
@@ -56,12 +56,7 @@ class Marks:
         self._guard()
         self._drain.clear(self._name, uncordon=uncordon, ours=self._ours)
 
-    def put_back(self, mark: Maintenance) -> None:
-        """Write an earlier annotation over ours."""
-        stands_as_ours(self._name, self._drain.view(self._name).annotations, self._ours)
-        self.write(mark)
-
 
 def left_to_others(name: str) -> str:
-    """What is said of a node whose marks are not ours to undo any more."""
-    return f"{name} was left as it is, to whoever has the site now: appliance status"
+    """The sentence for a node whose annotation is no longer ours to undo."""
+    return f"{name} was left unchanged: another command has the site's lock now: appliance status"

@@ -1,4 +1,4 @@
-"""Show what was accepted as a node and what differs today; accept it anew when asked."""
+"""Show the accepted state of a node and the differences today; accept it again on request."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.node.answering import answering_as
+from appliance.model.node.answering import AnsweringMachine, answering_as
 from appliance.model.node.baseline import Passport, differences, passport_of
+from appliance.model.site.settings import Node, Site
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.facts.hardware import Difference
+from appliance.model.state.journal import Run
 from appliance.model.state.node_state import node_states
+from appliance.model.state.observed import Observed
 from appliance.workflows.node.baselines import acceptance, read_passport
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.hardware import Difference
-    from appliance.model.state.journal import Run
-    from appliance.model.state.observed import Observed
     from appliance.workflows.session.ports import Archive
     from appliance.workflows.session.session import Session
 
@@ -60,8 +59,8 @@ def node_passport(site: Site, names: Sequence[str], session: Session) -> list[Pa
     for name in names:
         if name not in members:
             raise Refused(
-                f"{name}: the inventory has no such member of the cluster",
-                hint=f"it has {', '.join(members)}",
+                f"{name}: the inventory has no cluster node of this name",
+                hint=f"the inventory has: {', '.join(members)}",
             )
     asked = [members[name] for name in names] or list(members.values())
     observed, look = observe(site, session.nodes, session.cluster)
@@ -85,9 +84,9 @@ def acknowledge(
     name: str,
     run: Run,
     session: Session,
-    confirm: Callable[[PassportView, Answering], bool],
+    confirm: Callable[[PassportView, AnsweringMachine], bool],
 ) -> PassportView:
-    """Accept a node as it is now; nothing is written when nothing differs.
+    """Accept a node as it is now; write nothing if nothing differs.
 
     Raises:
         Refused: no such member, not a Ready one, or not confirmed; nothing was changed.
@@ -95,7 +94,9 @@ def acknowledge(
     """
     (view,) = node_passport(site, [name], session)
     if view.unseen:
-        raise NodeUnreachable(view.unseen, hint="a machine that cannot be seen is not accepted")
+        raise NodeUnreachable(
+            view.unseen, hint="only a node that answers can be accepted: appliance status"
+        )
     if view.is_as_accepted:
         return view
     observed, _ = observe(site, session.nodes, session.cluster)
@@ -103,8 +104,9 @@ def acknowledge(
     member = state.member
     if facts is None or member is None or not state.is_joined:
         raise Refused(
-            f"{name}: is no member of the cluster now, so nothing can be accepted",
-            hint=f"appliance status; a machine that came back: appliance node rejoin {name}",
+            f"{name}: is not a member of the cluster now, so it cannot be accepted",
+            hint=f"see its state: appliance status; to rejoin a removed or reinstalled node: "
+            f"appliance node rejoin {name}",
         )
     require_confirmed(confirm(view, answering_as(site.node(name), facts)))
     recorder = Recorder(run, session)

@@ -1,4 +1,4 @@
-"""What shows that a node is off: a chassis is opened on that word.
+"""The evidence that a node is off: people open a chassis because of it.
 
 One connection that fails shows nothing: sshd ends early in a shutdown, a switch port flaps, and a
 laptop that wakes has no network yet. So a node is off when nothing has answered for some seconds,
@@ -27,7 +27,7 @@ POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class PowerState:
     """What was seen of a node's power.
 
     Attributes:
@@ -57,7 +57,7 @@ class PowerWatch:
     observer: Observer
     accepted: Callable[[], MachineIdentity]
 
-    def look(self, ordered: str | None) -> Seen:
+    def look(self, ordered: str | None) -> PowerState:
         """Whether it is off; takes a moment when it answers, and some seconds when it does not.
 
         Args:
@@ -66,9 +66,9 @@ class PowerWatch:
         began = self.clock.monotonic()
         while True:
             if self.power.answers(self.node):
-                return Seen(False, f"{self.node.name} answers", answers=True)
+                return PowerState(False, f"{self.node.name} answers", answers=True)
             if not self._reaches_another():
-                return Seen(False, "no other node of the site answers here either")
+                return PowerState(False, "no other node of the site answers this machine either")
             silent = self.clock.monotonic() - began
             if silent >= SILENT_SECONDS:
                 break
@@ -76,28 +76,28 @@ class PowerWatch:
         silence = f"nothing answered at its address for {silent:.0f} s"
         off, said = self._bmc_says()
         if off is not None:
-            return Seen(off, f"{said}; {silence}")
+            return PowerState(off, f"{said}; {silence}")
         if ordered is None:
-            return Seen(False, f"{silence}, but it is not known to have taken an order; {said}")
-        return Seen(True, f"it took the order at {ordered}; {silence}; {said}")
+            return PowerState(False, f"{silence}, but no accepted shutdown is recorded; {said}")
+        return PowerState(True, f"it accepted the shutdown at {ordered}; {silence}; {said}")
 
     def wait(self, ordered: str) -> str:
         """Wait until it is off after the order; what was seen.
 
         Raises:
-            StepNotProven: it is not known to be off after :data:`SHUTDOWN_SECONDS`.
+            StepNotVerified: it is not known to be off after :data:`SHUTDOWN_SECONDS`.
         """
         patience = Patience(self.clock, SHUTDOWN_SECONDS)
         while not (seen := self.look(ordered)).off:
             if patience.is_over():
-                after = f"{SHUTDOWN_SECONDS:.0f} s after the order to power off"
+                after = f"{SHUTDOWN_SECONDS:.0f} s after the shutdown"
                 raise StepNotVerified(
                     f"{self.node.name}: still answers {after}"
                     if seen.answers
-                    else f"{self.node.name}: not known to be off {after}: {seen.words}",
-                    hint="see its console; the node is empty, power it off by its BMC or button",
+                    else f"{self.node.name}: not confirmed off {after}: {seen.words}",
+                    hint="check its console; the node is empty: power it off with BMC or button",
                 )
-            self.observer.verifying("maintain: shutdown", "the node to power off")
+            self.observer.verifying("maintain: shutdown", "power-off of the node")
             self.clock.sleep(POLL_SECONDS)
         return seen.words
 
@@ -111,17 +111,17 @@ class PowerWatch:
         """Whether its BMC says that it is off, None where that says nothing; and the words."""
         report = self.bmcs.report(self.node)
         if report is None:
-            return None, "the inventory names no BMC to ask"
+            return None, "the inventory has no BMC for it"
         if report.reason:
-            return None, f"its BMC could not tell: {report.reason}"
+            return None, f"its BMC could not be read: {report.reason}"
         like = likeness(self._machine(), report.machine)
         if like == "another":
-            return None, "what answers as its BMC speaks of another machine"
+            return None, "the BMC at its bmc_address reports another machine"
         if not report.powered_off:
-            return False, "its BMC says that it is not off"
+            return False, "its BMC reports power on"
         if like == "same":
-            return True, "its BMC says that it is off"
-        return None, "its BMC says off, and not of which machine"
+            return True, "its BMC reports power off"
+        return None, "its BMC reports power off, but no serial to identify the machine"
 
     def _machine(self) -> MachineIdentity:
         try:

@@ -1,4 +1,4 @@
-"""Bring a node back that was a member: wiped, dead and mended, or removed on purpose."""
+"""Rejoin a former member: reinstalled, repaired, or removed on purpose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMAND = "node rejoin"
 
 
 def node_rejoin(request: JoinRequest, session: Session, confirm: Confirm) -> JoinResult:
-    """Prove that nothing acts under the name, let go what is stale, and install the node.
+    """Verify that no machine runs under the name, delete stale objects, and install the node.
 
     Raises:
         Refused: it never was a member; or what :func:`join` refuses. Nothing was changed.
@@ -22,12 +22,12 @@ def node_rejoin(request: JoinRequest, session: Session, confirm: Confirm) -> Joi
         what :func:`appliance.workflows.install.install` raises.
     """
     seen = look(request, session)
-    record = request.records.get(request.node)
-    known = seen.member is not None or request.passport or (record and record.removed)
+    record = seen.records.get(request.node)
+    known = seen.member is not None or seen.passport or (record and record.removed)
     # A rejoin that was killed after the old Node object went left what it had.
     if not known and not (record and record.kept):
         raise Refused(
-            f"{request.node}: never was a member of this cluster",
-            hint=f"a new node: appliance node add {request.node}",
+            f"{request.node}: was never a member of this cluster",
+            hint=f"to add it as a new node: appliance node add {request.node}",
         )
     return join(request, session, confirm, seen)

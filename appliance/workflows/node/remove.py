@@ -1,4 +1,4 @@
-"""Take a node out of the cluster, alive or dead, so that nothing of it is left anywhere.
+"""Remove a node from the cluster, reachable or not, and clean it up.
 
 A second run goes on where one was killed: the plan follows from what is observed and from the
 document that says that the node is removed. What must not be here: what forbids it (that is
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, Refused, StepNotVerified
 from appliance.model.node.accepted import accepted_of
-from appliance.model.node.answering import answering
+from appliance.model.node.answering import AnsweringMachine, answering
+from appliance.model.node.bmc import BmcReport
+from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.node.left_behind import left_behind
-from appliance.model.node.membership import MemberRecord, Removal
+from appliance.model.node.membership import MemberRecord, Removal, removed
 from appliance.model.node.removal import (
     Answers,
     RemovalPlan,
@@ -28,20 +30,18 @@ from appliance.model.node.removal import (
     plan_removal,
 )
 from appliance.model.plan.play import Play
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
 from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.journal import Run
 from appliance.model.state.node_metadata import merged, metadata_of
+from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.member_records import read_all_records
 from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
-    from appliance.model.node.bmc import BmcReport
-    from appliance.model.node.etcd_quorum import EtcdMember
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.identity import MachineIdentity
-    from appliance.model.state.journal import Run
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
 
@@ -54,15 +54,12 @@ class NodeRemoveRequest:
     """What was asked for, by whom, with which tool.
 
     Attributes:
-        record: what is written down of the node.
-        accepted: the machine in its passport, or None.
+        site: all that the inventory names.
     """
 
     site: Site
     removal: RemovalRequest
     run: Run
-    record: MemberRecord | None = None
-    accepted: MachineIdentity | None = None
     dry_run: bool = False
 
 
@@ -78,23 +75,24 @@ class RemoveResult:
 def node_remove(
     request: NodeRemoveRequest,
     session: Session,
-    confirm: Callable[[RemovalPlan, tuple[str, ...], Answering], bool],
+    confirm: Callable[[RemovalPlan, tuple[str, ...], AnsweringMachine], bool],
 ) -> RemoveResult:
-    """Look, refuse or remove, and look again.
+    """Inspect, refuse or remove, and verify.
 
     Raises:
         NodeUnreachable: the API or etcd does not answer, or the node is too busy to tell what it
             is; nothing was changed.
-        PreflightFailed: the node may not go; nothing was changed.
-        Refused: not confirmed, or another command is at work; nothing was changed.
+        PreflightFailed: the node cannot be removed; nothing was changed.
+        Refused: the records of members cannot be read, it was not confirmed, or another command
+            is at work; nothing was changed.
         LeaseLost: another command took the site over between two steps.
-        PlaybookFailed: the machine could not be emptied.
+        PlaybookFailed: the machine could not be cleaned.
         ClusterError: the API or etcd refused.
-        StepNotProven: what was to be gone is still there.
+        StepNotVerified: an object that was deleted is still there.
     """
     if request.removal.node not in {node.name for node in request.site.cluster_members}:
         raise Refused(
-            f"{request.removal.node}: the inventory has no such member of the cluster",
+            f"{request.removal.node}: the inventory has no cluster node of this name",
             hint=f"appliance site show --site {request.site.directory}",
         )
     run = _Removal(request, session)
@@ -113,15 +111,21 @@ class _Removal:
     """One removal: what was seen of the node, and the steps."""
 
     def __init__(self, request: NodeRemoveRequest, session: Session) -> None:
+        name = request.removal.node
+        records = read_all_records(session.archive)
+        passport = read_passport(session.archive, name)
         self._request = request
         self._session = session
-        self._node: Node = request.site.node(request.removal.node)
+        # Of the others, those that were removed before are not asked.
+        self._site = request.site.without(removed(request.site, records) - {name})
+        self._node: Node = self._site.node(name)
         self._recorder = Recorder(request.run, session)
-        self._record = request.record or MemberRecord(self._node.name)
+        self._record = records.get(name) or MemberRecord(name)
+        self._accepted = passport.machine if passport else None
 
     def plan(self) -> RemovalPlan:
         session, name = self._session, self._node.name
-        observed, look = observe(self._request.site, session.nodes, session.cluster)
+        observed, look = observe(self._site, session.nodes, session.cluster)
         self.machine = answering(self._node, look)
         # A member that looks bare would be forgotten under its running pods.
         node_facts = observed.node_facts
@@ -129,32 +133,32 @@ class _Removal:
         if not isinstance(observed.cluster, Cluster):
             reason = observed.cluster.reason if isinstance(observed.cluster, Unreachable) else ""
             raise NodeUnreachable(
-                f"{self._node.name}: there is no cluster that answers {reason}".rstrip(),
+                f"{self._node.name}: the cluster does not answer: {reason or 'none yet'}",
                 hint="see what is wrong: appliance status",
             )
         self._observed = observed
         self._cluster = observed.cluster
         self._asked, members = self._ask_etcd(observed)
         return plan_removal(
-            self._request.site,
+            self._site,
             observed,
             self._request.removal,
             Answers(
                 members,
                 self._ask_bmc(observed, observed.cluster),
                 look.alive(name),
-                self._request.accepted,
+                self._accepted,
                 deceives=look.deceiver(name),
             ),
             removed=self._record.removed,
         )
 
     def _ask_bmc(self, observed: Observed, cluster: Cluster) -> BmcReport | None:
-        """What the BMC says of a member whose machine does not answer itself."""
+        """The BMC's report of a member whose machine does not answer."""
         member = cluster.nodes.get(self._node.name)
         facts = observed.node_facts.get(self._node.name)
         removed = self._record.removed
-        accepted = accepted_of(self._node.name, member, self._request.accepted, removed)
+        accepted = accepted_of(self._node.name, member, self._accepted, removed)
         machine = accepted.machine
         ours = facts and is_same_machine(machine, facts) and not is_nameless(machine, facts)
         if member is None or ours:
@@ -163,7 +167,7 @@ class _Removal:
 
     def _ask_etcd(self, observed: Observed) -> tuple[Node | None, tuple[EtcdMember, ...]]:
         """Etcd's members as another control-plane node lists them."""
-        control_plane = self._request.site.control_plane
+        control_plane = self._site.control_plane
         if self._node not in control_plane:
             return None, ()
         others = [node for node in control_plane if node != self._node] or list(control_plane)
@@ -177,7 +181,7 @@ class _Removal:
             except NodeUnreachable as error:
                 reasons.append(error.message)
         raise NodeUnreachable(
-            f"{self._node.name}: no other control-plane node can say who etcd's members are: "
+            f"{self._node.name}: no other control-plane node can list etcd's members: "
             f"{'; '.join(reasons)}",
             hint="see what is wrong: appliance status",
         )
@@ -186,31 +190,31 @@ class _Removal:
         session, name = self._session, self._node.name
         self._recorder.begin()
         if plan.drain:
-            with self._step("drain", "its pods move away"):
+            with self._step("drain", "its pods are evicted"):
                 session.emptying.empty(name)
         self._write_down(plan)
         if plan.etcd and self._asked:
-            with self._step("etcd", f"its member {plan.etcd.id} is taken out"):
+            with self._step("etcd", f"its member {plan.etcd.id} is removed"):
                 session.etcd.remove(self._asked, plan.etcd)
                 self._verify_etcd(self._asked, plan.etcd)
         if plan.reset:
-            with self._step(RESET, "nothing of a member stays on it"):
+            with self._step(RESET, "no cluster data stays on the machine"):
                 self._reset(plan.reset)
             self._write(replace(self._removal(), reset=True))
         if plan.delete:
-            with self._step("node_object", "the cluster forgets it"):
+            with self._step("node_object", "its Node object is deleted"):
                 session.members.delete(name)
                 self._verify_gone()
 
     def _write_down(self, plan: RemovalPlan) -> None:
-        """Before the first thing that cannot be undone: that it is on purpose, and what it had."""
+        """Record the removal and the node's metadata before the first irreversible change."""
         member = self._cluster.nodes.get(self._node.name)
         kept = self._record.kept
         if member is not None:
             kept = merged(kept, metadata_of(member))
         self._record = replace(self._record, kept=kept)
         if plan.record:
-            with self._step("record", "it is removed on purpose, with what it had"):
+            with self._step("record", "the removal and the node's metadata are recorded"):
                 at = datetime.fromtimestamp(self._session.clock.now(), UTC)
                 self._write(
                     Removal(
@@ -235,7 +239,7 @@ class _Removal:
         self._session.archive.put(self._record.document, self._record.text())
 
     def _reset(self, reset: Reset) -> None:
-        session, site, name = self._session, self._request.site, self._node.name
+        session, site, name = self._session, self._site, self._node.name
         inventory = reset_inventory(site, self._node, reset)
         play = Play(self._request.run.id, RESET, (name,), inventory)
 
@@ -248,8 +252,8 @@ class _Removal:
         left = left_behind(facts) if facts else (look.faults[0].reason,)
         if left:
             raise StepNotVerified(
-                f"{name}: was emptied, but {left[0]}",
-                hint="the same command goes on from here",
+                f"{name}: was cleaned, but {left[0]}",
+                hint="run the same command again: it resumes here",
                 details=left[1:],
             )
 
@@ -257,15 +261,16 @@ class _Removal:
         if any(one.id == member.id for one in self._session.etcd.members(asked)):
             raise StepNotVerified(
                 f"{self._node.name}: etcd still lists its member {member.id}",
-                hint="the same command goes on from here",
+                hint="run the same command again: it resumes here",
             )
 
     def _verify_gone(self) -> None:
         state = self._session.cluster.read(self._observed.node_facts)
         if not isinstance(state, Cluster) or self._node.name in state.nodes:
             raise StepNotVerified(
-                f"{self._node.name}: its Node object was deleted, and the cluster still has one",
-                hint="a kubelet still runs under that name: find it, then run the command again",
+                f"{self._node.name}: its Node object was deleted, but the cluster has one again",
+                hint="a kubelet still runs under this name: find the machine (kubectl get node "
+                f"{self._node.name} -o wide), stop its kubelet, then run the same command again",
             )
 
     def _step(self, name: str, why: str) -> AbstractContextManager[Evidence]:
@@ -273,7 +278,7 @@ class _Removal:
 
 
 def reset_inventory(site: Site, node: Node, reset: Reset) -> dict[str, object]:
-    """The run's inventory for one machine that is emptied: no bundle is needed for that."""
+    """The run's inventory for one machine to clean; this needs no bundle."""
     variables = {
         **connection_vars(site),
         "node_reset_users": [site.settings.ssh.user],

@@ -1,7 +1,7 @@
-"""Bring a node back into service: look, compare with the facts, untaint, test, uncordon.
+"""Bring a node back into service: inspect, compare with saved facts, untaint, test, uncordon.
 
 Pods of users come last: the node is schedulable again only after a pod has tested its network, and
-its GPUs where it has some. Only what we did is undone; somebody else's cordon or taint stays.
+its GPUs where it has some. Only our own changes are undone; a cordon or taint of others stays.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
 from appliance.model.documents.strict_json import read_json
-from appliance.model.node.answering import answering_as
+from appliance.model.node.answering import AnsweringMachine, answering_as
 from appliance.model.plan.judging import judge
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
+from appliance.model.site.settings import Node
+from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts, facts_digest
 from appliance.model.state.facts.hardware import Difference, compare, hardware_facts
 from appliance.model.state.facts.reader import check_facts
-from appliance.model.state.observed import Observed
+from appliance.model.state.journal import Run
+from appliance.model.state.maintenance import Maintenance
+from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import PlannedStep
 from appliance.workflows.node.marks import Marks
 from appliance.workflows.session.confirmation import require_confirmed
@@ -28,13 +32,7 @@ from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import Recorder
 
 if TYPE_CHECKING:
-    from appliance.model.node.answering import Answering
     from appliance.model.node.drain import DrainView
-    from appliance.model.site.settings import Node
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.journal import Run
-    from appliance.model.state.maintenance import Maintenance
-    from appliance.model.state.observed import Look
     from appliance.workflows.session.session import Session
 
 POLL_SECONDS = 1.0
@@ -83,10 +81,10 @@ class ReturnResult:
 def node_return(
     request: ReturnRequest,
     session: Session,
-    confirm: Callable[[Maintenance, Sequence[Difference], Answering], bool],
+    confirm: Callable[[Maintenance, Sequence[Difference], AnsweringMachine], bool],
     refused: Callable[[Sequence[Difference]], None] = lambda _: None,
 ) -> ReturnResult:
-    """Bring a node back, or say what keeps it out.
+    """Bring a node back, or say what prevents that.
 
     Args:
         request: what was asked for.
@@ -99,7 +97,7 @@ def node_return(
         PreflightFailed: something of the machine is not as it was; nothing was changed.
         Refused: not confirmed, or another command is at work; nothing was changed.
         LeaseLost: another command took the site over, or marked the node; it is left as it is.
-        StepNotProven: a part of the node does not come back; it stays cordoned.
+        StepNotVerified: a part of the node does not work; the node stays cordoned.
     """
     began = session.clock.monotonic()
     look = session.nodes.look(_concerned(request))
@@ -124,13 +122,13 @@ def node_return(
 
 
 def _concerned(request: ReturnRequest) -> list[Node]:
-    """The node, and those without which nothing can be said of it."""
+    """The node, and the nodes whose facts its checks need."""
     site = request.desired.site
     return list(dict.fromkeys([request.node, site.services_node, *site.control_plane]))
 
 
 def _refuse_foreign(view: DrainView) -> None:
-    """A node that somebody else took out of service is theirs to bring back."""
+    """Refuse a node that another person took out of service."""
     commands = []
     if view.unschedulable:
         commands.append(f"kubectl uncordon {view.node}")
@@ -139,8 +137,8 @@ def _refuse_foreign(view: DrainView) -> None:
     if commands:
         what = "cordoned" if view.unschedulable else "tainted"
         raise PreflightFailed(
-            f"{view.node}: found it {what} by somebody else, expected a maintenance of ours",
-            hint=f"when its owner agrees: {' && '.join(commands)}",
+            f"{view.node}: found it {what}, but not by 'appliance node maintain'",
+            hint=f"if the person who did that agrees: {' && '.join(commands)}",
         )
 
 
@@ -148,7 +146,7 @@ def _wait_for_node(request: ReturnRequest, session: Session, look: Look) -> Node
     """The node's facts in ``look``, or as soon as it answers.
 
     Raises:
-        NodeUnreachable: it does not, for as long as was asked for.
+        NodeUnreachable: it did not answer within the time of ``--wait``.
     """
     patience = Patience(session.clock, request.wait_seconds)
     while request.node.name not in look.node_facts:
@@ -167,7 +165,7 @@ def _differences(
     """Compare with the facts before; the driver is given time to load first.
 
     Raises:
-        PreflightFailed: the earlier facts are nowhere to be had, and that was not acknowledged.
+        PreflightFailed: the earlier facts are missing, and that was not acknowledged.
     """
     before = _before(request, session, mark)
     if before is None:
@@ -186,7 +184,7 @@ def _differences(
 def _before(request: ReturnRequest, session: Session, mark: Maintenance) -> NodeFacts | None:
     name = request.node.name
     if mark.photograph is None:
-        session.observer.note(f"{name} was lost: there are no earlier facts to compare with")
+        session.observer.note(f"{name} was marked lost: there are no earlier facts to compare with")
         return None
     before = _kept(session.archive.get(mark.photograph))
     if before is not None:
@@ -195,15 +193,15 @@ def _before(request: ReturnRequest, session: Session, mark: Maintenance) -> Node
     if mark.phase == "cordon" or {"facts", "photograph"} & set(request.acknowledged):
         return None
     raise PreflightFailed(
-        f"{name}: found no facts {mark.photograph} on the control-plane nodes, expected the "
-        "one taken before the maintenance",
-        hint=f"look at the machine yourself, then: appliance node return {name} "
+        f"{name}: the facts saved before the maintenance are missing on the control-plane nodes: "
+        f"{mark.photograph}",
+        hint=f"check the machine's hardware yourself, then: appliance node return {name} "
         "--acknowledge facts",
     )
 
 
 def _kept(text: str | None) -> NodeFacts | None:
-    """Facts as the archive has them; None when it has none, or not the whole of it."""
+    """Facts from the archive; None if they are missing or incomplete."""
     try:
         kept = read_json(text or "")
         received_at = kept["received_at"]
@@ -225,7 +223,7 @@ def _refuse_lost_parts(
         words = " ".join(f"--acknowledge {loss.name}" for loss in losses)
         raise PreflightFailed(
             f"{name}: {losses[0].sentence()}",
-            hint=f"put it right and run the same command; to accept it: appliance node return "
+            hint="fix it and run the same command again; to accept it: appliance node return "
             f"{name} {words}",
             details=[f"{name}: {loss.sentence()}" for loss in losses[1:]],
         )
@@ -253,8 +251,8 @@ class _Run:
         self._marks = Marks(session.drain, self._recorder.begin, self._name, mark)
 
     def carry_out(self) -> None:
-        self._step("untaint", "the network and the GPU stack are to come back", self._untaint)
-        self._step("test", "nobody's pod is to meet a broken node", self._test)
+        self._step("untaint", "the pod network and the GPU stack start again", self._untaint)
+        self._step("test", "the node is tested before pods of users start on it", self._test)
         self._step("uncordon", "its tests passed", self._uncordon)
 
     def _step(self, name: str, why: str, act: Callable[[], None]) -> None:
@@ -285,15 +283,15 @@ class _Run:
         site = self._request.desired.site
         image = pod_test_image(site, observed.node_facts[site.services_node.name], BUSYBOX)
         if image is None:
-            note = "no pod tested its network: the registry has no image for one"
+            note = "its pod network was not tested: the registry has no image for a test pod"
             self._session.observer.note(f"{self._name}: {note}")
         else:
-            self._session.observer.verifying("return: test", "a pod on it to reach others")
+            self._session.observer.verifying("return: test", "a test pod on it: pod network")
             peers = [self._name, *self._a_peer(observed)]
             if faults := self._session.cluster.run_network_test(peers, image):
                 raise StepNotVerified(
                     f"{self._name}: {faults[0]}",
-                    hint="it stays cordoned; see appliance status, then run the same command again",
+                    hint="the node stays cordoned; see appliance status, then run it again",
                     details=faults[1:],
                 )
 
@@ -317,8 +315,8 @@ class _Run:
                 return observed
             if patience.is_over():
                 raise StepNotVerified(
-                    f"the return is not verified: {open_points[0]}",
-                    hint="it stays cordoned; see appliance status, then run the same command again",
+                    f"{self._name}: not ready for service: {open_points[0]}",
+                    hint="the node stays cordoned; see appliance status, then run it again",
                     details=open_points[1:],
                 )
             session.observer.verifying("return: test", open_points[0])

@@ -1,7 +1,7 @@
-"""Give nodes Run:ai's roles or take them: labels and the RunaiConfig's patch, nothing else.
+"""Set or remove Run:ai's node roles: labels and the RunaiConfig's patch, nothing else.
 
-A second run heals one that was killed: the plan follows from what the cluster has. What must not
-be here: which change is allowed (``node_roles.py`` of the component).
+The same command completes a killed run: the plan follows from the state of the cluster. What must
+not be here: which change is allowed (``node_roles.py`` of the component).
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import StepNotVerified
-from appliance.model.components.node_metadata.node_roles import plan_roles
-from appliance.model.state.roles import inventory_roles
+from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan, plan_roles
+from appliance.model.site.settings import Site
+from appliance.model.state.journal import Run
+from appliance.model.state.roles import RolesView, inventory_roles
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan
-    from appliance.model.site.settings import Site
-    from appliance.model.state.journal import Run
-    from appliance.model.state.roles import RolesView
     from appliance.workflows.session.session import Session
 
 
@@ -46,14 +44,14 @@ class RoleResult:
 def node_role(
     request: NodeRoleRequest, session: Session, confirm: Callable[[RolesPlan], bool]
 ) -> RoleResult:
-    """Look, plan, refuse or write, and look again.
+    """Inspect, plan, refuse or write, and verify.
 
     Raises:
         NodeUnreachable: no API server answers; nothing was changed.
         PreflightFailed: the change is not allowed; nothing was changed.
         Refused: the operator did not confirm; nothing was changed.
         ClusterError: the API refused a write.
-        StepNotProven: what was written is not observed.
+        StepNotVerified: the cluster does not have the written roles.
     """
     view = session.cluster.roles()
     plan = plan_roles(request.roles, view, inventory_roles(request.site))
@@ -69,8 +67,9 @@ def node_role(
         left = plan_roles(request.roles, view, {})
         if not left.is_empty:
             raise StepNotVerified(
-                "the roles were written, and the cluster has others",
-                hint="somebody else may be at work: appliance node role list; then run it again",
+                "the node roles in the cluster differ from those just written",
+                hint="another person may be changing them: appliance node role list; then run the "
+                "same command again",
                 details=describe(left),
             )
     return RoleResult(plan, view)

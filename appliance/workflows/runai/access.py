@@ -1,4 +1,4 @@
-"""Let researchers log in to the cluster: the step ``access`` of an install, by itself.
+"""Let researchers log in to the cluster: only the step ``access`` of an install.
 
 Looks, refuses, changes and verifies as an install does, with its journal. What must not be
 here: the flags (:mod:`appliance.model.components.access.oidc`), or how an API server gets them
@@ -7,17 +7,15 @@ here: the flags (:mod:`appliance.model.components.access.oidc`), or how an API s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.model.plan.planner import Scope
-from appliance.workflows.install import install
+from appliance.model.state.plan import Plan
+from appliance.workflows.install import InstallRequest, InstallResult, install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from appliance.model.state.plan import Plan
-    from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.session.session import Session
 
 COMMAND = "runai access enable"
@@ -31,7 +29,7 @@ def enable(
     Raises:
         PreflightFailed: a control-plane node does not believe the issuer; nothing was changed.
         PlaybookFailed: an API server did not live with the flags; they were taken back.
-        StepNotProven: the flags were given and are not observed.
+        StepNotVerified: the API servers do not have the new flags.
     """
     run = replace(request.run, command=COMMAND)
     return install(replace(request, scope=Scope(only="access"), run=run), session, confirm)

@@ -1,4 +1,4 @@
-"""Bring Run:ai's CLI to jumpboxes: program, completion, kubectl, a kubeconfig for each researcher.
+"""Install Run:ai's CLI on jumpboxes: program, completion, kubectl, one kubeconfig per researcher.
 
 A second run changes nothing, and one that was killed is taken up by the same command: the plan
 follows from what is on the jumpboxes. What must not be here: what is refused (that is
@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from appliance.errors import StepNotVerified
-from appliance.model.components.access.runai_cli import plan_cli, play_inventory
+from appliance.model.components.access.runai_cli import (
+    CliOptions,
+    CliPlan,
+    Jumpbox,
+    plan_cli,
+    play_inventory,
+)
 from appliance.model.plan.play import Play
+from appliance.model.state.desired import Desired
+from appliance.model.state.journal import Run
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import refuse
 
 if TYPE_CHECKING:
-    from appliance.model.components.access.runai_cli import CliOptions, CliPlan, Jumpbox
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.journal import Run
     from appliance.workflows.session.session import Session
 
 COMMAND = "runai cli install"
@@ -49,14 +54,14 @@ class RunaiCliResult:
 def runai_cli(
     request: RunaiCliRequest, session: Session, confirm: Callable[[CliPlan], bool]
 ) -> RunaiCliResult:
-    """Look, refuse or bring, and look again.
+    """Inspect, refuse or install, and verify.
 
     Raises:
         NodeUnreachable: a jumpbox does not answer; nothing was changed.
         PreflightFailed: something is missing or in the way; nothing was changed.
         Refused: the operator did not confirm; nothing was changed.
         PlaybookFailed: the role failed on a jumpbox.
-        StepNotProven: what was brought is not observed.
+        StepNotVerified: a jumpbox does not have the installed files.
     """
     seen = session.jumpboxes.look(request.options)
     plan = plan_cli(request.options, request.desired.site, seen)
@@ -89,7 +94,7 @@ def _verify(request: RunaiCliRequest, session: Session) -> None:
     open_points += [f"{change.node}: still to do: {change.text}" for change in left.changes]
     if open_points:
         raise StepNotVerified(
-            f"{STEP} ran, but {open_points[0]}",
-            hint="somebody else may be at work there; run the same command again",
+            f"step {STEP} ran, but {open_points[0]}",
+            hint="another person may be changing the jumpbox; run the same command again",
             details=open_points[1:],
         )

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.login import is_asked
 from appliance.model.checks.health.stages import before_change
-from appliance.model.checks.preflight import preflight
+from appliance.model.checks.preflight import Finding, preflight
 from appliance.model.checks.programs import bringing
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.observed import Observed
 
 if TYPE_CHECKING:
-    from appliance.model.checks.preflight import Finding
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.observed import Observed
     from appliance.workflows.session.local_ports import ControlHost
     from appliance.workflows.session.survey import Preflight
 

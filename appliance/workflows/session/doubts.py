@@ -1,4 +1,4 @@
-"""What Node objects claim that the documents on the control-plane nodes do not bear out."""
+"""Annotations of Nodes that no record on the control-plane nodes confirms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class NodeDoubt:
     """One thing that a Node object says and that is not simply believed."""
 
     node: str
@@ -37,22 +37,22 @@ def recorded_maintenance(
     try:
         return recorded(archive, marks)
     except ApplianceError as error:
-        warnings.append(f"nobody can tell who began a maintenance: {error.message}")
+        warnings.append(f"cannot verify who started a maintenance: {error.message}")
         return None
 
 
-def find_doubts(archive: Archive, observed: Observed, warnings: list[str]) -> tuple[Doubt, ...]:
-    """What is in doubt; the control-plane nodes are asked where there is a cluster."""
+def find_doubts(archive: Archive, observed: Observed, warnings: list[str]) -> tuple[NodeDoubt, ...]:
+    """Doubtful annotations; reads the records on the control-plane nodes of a cluster."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
         return ()
     claims = claims_of(cluster, recorded_maintenance(archive, observed, warnings))
-    found = [Doubt(c.node, c.sentence(), c.hint()) for c in claims if c.is_doubtful]
+    found = [NodeDoubt(c.node, c.sentence(), c.hint()) for c in claims if c.is_doubtful]
     try:
         passports = read_passports(archive)
     except ApplianceError as error:
-        warnings.append(f"no passport could be read: {error.message}")
+        warnings.append(f"the passports cannot be read: {error.message}")
         passports = {}
     for name, accepted in doubts_of(cluster.nodes, passports).items():
-        found.append(Doubt(name, accepted.doubt, accepted.hint))
+        found.append(NodeDoubt(name, accepted.doubt, accepted.hint))
     return tuple(found)

@@ -1,7 +1,8 @@
-"""The last part of step ``gpu``: pods list the GPUs that they were given."""
+"""The last part of step ``gpu``: test pods list their GPUs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from appliance.errors import StepNotVerified
@@ -10,8 +11,6 @@ from appliance.model.plan.test_image import CUDA, pod_test_image
 from appliance.model.state.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
     from appliance.model.state.plan import PlannedStep
@@ -35,7 +34,7 @@ def require_gpus(
         meanwhile: is called once, in any case; while the pods start, where there are some.
 
     Raises:
-        StepNotProven: a pod did not see what it was given.
+        StepNotVerified: a pod did not see its GPUs.
     """
     site = desired.site
     image = pod_test_image(site, observed.node_facts[site.services_node.name], CUDA)
@@ -50,15 +49,15 @@ def require_gpus(
     if not isinstance(cluster, Cluster) or image is None or not nodes:
         meanwhile()
         return
-    session.observer.verifying(planned.name, "a pod on each worker to list the GPUs it was given")
+    session.observer.verifying(planned.name, "a test pod on each GPU worker: nvidia-smi")
     result = session.cluster.run_gpu_test(nodes, image, meanwhile)
     for node, lines in result.listed.items():
-        for line in lines or ("every GPU is at work: none was free to be listed",):
+        for line in lines or ("all GPUs are in use: none was free for the test",):
             session.observer.note(f"{node}: nvidia-smi -L: {line}")
     if result.faults:
         sentences = [f"{node}: {text}" for node, text in result.faults]
         raise StepNotVerified(
-            f"{planned.name} ran, but {sentences[0]}",
+            f"step {planned.name} ran, but {sentences[0]}",
             hint="kubectl -n gpu-operator get pods -o wide; then run the same command again",
             details=sentences[1:],
         )

@@ -1,4 +1,4 @@
-"""What workflows need of the machine that the command runs on, as Protocols."""
+"""Protocols of the local machine: what workflows need from it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     )
     from appliance.model.site.authority import Authority
     from appliance.model.site.settings import Site
-    from appliance.model.state.journal import Merged, Record
+    from appliance.model.state.journal import MergeResult, Record
 
 
 class ControlHost(Protocol):
-    """The machine that the command runs on: what it has, and what only it knows."""
+    """The machine that runs the command: its programs and its knowledge."""
 
     def hardware(self) -> HardwareCatalogue:
         """The hardware that this installation knows."""
@@ -39,11 +39,11 @@ class ControlHost(Protocol):
 class Records(Protocol):
     """The records of a site on this machine."""
 
-    def merge(self, texts: Mapping[str, str]) -> Merged:
+    def merge(self, texts: Mapping[str, str]) -> MergeResult:
         """Add those (file name -> document) that are not here; what is no record is named."""
 
     def read(self) -> Sequence[Record]:
-        """All of them that are readable, oldest first."""
+        """All readable records, oldest first."""
 
 
 class Documents(Protocol):
@@ -61,7 +61,7 @@ class SiteFolder(Protocol):
     """The directory of a site that is to be written."""
 
     def existing(self, files: Sequence[str]) -> tuple[str, ...]:
-        """Those of ``files`` that are there already."""
+        """Those of ``files`` that already exist."""
 
     def faults(self, files: Mapping[str, str]) -> tuple[str, ...]:
         """What a check says of these files, before any is written."""
@@ -74,7 +74,7 @@ class Authorities(Protocol):
     """Makes certificate authorities."""
 
     def make(self, name: str) -> Authority:
-        """A new self-signed one."""
+        """Create a new self-signed authority."""
 
 
 class Vault(Protocol):
@@ -84,4 +84,4 @@ class Vault(Protocol):
         """The content of a vault file."""
 
     def new_secret(self) -> str:
-        """A random one, of letters, digits, '-' and '_'."""
+        """A random secret of letters, digits, '-' and '_'."""

@@ -1,4 +1,4 @@
-"""What a look could not see and goes on without: kept for the result, and with an error."""
+"""Warnings of an inspection that continues with missing facts, for its result or its error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes are lost, and what hangs on them."""
+"""Which nodes are lost, and what is stuck on them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError
 from appliance.model.node.lost import LostNode, losses
+from appliance.model.site.settings import Site
 from appliance.model.state.cluster import Cluster
 from appliance.model.state.node_state import node_states
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
     from appliance.model.state.observed import Look, Observed
     from appliance.workflows.session.session import Session
 

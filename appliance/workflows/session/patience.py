@@ -1,4 +1,4 @@
-"""How long something is waited for: by a clock that nobody sets, and with one last look."""
+"""Waits with a time limit: by the monotonic clock, and with one last observation."""
 
 from __future__ import annotations
 

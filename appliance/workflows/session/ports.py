@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.components.access.runai_cli import CliOptions, Jumpbox
     from appliance.model.components.node_metadata.node_roles import RolesPlan
-    from appliance.model.control.lock import Verdict
+    from appliance.model.control.lock import LockVerdict
     from appliance.model.node.bmc import BmcReport
     from appliance.model.node.drain import DrainView
     from appliance.model.node.etcd_quorum import EtcdMember
@@ -145,13 +145,13 @@ class SiteLock(Protocol):
     """
 
     def __enter__(self) -> object:
-        """The time in which the lock may be taken begins."""
+        """Start the block in which the lock may be taken."""
 
     def __exit__(self, *error: object) -> None:
-        """The outermost one ends it: what was taken is given back."""
+        """Release the lock at the end of the outermost block."""
 
     def require(self) -> tuple[str, ...]:
-        """A step is about to begin: make sure that the site is this command's.
+        """Before a step: make sure that this command holds the site's lock.
 
         The first call takes the site's lock; later ones cost nothing.
 
@@ -164,15 +164,15 @@ class SiteLock(Protocol):
             LeaseLost: it was ours, and is no longer.
         """
 
-    def look(self) -> Verdict:
-        """Whose the site is; writes nothing."""
+    def look(self) -> LockVerdict:
+        """The holder of the site's lock; writes nothing."""
 
 
 class Drain(Protocol):
     """One node's pods and marks."""
 
     def view(self, node: str) -> DrainView:
-        """Everything that a forecast asks.
+        """Everything that a forecast needs.
 
         Raises:
             NodeUnreachable: no API server answers.
@@ -187,15 +187,26 @@ class Drain(Protocol):
             ClusterError: the API refused.
         """
 
-    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:
+    def mark(
+        self,
+        node: str,
+        maintenance: Maintenance,
+        *,
+        cordon: bool,
+        ours: Collection[Maintenance | None],
+    ) -> None:
         """Write our annotation, and the cordon with it, in one request.
 
+        ``ours`` is what may stand there.
+
         Raises:
+            LeaseLost: another annotation is there; nothing was written.
+            NodeUnreachable: no API server answers.
             ClusterError: the API refused.
         """
 
     def clear(self, node: str, *, uncordon: bool, ours: Collection[Maintenance | None]) -> None:
-        """Take our annotation away, and the cordon with it, in one request.
+        """Remove our annotation, and the cordon with it, in one request.
 
         ``ours`` is what may stand there; where nothing does, nothing is written.
 
@@ -205,7 +216,7 @@ class Drain(Protocol):
         """
 
     def taint(self, node: str, *, on: bool, ours: Collection[Maintenance | None]) -> None:
-        """Add the drain taint or take it away, on the same condition.
+        """Add or remove the drain taint, on the same condition.
 
         Raises:
             LeaseLost: another annotation is there; nothing was written.
@@ -213,7 +224,7 @@ class Drain(Protocol):
         """
 
     def evict(self, pod: PodOnNode) -> str:
-        """Ask once for a pod's eviction; why it was not granted, or an empty string.
+        """Request a pod's eviction once; the reason if it was not granted, else empty.
 
         Raises:
             ClusterError: the API refused for another reason than a budget.
@@ -224,7 +235,7 @@ class Bmcs(Protocol):
     """The BMCs of a site."""
 
     def report(self, node: Node) -> BmcReport | None:
-        """What the node's BMC says; None when the inventory knows none."""
+        """The report of the node's BMC; None if the inventory has none."""
 
 
 class Power(Protocol):
@@ -239,7 +250,7 @@ class Power(Protocol):
         """
 
     def answers(self, node: Node) -> bool:
-        """Whether anything answers at its address at this moment, were it only to refuse."""
+        """Whether anything answers at its address now, even with a refused connection."""
 
 
 class Archive(Protocol):
@@ -289,7 +300,7 @@ class Members(Protocol):
     """Node objects, as members of a cluster come and go."""
 
     def put_back(self, node: ClusterNode, kept: NodeMetadata) -> None:
-        """Write on a Node object what was kept of an earlier one.
+        """Restore the saved metadata of an earlier Node object.
 
         Raises:
             ClusterError: the API refused.
@@ -307,14 +318,14 @@ class Etcd(Protocol):
     """The members of etcd, asked on a control-plane node; the Kubernetes API need not answer."""
 
     def members(self, asked: Node) -> Sequence[EtcdMember]:
-        """Every member with its own word on its health.
+        """Every member with its own health report.
 
         Raises:
             NodeUnreachable: etcd on that node does not answer.
         """
 
     def remove(self, asked: Node, member: EtcdMember) -> None:
-        """Take a member out.
+        """Remove a member.
 
         Raises:
             ClusterError: etcd refused.
@@ -322,16 +333,16 @@ class Etcd(Protocol):
 
 
 class Emptying(Protocol):
-    """Takes a node's pods away, by the eviction API."""
+    """Drains a node through the eviction API."""
 
     def forecast(self, name: str) -> tuple[str, ...]:
-        """One sentence for each pod that will be lost or may stand in the way."""
+        """One sentence for each pod that will be lost or may block the eviction."""
 
     def empty(self, name: str) -> None:
-        """Cordon the node and evict what runs there, with patience, never by deleting.
+        """Cordon the node and evict its pods; wait for them, never delete them.
 
         Raises:
-            StepNotProven: pods are still there; the node is schedulable again if it was before.
+            StepNotVerified: pods are still there; the node is schedulable again if it was before.
             LeaseLost: another command took the site over; the node is left as it is.
         """
 
@@ -340,10 +351,10 @@ class Clock(Protocol):
     """Time, so that workflows can be tested without waiting."""
 
     def now(self) -> float:
-        """UTC epoch seconds, for records; nothing is waited for by it: it may be set."""
+        """UTC epoch seconds, for records; not for waits, because the clock may be set."""
 
     def monotonic(self) -> float:
-        """Seconds that nobody can set, without those in which this machine slept; for waits."""
+        """Seconds of the monotonic clock, without time asleep; for waits."""
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
@@ -353,7 +364,7 @@ class Observer(Protocol):
     """Sees progress as it happens; the command line draws it."""
 
     def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
-        """The plan is settled and about to run."""
+        """The plan is final and about to run."""
 
     def step_started(self, step: str, nodes: Sequence[str]) -> None:
         """A step begins."""
@@ -362,7 +373,7 @@ class Observer(Protocol):
         """A task began (``changed`` None) or ended on a node."""
 
     def verifying(self, step: str, waiting_for: str) -> None:
-        """The step's post-condition is being looked at."""
+        """The step's post-condition is being checked; ``waiting_for`` is unmet."""
 
     def step_ended(self, step: str, took_seconds: float, error: ApplianceError | None) -> None:
         """A step was verified, or failed with ``error``."""

@@ -15,13 +15,12 @@ from appliance.errors import (
     NodeUnreachable,
     StepNotVerified,
 )
-from appliance.model.state.journal import Record
+from appliance.model.state.journal import Outcome, Record, Run
 
 if TYPE_CHECKING:
-    from appliance.model.state.journal import Outcome, Run
     from appliance.workflows.session.session import Session
 
-AGAIN: Final = "the same command goes on from here"
+AGAIN: Final = "run the same command again: it resumes here"
 
 
 @dataclass
@@ -61,7 +60,7 @@ class Recorder:
 
     @contextmanager
     def step(self, name: str, nodes: Sequence[str], why: Sequence[str]) -> Iterator[Evidence]:
-        """Time a step and record how it ended; an error goes on its way.
+        """Time a step and record its outcome; errors are re-raised.
 
         Raises:
             Refused, NodeUnreachable, LeaseLost: the site is not ours; the step did not begin.
@@ -84,7 +83,7 @@ class Recorder:
             raise
         except KeyboardInterrupt:
             evidence.error = Interrupted(
-                f"interrupted while {name} was being verified",
+                f"interrupted during the verification of {name}",
                 hint=AGAIN,
             )
             raise evidence.error from None

@@ -1,4 +1,4 @@
-"""One session of ports: everything outside that the workflows of one command may need."""
+"""The ports of one command: everything outside that its workflows may need."""
 
 from __future__ import annotations
 

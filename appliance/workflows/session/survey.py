@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from appliance.errors import LeftOut, NodeUnreachable, PreflightFailed
 from appliance.model.plan.left_out import asked_for, not_joined
 from appliance.model.plan.planner import EVERYTHING, Scope, plan
+from appliance.model.site.settings import Node, Site
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.observed import Look, Observed
+from appliance.model.state.plan import Plan, Refusal, UnknownFact
 
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
-    from appliance.model.state.plan import Plan, Refusal, Unknown
     from appliance.workflows.session.ports import ClusterReader, Nodes
 
 TOLD = (False, False, 0)
@@ -28,7 +28,7 @@ Preflight = Callable[["Desired", Mapping[str, "NodeFacts"], Observed], Sequence[
 
 @dataclass(frozen=True)
 class Survey:
-    """What was seen, and what follows from it."""
+    """The observed state and the resulting plan."""
 
     observed: Observed
     plan: Plan
@@ -41,7 +41,7 @@ def observe(site: Site, nodes: Nodes, cluster: ClusterReader) -> tuple[Observed,
 
 
 def look_patiently(nodes: Nodes, asked: Sequence[Node]) -> Look:
-    """Look, and again at nodes that were too busy to tell all; one late answer is no fault."""
+    """Inspect nodes, and again those that were too busy; one late answer is not a fault."""
     look = nodes.look(asked)
     for _ in range(LOOKS - 1):
         late = {name for name, facts in look.node_facts.items() if _untold(facts) > TOLD}
@@ -82,10 +82,10 @@ def require_all(look: Look, in_maintenance: Collection[str] = ()) -> None:
 
 
 def require_evidence(node_facts: Mapping[str, NodeFacts]) -> None:
-    """Refuse to judge nodes that did not tell what is there of Kubernetes and of Docker.
+    """Refuse to judge nodes whose probe did not report the state of Kubernetes and Docker.
 
-    Without the first a member looks bare, and a cluster of such nodes looks gone; without the
-    second Docker would be set up anew under pods.
+    Without the Kubernetes state a member looks bare, and its cluster looks gone. Without the
+    Docker state Docker would be reconfigured under running pods.
 
     Raises:
         NodeUnreachable: names every such node.
@@ -94,17 +94,17 @@ def require_evidence(node_facts: Mapping[str, NodeFacts]) -> None:
     if late:
         (first, what), *others = late.items()
         raise NodeUnreachable(
-            f"{first}: its probe came to its deadline before it had seen {what}",
-            hint="the node is very busy: look with uptime there, then run the same command again",
-            details=[f"{name}: the same of {what}" for name, what in others],
+            f"{first}: the probe timed out before it read {what}",
+            hint="the node is very busy: check its load (uptime), then run the same command again",
+            details=[f"{name}: the probe timed out before it read {what}" for name, what in others],
         )
 
 
 def _missed(facts: NodeFacts) -> str:
-    """What nothing can be judged without, and the probe did not get to; empty when it did."""
+    """The required facts that the probe did not read in time; empty if it read all."""
     if facts.kubernetes_untold:
-        return "what is there of Kubernetes"
-    return "what Docker it runs" if facts.docker_untold else ""
+        return "the Kubernetes state"
+    return "the Docker state" if facts.docker_untold else ""
 
 
 def survey(
@@ -117,8 +117,8 @@ def survey(
     """Observe everything and plan; workers that do not answer and have not joined are left out.
 
     Raises:
-        NodeUnreachable: another node could not be reached, or did not tell what a step asks for;
-            nothing was changed.
+        NodeUnreachable: another node could not be reached, or did not report a fact that a step
+            needs; nothing was changed.
     """
     site = desired.site
     observed, look = observe(site, nodes, cluster)
@@ -127,29 +127,29 @@ def survey(
     require_all(look, spared | {fault.node for fault in waiting})
     findings = preflight(desired, observed.node_facts, observed)
     made = plan(desired, observed, findings, scope)
-    # What is refused for certain comes first: a person has to put it right anyway.
+    # A certain refusal comes first: a person has to fix it anyway.
     if not made.refusals:
         require_seen(made.unknown)
     return Survey(observed, replace(made, left_out=asked_for(site, waiting, scope)))
 
 
-def require_seen(unknown: Sequence[Unknown]) -> None:
-    """Refuse to act on what nobody saw.
+def require_seen(unknown: Sequence[UnknownFact]) -> None:
+    """Refuse to act on unknown facts.
 
     Raises:
-        NodeUnreachable: names each node, the fact, and the program that did not tell it.
+        NodeUnreachable: names each node, the fact, and the program that did not report it.
     """
     if unknown:
         first, *others = unknown
         raise NodeUnreachable(
             first.sentence(),
-            hint="the node is very busy: look with uptime there, then run the same command again",
+            hint="the node is very busy: check its load (uptime), then run the same command again",
             details=[one.sentence() for one in others],
         )
 
 
 def require_none_left_out(made: Plan) -> None:
-    """Tell at the end of a command that it did not do all that it was asked for.
+    """Fail at the end of a command that left nodes out.
 
     Raises:
         LeftOut: names each worker that was left out.
@@ -157,8 +157,8 @@ def require_none_left_out(made: Plan) -> None:
     if made.left_out:
         first, *others = made.left_out
         raise LeftOut(
-            f"all but what was left out: {first.reason}",
-            hint=f"{first.hint}; once it answers: appliance install",
+            f"incomplete, a node was left out: {first.reason}",
+            hint=f"{first.hint}; when the node answers: appliance install",
             details=[f"left out: {fault.reason}  hint: {fault.hint}" for fault in others],
         )
 

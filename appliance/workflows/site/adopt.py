@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from appliance.model.control.handover import handover
+from appliance.model.control.handover import Handover, handover
 from appliance.model.documents.strict_json import Unreadable
 
 if TYPE_CHECKING:
-    from appliance.model.control.handover import Handover
     from appliance.workflows.session.session import Session
 
 JOURNAL = "journal"

@@ -14,7 +14,7 @@ from appliance.model.components.runai.vendor_defaults import new_secret
 from appliance.model.site.files.schema import site_schema_text
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.files.text import SCHEMA, hosts_text, node_text, site_text
-from appliance.model.site.vault_ref import TEMPLATE, UNSAFE
+from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_KEY, TEMPLATE, UNSAFE
 
 if TYPE_CHECKING:
     from appliance.workflows.session.local_ports import Authorities, SiteFolder, Vault
@@ -58,9 +58,9 @@ def site_init(
     there = files.existing([*texts, VAULT])
     if there:
         raise Refused(
-            f"{request.directory / there[0]} exists, and nothing is written over",
-            hint="choose another directory, or correct the site: appliance site check",
-            details=[f"also there: {request.directory / name}" for name in there[1:]],
+            f"{request.directory / there[0]} exists; no file was changed",
+            hint="choose another directory, or edit the existing site, then: appliance site check",
+            details=[f"also exists: {request.directory / name}" for name in there[1:]],
         )
     faults = files.faults({**texts, VAULT: _SEALED})
     if faults:
@@ -68,8 +68,7 @@ def site_init(
             f"the site {request.directory} would have {len(faults)} "
             f"fault{'s' if len(faults) != 1 else ''}; nothing was written",
             details=faults,
-            hint="correct what was asked for (nodes: --control-plane, --worker): "
-            "appliance site init --help",
+            hint="correct the options (nodes: --control-plane, --worker): appliance site init -h",
         )
     if request.dry_run:
         return tuple(request.directory / file for file in (*texts, VAULT))
@@ -78,8 +77,8 @@ def site_init(
     secrets = "---\n" + "".join(
         _entry(name, secret)
         for name, secret in (
-            ("vault_site_ca_certificate", authority.certificate),
-            ("vault_site_ca_key", authority.key),
+            (CA_CERTIFICATE.name, authority.certificate),
+            (CA_KEY.name, authority.key),
             *((name, f"{secret}\n") for name, secret in request.secrets.items()),
         )
     )

@@ -84,5 +84,5 @@ def test_one_node_has_the_address_and_the_other_takes_it_and_keeps_it(pair):
         ([f"sed -i s/nopreempt// {KEEPALIVED}", "systemctl restart keepalived"], 2),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

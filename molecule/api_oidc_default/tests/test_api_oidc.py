@@ -29,5 +29,5 @@ def test_kubeadm_reads_the_flags_and_what_was_there_before(host, configuration):
     assert "oidc-groups-claim" not in done.stdout, "a flag of the family that is not asked for goes"
 
 
-def test_a_flag_that_somebody_took_out_comes_back(drift):
+def test_a_removed_flag_is_restored(drift):
     drift([f"sed -i 's/oidc-client-id: runai/oidc-client-id: other/' {OBJECTS}"], 1)

@@ -29,5 +29,5 @@ def test_the_sources_of_the_site_are_left_alone(host):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

@@ -55,6 +55,6 @@ def test_the_server_is_on_hold_and_starts_at_boot(host):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, host, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, host, commands, tasks):
     drift(commands, tasks)
     assert host.run(f"{CURL}/manifest.json").rc == 0

@@ -78,7 +78,7 @@ def test_any_method_but_reading_needs_the_login_on_any_path(host, method, path):
         ([f"sed -i s/Bearer/Bear/ {FRONT}", f"rm {LOGIN}/config.json"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(drift, host, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, host, commands, tasks):
     drift(commands, tasks)
     assert "1.35.0" in host.run(f"{CURL}/busybox/tags/list").stdout
     assert host.run(f"{CODE} -X PUT {SITE}/v2/").stdout == "401"

@@ -53,7 +53,7 @@ def test_the_installation_left_its_evidence(host):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, host, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, host, commands, tasks):
     drift(commands, tasks)
     assert host.run(DRIVER).stdout.strip() == "systemd"
 

@@ -45,7 +45,7 @@ def test_every_container_takes_the_bundles_image_by_digest(objects):
         (["kubectl delete namespace kube-flannel"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)
 
 

@@ -21,5 +21,5 @@ def test_the_fabric_manager_runs_where_it_was_asked_for(host):
     assert unit.is_enabled is wanted
 
 
-def test_drift_is_told_and_repaired(drift):
+def test_drift_is_reported_and_repaired(drift):
     drift([f"echo '# emptied' > {DROP_IN}"], 1)

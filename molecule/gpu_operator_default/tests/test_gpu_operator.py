@@ -51,5 +51,5 @@ def test_nodes_are_labelled(objects):
         (["kubectl delete namespace gpu-operator"], 2),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

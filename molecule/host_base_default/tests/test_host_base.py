@@ -57,5 +57,5 @@ def test_a_byte_that_is_no_utf_8_stays_where_it_was(host, converge_again):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

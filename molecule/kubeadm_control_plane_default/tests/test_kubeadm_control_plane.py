@@ -57,5 +57,5 @@ def test_the_login_user_alone_reads_the_kubeconfig(host):
         (["rm /home/ada/.kube/config"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

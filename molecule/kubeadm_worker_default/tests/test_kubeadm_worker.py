@@ -54,7 +54,7 @@ def test_the_node_carries_the_serial_that_was_accepted(leader):
         (["systemctl disable --now kubelet"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(worker, drift, commands, tasks):
+def test_drift_is_reported_and_repaired(worker, drift, commands, tasks):
     assert worker
     drift(commands, tasks)
 

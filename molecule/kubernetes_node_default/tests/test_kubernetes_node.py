@@ -132,7 +132,7 @@ def test_a_restart_of_the_guard_leaves_the_kubelet_alone(host):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, told, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, told, tasks):
     drift(commands, tasks, told=told)
 
 

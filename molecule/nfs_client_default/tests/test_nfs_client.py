@@ -35,5 +35,5 @@ def test_the_mount_is_a_stand_in_and_says_so(host):
 @pytest.mark.parametrize(
     ("commands", "tasks"), [([f"rm {RECORD}", "apt-mark unhold nfs-common"], 2)]
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

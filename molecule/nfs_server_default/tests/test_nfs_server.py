@@ -44,5 +44,5 @@ def mount(host, address):
         (["chmod 0755 /srv/runai"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

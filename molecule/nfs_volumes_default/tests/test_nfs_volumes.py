@@ -39,5 +39,5 @@ def test_a_pod_of_every_node_wrote_and_nothing_of_the_proof_stays(host):
         (["kubectl delete persistentvolume runai-backend-2"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

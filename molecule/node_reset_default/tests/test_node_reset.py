@@ -61,5 +61,5 @@ def test_what_is_none_of_its_stays(host):
         ["mkdir -p /var/lib/kubelet/pods/q && mount -t tmpfs tmpfs /var/lib/kubelet/pods/q"],
     ],
 )
-def test_what_comes_back_is_told_and_removed(drift, commands):
+def test_what_comes_back_is_reported_and_removed(drift, commands):
     drift(commands, 1)

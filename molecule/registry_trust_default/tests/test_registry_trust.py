@@ -18,5 +18,5 @@ def test_docker_and_containerd_find_the_authority(host):
         ([f"chmod 600 {FOLDER}/ca.crt"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

@@ -20,5 +20,5 @@ def test_a_foreign_kubeconfig_was_put_aside(host):
     assert kept.content_string.strip() == "users: []"
 
 
-def test_drift_is_told_and_repaired(drift):
+def test_drift_is_reported_and_repaired(drift):
     drift([f"rm {COMPLETION}", "chmod 0644 /home/ada/.kube/config"], 2)

@@ -37,5 +37,5 @@ def test_secrets_stay_with_root_and_are_not_noted(host):
         ([f"echo >> {VALUES}"], 1),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

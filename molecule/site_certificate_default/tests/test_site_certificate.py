@@ -42,5 +42,5 @@ def test_the_key_of_the_authority_never_came_here(host):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

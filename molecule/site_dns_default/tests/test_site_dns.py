@@ -45,5 +45,5 @@ def test_the_loopback_is_left_to_others(host):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

@@ -50,5 +50,5 @@ def test_no_other_daemon_keeps_time(host):
         ),
     ],
 )
-def test_drift_is_told_and_repaired(drift, commands, tasks):
+def test_drift_is_reported_and_repaired(drift, commands, tasks):
     drift(commands, tasks)

@@ -11,6 +11,7 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -182,16 +183,6 @@ class Verification:
             write(self.marker, self.digest + "\n")
         elif self.marker.exists():
             self.marker.unlink()
-
-
-def write(path, text):
-    """Write a file atomically."""
-    new = path.with_name(path.name + ".new")
-    with new.open("w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    new.replace(path)
 
 
 def main():

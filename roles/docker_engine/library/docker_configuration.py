@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -70,17 +70,10 @@ def load(path):
     return found
 
 
-def write(path, configuration):
+def save(path, configuration):
     """Replace the file atomically, keeping its mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name("." + path.name + ".new")
-    with new.open("w") as stream:
-        json.dump(configuration, stream, indent=2)
-        stream.write("\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    new.chmod(path.stat().st_mode & 0o7777 if path.exists() else 0o644)
-    new.replace(path)
+    write(path, json.dumps(configuration, indent=2) + "\n")
 
 
 def main():
@@ -102,7 +95,7 @@ def main():
         )
     want = merged(have, module.params["options"])
     if want != have and not module.check_mode:
-        write(path, want)
+        save(path, want)
     shown = [json.dumps(one, indent=2, sort_keys=True) + "\n" for one in (have, want)]
     module.exit_json(
         changed=want != have,

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_programs import runner
 from ansible.module_utils.basic import AnsibleModule
 
@@ -42,18 +42,6 @@ class InUse(Exception):
     """Nouveau cannot be unloaded."""
 
 
-def write(path, text):
-    """Replace a file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name("." + path.name + ".new")
-    with new.open("w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    new.chmod(0o644)
-    new.replace(path)
-
-
 def block(run, root, check_mode):
     """Write the drop-in and update the initial RAM file systems; return the changes."""
     path = Path(root + DROP_IN)
@@ -62,7 +50,8 @@ def block(run, root, check_mode):
     if not check_mode:
         # Under another name until the end, so that the run after a killed one repeats all of it.
         unfinished = path.with_name("appliance-nouveau-unfinished.conf")
-        write(unfinished, TEXT)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
+        write(unfinished, TEXT, 0o644)
         renew_ram_disks(run)
         unfinished.replace(path)
     return ["%s: nouveau is blocked at boot" % DROP_IN]

@@ -5,9 +5,9 @@ Python 3.8, standard library. What must not be here: which settings a host needs
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_programs import SECONDS, runner
 
 HEADER = "# Written by appliance; changes are overwritten.\n"
@@ -70,13 +70,7 @@ class Host:
             return
         path = self.path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_name("." + path.name + ".new")
-        with new.open("w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        new.chmod(path.stat().st_mode & 0o7777 if path.exists() else mode)
-        new.replace(path)
+        write(path, text, path.stat().st_mode & 0o7777 if path.exists() else mode)
 
     def save(self, name, backup):
         """Keep a copy of a file, as private as the file; its content is in no diff."""

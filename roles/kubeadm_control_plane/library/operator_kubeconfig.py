@@ -8,6 +8,7 @@ import os
 import pwd
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -65,18 +66,13 @@ def is_right(path, wanted, account):
     return status.st_mode & 0o7777 == 0o600 and status.st_uid == account.pw_uid
 
 
-def write(path, data, account):
+def save(path, data, account):
     """Replace the file atomically; the folder is the user's own."""
+    owner = (account.pw_uid, account.pw_gid)
     if not path.parent.exists():
         path.parent.mkdir(mode=0o700)
-        os.chown(str(path.parent), account.pw_uid, account.pw_gid)
-    new = path.with_name(".config.new")
-    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(data)
-    os.chown(str(new), account.pw_uid, account.pw_gid)
-    new.chmod(0o600)
-    new.replace(path)
+        os.chown(str(path.parent), *owner)
+    write(path, data, 0o600, owner)
 
 
 def remember(stamp, data):
@@ -114,7 +110,7 @@ def main():
     if wanted is not None and is_right(path, wanted, account):
         module.exit_json(changed=False, path=str(path))
     if not module.check_mode:
-        write(path, wanted, account)
+        save(path, wanted, account)
         remember(stamp, wanted)
     module.exit_json(changed=True, path=str(path))
 

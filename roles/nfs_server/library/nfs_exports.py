@@ -14,7 +14,9 @@ module: nfs_exports
 short_description: The kernel's NFS server exports a folder as the files say
 description:
   - Compares what is exported at this moment with C(/etc/exports) and C(/etc/exports.d), and has
-    exportfs read them when a client is missing, has other options, or is in no file any more.
+    exportfs read them when a client is missing, has other options, or is in no file.
+  - That withdraws a client that was exported by hand, without a file, as a reboot would; check mode
+    names it. A client in a file of an administrator stays.
   - Running clients keep their mounts, because the server is not restarted.
   - Unlike a handler this holds when the run that changed a file was killed before its end, and
     when an export was taken back by hand.
@@ -37,6 +39,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clients: {description: Who may mount it, type: list, returned: always}
+exported:
+  description: Addresses that were not exported as the files say
+  type: list
+  returned: always
+withdrawn:
+  description: Addresses that were exported, and are in no file
+  type: list
+  returned: always
 """
 
 FILES = ("/etc/exports", "/etc/exports.d")
@@ -75,28 +85,31 @@ def told(files, path):
     return found
 
 
-def is_exported(table, path, wanted):
-    """Return whether these clients have their options at this moment, and no other address.
+def differences(want):
+    """Return the addresses that are not exported as the files say, and those that are in no file.
 
     Only addresses are compared: exportfs writes a host's name as its name server does.
     """
-    now = clients(lines_of(Path(table)), path)
+    wanted = told(want["files"], want["path"])
+    now = clients(lines_of(Path(want["table"])), want["path"])
     ours = {client: options for client, options in wanted.items() if ADDRESS.fullmatch(client)}
+    missing = [
+        client
+        for client, options in ours.items()
+        if client not in now or not options & SAID <= now[client]
+    ]
     others = {client for client in now if ADDRESS.fullmatch(client)} - set(ours)
-    return not others and all(
-        client in now and options & SAID <= now[client] for client, options in ours.items()
-    )
+    return sorted(missing), sorted(others)
 
 
 def converge(module, run):
     """Return whether something had to be exported or withdrawn."""
     want = module.params
-    wanted = told(want["files"], want["path"])
-    if is_exported(want["table"], want["path"], wanted):
+    if not any(differences(want)):
         return False
     if not module.check_mode:
         rc, out, err = run(["exportfs", "-ra"])
-        if rc != 0 or not is_exported(want["table"], want["path"], wanted):
+        if rc != 0 or any(differences(want)):
             module.fail_json(
                 msg="exportfs -ra did not export %s: %s" % (want["path"], (err or out).strip())
             )
@@ -118,11 +131,12 @@ def main():
         supports_check_mode=True,
     )
     try:
+        exported, withdrawn = differences(module.params)
         changed = converge(module, runner(module))
         now = told(module.params["files"], module.params["path"])
     except OSError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=changed, clients=sorted(now))
+    module.exit_json(changed=changed, clients=sorted(now), exported=exported, withdrawn=withdrawn)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
 from ansible.module_utils.appliance_kubectl import KubectlError
 from ansible.module_utils.appliance_programs import run
@@ -24,16 +25,6 @@ DEADLINE = {"deadline_seconds": {"type": "int", "default": 7200}}
 
 class BundleError(Exception):
     """The bundle is not what it should be, or its images are not where they should be."""
-
-
-def write(path, text):
-    """Write a file atomically."""
-    new = path.with_name(path.name + ".new")
-    with new.open("w") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    new.replace(path)
 
 
 class Bundle:

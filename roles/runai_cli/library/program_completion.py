@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.appliance_jumpbox import Unusable, completion, read_text
 from ansible.module_utils.basic import AnsibleModule
 
@@ -34,22 +33,6 @@ path: {description: The file, type: str, returned: always}
 """
 
 
-def write(path, text):
-    """Replace a file atomically."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    handle, new = tempfile.mkstemp(prefix=".%s." % path.name, dir=str(path.parent))
-    try:
-        with os.fdopen(handle, "w") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(new).chmod(0o644)
-        Path(new).replace(path)
-    finally:
-        if Path(new).exists():
-            Path(new).unlink()
-
-
 def keep(program, path, check_mode):
     """Bring the file to what the program says; return whether it differed."""
     if check_mode and not Path(program).exists():
@@ -58,7 +41,8 @@ def keep(program, path, check_mode):
     if read_text(path) == text and Path(path).stat().st_mode & 0o7777 == 0o644:
         return False
     if not check_mode:
-        write(Path(path), text)
+        Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        write(Path(path), text, 0o644)
     return True
 
 

@@ -11,9 +11,9 @@ module: runai_cluster_connection
 short_description: Wait until the backend sees the cluster
 description:
   - Asks what the backend says of the cluster that C(runai_cluster_values) made, until the backend
-    no longer says that the cluster is away; changes nothing.
-  - Only the word C(connected) is believed. No state, or one in unknown words, shows nothing, and
-    C(shown) says so; M(runai_cluster_evidence) then decides from the cluster's side.
+    no longer says that the cluster is away; notes that in the ConfigMap C(appliance-cluster).
+  - Only the word C(connected) is believed. No state, or an unknown one, shows nothing, and C(shown)
+    says so; M(runai_cluster_evidence) then decides from the cluster's side.
 options:
   domain: {description: The backend's name, type: str, required: true}
   authority: {description: The CA (PEM file) that vouches for it, type: path, required: true}
@@ -54,7 +54,7 @@ AWAY = ("waiting", "disconnected", "not connected")
 
 
 def connection(backend, record, want):
-    """Return (uuid, what the backend says of it).
+    """Return (uuid, what the backend says of it, whether that is noted just now).
 
     Raises:
         BackendError: it says that the cluster is away, or knows none.
@@ -73,7 +73,7 @@ def connection(backend, record, want):
             "the pods of the cluster %s are ready, and the backend says of it: %s. See why: "
             "kubectl -n runai logs deployment/runai-agent" % (want["cluster"], said)
         )
-    return uuid, said
+    return uuid, said, record.confirm()
 
 
 def is_shown(said):
@@ -86,8 +86,8 @@ def main():
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     if module.check_mode:
         module.exit_json(changed=False)
-    uuid, said = answer(module, connection)
-    module.exit_json(changed=False, uuid=uuid, connection=said, shown=is_shown(said))
+    uuid, said, changed = answer(module, connection)
+    module.exit_json(changed=changed, uuid=uuid, connection=said, shown=is_shown(said))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import write
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.runai_backend_api import ARGUMENTS, BackendError, answer
 
@@ -71,6 +71,7 @@ def fetch(backend, record, want):
     if ours and known.get("uuid"):
         values = backend.values(known["uuid"])
         if values is not None:
+            record.write(want["cluster"], known["uuid"])
             return known["uuid"], values, False
     begun = ours and not known.get("uuid")
     if not begun:
@@ -94,16 +95,12 @@ def fetch(backend, record, want):
     return uuid, values, True
 
 
-def write(path, content):
+def save(path, content):
     """Write a root-only file atomically; return whether it was another one before."""
     if path.exists() and path.read_bytes() == content:
         return False
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(path.name + ".new")
-    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    new.replace(path)
+    write(path, content, 0o600)
     return True
 
 
@@ -118,7 +115,7 @@ def main():
         module.exit_json(changed=not path.exists())
     uuid, values, created = answer(module, fetch)
     try:
-        changed = write(path, values)
+        changed = save(path, values)
     except OSError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=changed or created, uuid=uuid, created=created)

@@ -28,6 +28,8 @@ ARGUMENTS = dict(
 )
 NAMESPACE = "runai-backend"
 CONFIG_MAP = "appliance-cluster"
+# The planner reads it: step runai is not done as long as it is there.
+UNCONFIRMED = "unconfirmed"
 SECONDS = 20
 
 
@@ -189,7 +191,10 @@ class Record:
         self._kubectl = kubectl
 
     def read(self):
-        """Return {cluster, uuid}, or an empty dictionary; the uuid is empty until it is told."""
+        """Return {cluster, uuid}, or an empty dictionary; the uuid is empty until it is told.
+
+        ``unconfirmed`` is there until the backend was seen to know the cluster.
+        """
         found = self._kubectl.get("configmap", CONFIG_MAP, "--namespace=" + NAMESPACE)
         return (found or {}).get("data") or {}
 
@@ -197,11 +202,21 @@ class Record:
         """Keep the uuid of a cluster; one request, so that nothing is lost in between."""
         where = ["configmap", CONFIG_MAP, "--namespace=" + NAMESPACE]
         if self._kubectl.get(*where) is None:
-            literals = ["--from-literal=cluster=" + cluster, "--from-literal=uuid=" + uuid]
-            self._kubectl.call(["create", *where, *literals])
+            words = ("cluster=" + cluster, "uuid=" + uuid, UNCONFIRMED + "=true")
+            self._kubectl.call(["create", *where, *("--from-literal=" + word for word in words)])
         else:
-            patch = json.dumps({"data": {"cluster": cluster, "uuid": uuid}})
-            self._kubectl.call(["patch", *where, "--type=merge", "--patch=" + patch])
+            self._patch({"cluster": cluster, "uuid": uuid, UNCONFIRMED: "true"})
+
+    def confirm(self):
+        """Note that the backend knows the cluster; return whether that was not noted yet."""
+        if UNCONFIRMED not in self.read():
+            return False
+        self._patch({UNCONFIRMED: None})
+        return True
+
+    def _patch(self, data):
+        where = ["configmap", CONFIG_MAP, "--namespace=" + NAMESPACE, "--type=merge"]
+        self._kubectl.call(["patch", *where, "--patch=" + json.dumps({"data": data})])
 
     def forget(self):
         """Keep nothing."""

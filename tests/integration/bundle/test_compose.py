@@ -177,7 +177,7 @@ def test_pause_is_compiled_and_answers_its_version(context: Context, tmp_path: P
     assert Compose().fetch(artifact, spec, context) == fetched
 
 
-def test_a_program_that_does_not_compile_is_told(context: Context) -> None:
+def test_a_program_that_does_not_compile_is_reported(context: Context) -> None:
     require("gcc")
     (context.folder / "broken.c").write_text("int main(void) { return }")
     spec = ComposeSource(kind="compose", c_program="broken.c")

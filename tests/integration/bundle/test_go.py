@@ -64,7 +64,7 @@ def test_other_flags_are_another_program(module: Path, context: Context) -> None
     assert one.file.sha256 != two.file.sha256
 
 
-def test_a_program_that_does_not_compile_is_told_and_its_log_kept(
+def test_a_program_that_does_not_compile_is_reported_and_its_log_kept(
     module: Path, context: Context
 ) -> None:
     (module / "main.go").write_text("package main\n\nfunc main() { nonsense() }\n")
@@ -75,13 +75,13 @@ def test_a_program_that_does_not_compile_is_told_and_its_log_kept(
     assert "nonsense" in caught.value.log_path.read_text()
 
 
-def test_a_go_that_is_too_old_is_told(module: Path, context: Context) -> None:
+def test_a_go_that_is_too_old_is_reported(module: Path, context: Context) -> None:
     assert module.is_dir()
     with pytest.raises(SourceUnavailable, match=r"expected Go 9\.9 or later"):
         Go().fetch(*tool(minimum_go="9.9"), context)
 
 
-def test_a_host_without_go_is_told(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_go_is_reported(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "search_path", lambda: "/nowhere")
     with pytest.raises(SourceUnavailable, match="no Go toolchain"):
         Go().fetch(*tool(), context)

@@ -53,7 +53,7 @@ def test_a_file_is_taken_as_a_part_of_an_image(context: Context, folder: Path) -
     assert fetched.file.path == "parts/plugin"
 
 
-def test_a_file_that_is_not_there_is_told(context: Context, folder: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(context: Context, folder: Path) -> None:
     (folder / FILE.path).unlink()
     with pytest.raises(SourceUnavailable, match=r"plugin\.py is not a file"):
         LocalFile().fetch(part(), FILE, replace(context, standins=folder))

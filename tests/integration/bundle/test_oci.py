@@ -120,7 +120,9 @@ def test_a_damaged_layer_is_refused_and_forgotten(web: Web, context: Context) ->
     Oci().fetch(*registry.artifact(), context)
 
 
-def test_a_missing_image_and_a_missing_architecture_are_told(web: Web, context: Context) -> None:
+def test_a_missing_image_and_a_missing_architecture_are_reported(
+    web: Web, context: Context
+) -> None:
     registry = Registry(web)
     with pytest.raises(SourceUnavailable, match="no variant for s390x"):
         Oci().fetch(*registry.artifact(), replace(context, architecture="s390x"))

@@ -61,7 +61,7 @@ def test_building_again_changes_nothing(bundle: Path) -> None:
     assert build(RELEASE, "debian-12", bundle).digest == before
 
 
-def test_a_harmed_bundle_is_told_and_mended_by_building_again(bundle: Path) -> None:
+def test_a_damaged_bundle_is_reported_and_repaired_by_another_build(bundle: Path) -> None:
     before = BundleDirectory(bundle).digest
     blob = max((bundle / "images/blobs/sha256").iterdir(), key=lambda path: path.stat().st_size)
     blob.unlink()

@@ -18,8 +18,7 @@ from appliance.builder.sources import packages as packages_module
 from appliance.builder.sources.packages import TargetPackages, target_of
 from appliance.builder.sources.wheels import own_content
 from appliance.errors import BuildFailed, BundleRefused
-from appliance.model.bundle.release import Archive as ReleaseArchive
-from appliance.model.bundle.release import OperatingSystem
+from appliance.model.bundle.release import AptArchive, OperatingSystem
 from tests.integration.bundle.web import Web
 from tests.package_archive import Archive, signing_key
 from tests.prerequisites import require
@@ -76,7 +75,7 @@ def test_an_archive_that_was_never_read_is_refused_once_and_remembered(
 def test_a_release_names_its_archives_with_their_keyring(tmp_path: Path) -> None:
     keyring = tmp_path / "key.gpg"
     keyring.write_bytes(b"key")
-    named = ReleaseArchive(
+    named = AptArchive(
         uri="http://archive.test/ubuntu", suites=("focal", "focal-updates"),
         components=("main", "universe"), keyring=str(keyring),
     )  # fmt: skip

@@ -137,7 +137,7 @@ def test_a_file_is_taken_out_of_its_archive(web: Web, context: Context) -> None:
         Url().fetch(tool(absent), absent, context)
 
 
-def test_a_missing_page_and_a_closed_port_are_told(web: Web, context: Context) -> None:
+def test_a_missing_page_and_a_closed_port_are_reported(web: Web, context: Context) -> None:
     spec = UrlSource(kind="url", url=f"{web.base}/nothing")
     with pytest.raises(SourceUnavailable, match="answers 404"):
         Url().fetch(tool(spec), spec, context)

@@ -16,8 +16,8 @@ import yaml
 
 from appliance.lab.gpus import sliced
 from tests.commands import appliance
-from tests.lab.cluster import KUBECTL, allocatable, busybox, kubectl
 from tests.lab.conftest import GPUS, LabSite, wait_for
+from tests.lab.support.cluster import KUBECTL, allocatable, busybox, kubectl
 
 pytestmark = pytest.mark.lab
 

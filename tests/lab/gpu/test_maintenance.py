@@ -19,9 +19,9 @@ import pytest
 
 from appliance.model.state.maintenance import ANNOTATION
 from tests.commands import appliance
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL, allocatable, busybox, kubectl
 from tests.lab.conftest import GPUS, LabSite, wait_for
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL, allocatable, busybox, kubectl
 
 pytestmark = pytest.mark.lab
 
@@ -228,7 +228,7 @@ def test_a_pod_that_ignores_sigterm_ends_after_its_grace(loaded: LabSite) -> Non
     assert marks(loaded) == IN_SERVICE
 
 
-def test_somebody_elses_cordon_is_kept(gpu_lab: LabSite) -> None:
+def test_a_cordon_of_another_person_is_kept(gpu_lab: LabSite) -> None:
     kubectl(gpu_lab, f"cordon {gpu_lab.node('w1')}")
     try:
         assert order(gpu_lab, "maintain").returncode == 0
@@ -246,8 +246,8 @@ import sys, time
 from appliance.adapters.kubernetes.drain import KubernetesDrain
 from appliance.cli.exits import main
 phase, mark = sys.argv.pop(1), KubernetesDrain.mark
-def slow(self, node, maintenance, *, cordon):
-    mark(self, node, maintenance, cordon=cordon)
+def slow(self, node, maintenance, **how):
+    mark(self, node, maintenance, **how)
     if maintenance.phase == phase:
         time.sleep(60)
 KubernetesDrain.mark = slow
@@ -336,7 +336,7 @@ def test_a_lost_node_is_named_in_one_run_and_marked_without_its_help(loaded: Lab
         assert "default/alone" in [*lost["waiting"], *lost["terminating"]]
         done = order(lab, "maintain", "--lost", "--reason", "power supply")
         assert done.returncode == 0, done.stderr
-        assert "past every budget" in done.stderr
+        assert "ignoring every PodDisruptionBudget" in done.stderr
         assert marks(lab) == OUT
         wait_for("two copies elsewhere", lambda: running(lab, "web", "w2") == 2, 180)
         (lost,) = lab.status()["lost"]

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from appliance.adapters.control_plane.journal import FileJournal, new_run_id
 from appliance.model.state.journal import Record
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.issuer import put
 from tests.lab.runai.commands import Commands, Said
 from tests.lab.runai.known_secrets import Secret, forms, state_files
 from tests.lab.runai.watch import HERE, ProcessWatch
-from tests.lab.stillness import scene
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.issuer import put
+from tests.lab.support.stillness import scene
 
 NODES = ("cp1", "w1", "w2")
 SEARCH = (Path(__file__).parent / "node_search.py").read_text()

@@ -12,10 +12,10 @@ from pathlib import Path
 import yaml
 
 from appliance.lab.site import ADMIN_PASSWORD
-from tests.lab.cluster import KUBECTL
 from tests.lab.conftest import LabSite
-from tests.lab.issuer import put, settings_file, site_with
 from tests.lab.runai.commands import Commands
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.issuer import put, settings_file, site_with
 
 HOST = "w1"
 NAMES = ("ada", "grace")

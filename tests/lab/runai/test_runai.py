@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
-from tests.lab.cluster import KUBECTL, busybox, kubectl
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.hiding_places import CANARIES, PLACES, World, found_in
 from tests.lab.runai.known_secrets import secrets_of
 from tests.lab.runai.researchers import LOGIN
 from tests.lab.runai.watch import ProcessWatch
+from tests.lab.support.cluster import KUBECTL, busybox, kubectl
 
 pytestmark = pytest.mark.lab
 
@@ -217,7 +217,7 @@ def test_a_gang_that_does_not_fit_whole_does_not_start_in_part(runai_lab: LabSit
 
 
 @pytest.mark.parametrize("place", ["state directory", "process lists", "cluster", "nodes"])
-def test_no_secret_of_the_install_is_told(
+def test_no_secret_of_the_install_is_printed_or_stored(
     runai_lab: LabSite, watch: ProcessWatch, commands: Commands, place: str
 ) -> None:
     world = World(runai_lab, watch, commands)
@@ -228,7 +228,7 @@ def test_no_secret_of_the_install_is_told(
     "name",
     ["an event of a run", "a process here", "a process of w1", "the journal of w1", "a log of cp1"],
 )
-def test_a_secret_that_is_told_would_be_found(
+def test_a_printed_secret_would_be_found(
     runai_lab: LabSite, watch: ProcessWatch, commands: Commands, name: str
 ) -> None:
     (place, told, plant), world = CANARIES[name], World(runai_lab, watch, commands)

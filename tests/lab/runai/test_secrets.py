@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
-from tests.lab import faults
 from tests.lab.conftest import LabSite
-from tests.lab.issuer import settings_file, site_with
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.hiding_places import CANARIES, PLACES, World, found_in
 from tests.lab.runai.known_secrets import Secret, forms, secrets_of
 from tests.lab.runai.researchers import HOST, Researchers
 from tests.lab.runai.watch import HERE, ProcessWatch
+from tests.lab.support import faults
+from tests.lab.support.issuer import settings_file, site_with
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
@@ -155,12 +155,14 @@ def test_commands_were_watched_here_and_on_every_node(world: World) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_secret_is_told(world: World, secrets: tuple[Secret, ...], place: str) -> None:
+def test_no_secret_is_printed_or_stored(
+    world: World, secrets: tuple[Secret, ...], place: str
+) -> None:
     assert PLACES[place](world, secrets) == []
 
 
 @pytest.mark.parametrize("name", CANARIES)
-def test_a_secret_that_is_told_would_be_found(world: World, name: str) -> None:
+def test_a_printed_secret_would_be_found(world: World, name: str) -> None:
     place, told, plant = CANARIES[name]
     canary = "canary-" + name.replace(" ", "-").replace("'", "")
     with plant(world, canary):

@@ -99,7 +99,7 @@ def test_flags_that_run_and_are_not_configured_would_be_lost_and_are_named() -> 
     assert "ClusterConfiguration has no --oidc-ca-file" in _unmet(desired, observed)
 
 
-def test_a_flag_that_nobody_asks_for_is_named() -> None:
+def test_a_flag_that_the_site_does_not_have_is_named() -> None:
     desired = _wish()
     flags = {**oidc.wanted_flags(desired), "oidc-groups-claim": "g"}
     (said,) = _unmet(desired, _observed(desired, flags=flags))
@@ -162,7 +162,7 @@ def test_the_issuer_is_judged_later_when_the_control_plane_is_yet_to_come() -> N
     assert found.refusals == ()
 
 
-def test_a_site_that_does_not_ask_has_no_such_step_and_asks_nobody() -> None:
+def test_a_site_without_access_has_no_such_step_and_queries_no_issuer() -> None:
     desired = samples.desired()
     assert "--issuer" not in probe_arguments(desired)
     assert access_vars(samples.planned_run(desired)) == {}
@@ -170,7 +170,7 @@ def test_a_site_that_does_not_ask_has_no_such_step_and_asks_nobody() -> None:
     assert oidc.is_enabled(oidc.with_access(desired.site))
 
 
-def test_the_probe_and_the_role_are_told_the_organisations_ca() -> None:
+def test_the_probe_and_the_role_get_the_organisations_ca() -> None:
     desired = replace(_wish(), issuer_ca="PEM")
     assert probe_arguments(desired)[-4:] == ("--issuer", ISSUER, "--issuer-ca", "PEM")
     found = access_vars(samples.planned_run(desired))

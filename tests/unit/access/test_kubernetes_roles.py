@@ -10,7 +10,7 @@ import pytest
 from appliance.adapters.kubernetes.client import ApiRefused
 from appliance.adapters.kubernetes.roles import api_flags, read_roles, write_roles
 from appliance.model.components.node_metadata.node_roles import LabelChange, RolesPlan
-from appliance.model.state.roles import LABELS, Anchored, NodeAffinity
+from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity
 
 AFFINITY = {"restrictScheduling": True, "restrictRunaiSystem": False}
 
@@ -73,8 +73,8 @@ def test_labels_config_and_what_is_bound_are_read() -> None:
     assert view.having("gpu") == {"w1"}
     assert view.affinity == NodeAffinity(True, False)
     assert view.anchored == (
-        Anchored("StatefulSet", "runai", "db", "w1"),
-        Anchored("claim", "runai-backend", "data-0", "m1"),
+        AnchoredObject("StatefulSet", "runai", "db", "w1"),
+        AnchoredObject("claim", "runai-backend", "data-0", "m1"),
     )
 
 

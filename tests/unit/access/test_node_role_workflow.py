@@ -14,7 +14,7 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.components.node_metadata.node_roles import RoleRequest
-from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView
+from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
 from appliance.workflows.node.role import (
     NodeRoleRequest,
     RoleResult,
@@ -32,7 +32,7 @@ SET = RoleRequest("set", "gpu", ("w1",))
 class Scene:
     """A cluster with a control plane and two workers, none with a role."""
 
-    def __init__(self, *anchored: Anchored) -> None:
+    def __init__(self, *anchored: AnchoredObject) -> None:
         self.desired = samples.desired(samples.site(runai={}))
         self.rack = FakeRack(self.desired)
         labels: dict[str, dict[str, str]] = {"cp1": {}, "w1": {}, "w2": {}}
@@ -68,7 +68,7 @@ def test_a_role_is_written_seen_again_and_recorded() -> None:
     )
 
 
-def test_a_second_run_writes_nothing_asks_nobody_and_records_nothing() -> None:
+def test_a_second_run_writes_nothing_asks_nothing_and_records_nothing() -> None:
     scene = Scene()
     scene.run(SET)
     done = scene.run(SET)
@@ -92,7 +92,7 @@ def test_what_is_not_confirmed_is_not_written() -> None:
 
 
 def test_what_would_move_a_service_is_refused_before_anything_is_written() -> None:
-    scene = Scene(Anchored("StatefulSet", "runai-backend", "thanos", "w2"))
+    scene = Scene(AnchoredObject("StatefulSet", "runai-backend", "thanos", "w2"))
     with pytest.raises(PreflightFailed) as caught:
         scene.run(RoleRequest("set", "system", ("w1",)))
     assert caught.value.exit_code == 3
@@ -109,7 +109,7 @@ def test_a_write_that_fails_is_recorded_as_that() -> None:
     assert [record.outcome for record in scene.journal.records] == ["failed"]
 
 
-def test_what_is_not_seen_afterwards_is_not_proven() -> None:
+def test_a_change_that_is_not_observed_afterwards_is_not_verified() -> None:
     scene = Scene()
     scene.rack.without_effect.add("node_roles")
     with pytest.raises(StepNotVerified) as caught:
@@ -118,7 +118,7 @@ def test_what_is_not_seen_afterwards_is_not_proven() -> None:
     assert [record.outcome for record in scene.journal.records] == ["not verified"]
 
 
-def test_an_api_that_is_away_is_told_as_before_or_after_the_change(
+def test_an_api_that_is_away_is_reported_as_before_or_after_the_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scene = Scene()

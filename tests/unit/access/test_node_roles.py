@@ -14,7 +14,13 @@ from appliance.model.components.node_metadata.node_roles import (
     plan_inventory,
     plan_roles,
 )
-from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView, inventory_roles
+from appliance.model.state.roles import (
+    LABELS,
+    AnchoredObject,
+    NodeAffinity,
+    RolesView,
+    inventory_roles,
+)
 from tests import samples
 
 DATA = Path(__file__).parents[2] / "data" / "node_roles"
@@ -37,7 +43,10 @@ def _view(case: dict[str, Any]) -> RolesView:
     return RolesView(
         labels,
         NodeAffinity(*affinity) if affinity else None,
-        tuple(Anchored(kind, "runai", name, node) for kind, name, node in case.get("anchored", ())),
+        tuple(
+            AnchoredObject(kind, "runai", name, node)
+            for kind, name, node in case.get("anchored", ())
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from appliance.errors import ConfigError, Refused
 from tests import samples
 
 NAME = "runai.rack.test"
+PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -83,12 +85,19 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_the_organisations_ca_vouches_where_it_signed_the_certificate(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
-    path.write_text("PEM")
+    path.write_text(f"subject=x\n{PEM}{PEM.replace('CERTIFICATE', 'PRIVATE KEY')}")
     brought = {"organisation_ca": str(path)}
     signed = samples.site(runai={"certificate": "c.pem"}, certificates=brought)
-    assert issuer_ca(signed) == "PEM"
+    # It is sent to a node: a site from somebody else may name any file.
+    assert issuer_ca(signed) == PEM
     assert issuer_ca(samples.site(runai={}, certificates=brought)) is None
     assert issuer_ca(samples.site()) is None
+    path.write_text("-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n")
+    with pytest.raises(ConfigError, match="holds no PEM certificate"):
+        issuer_ca(signed)
     path.unlink()
+    with pytest.raises(ConfigError, match="is not readable"):
+        issuer_ca(signed)
+    os.mkfifo(path)
     with pytest.raises(ConfigError, match="is not readable"):
         issuer_ca(signed)

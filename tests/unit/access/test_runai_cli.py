@@ -155,7 +155,7 @@ def test_what_is_missing_or_in_the_way_is_named(
     assert words in refused(found, **changes)[0]
 
 
-def test_a_jumpbox_that_does_not_know_the_api_is_told_of() -> None:
+def test_a_jumpbox_that_cannot_resolve_the_api_is_reported() -> None:
     site = rack()
     plan = plan_cli(wanted(site), site, {"j1": replace(DONE, resolves=False)})
     (notice,) = plan.notices
@@ -265,7 +265,7 @@ def test_only_the_jumpbox_that_lacks_something_is_played_and_recorded() -> None:
     assert ("task", "runai_cli", "j1", "Bring Run:ai's CLI", True) in scene.observer.said
 
 
-def test_a_second_run_plays_nothing_asks_nobody_and_records_nothing() -> None:
+def test_a_second_run_plays_nothing_asks_nothing_and_records_nothing() -> None:
     scene = Scene()
     scene.run()
     done = scene.run()
@@ -287,7 +287,7 @@ def test_what_is_not_confirmed_is_not_done() -> None:
     assert scene.plays == []
 
 
-def test_every_refusal_of_every_jumpbox_is_told_before_anything_is_changed() -> None:
+def test_every_refusal_of_every_jumpbox_is_reported_before_anything_is_changed() -> None:
     missing = {"ada": Home("no user", "there is no user ada")}
     scene = Scene(j1=replace(BARE, users=missing), j2=replace(DONE, users=missing))
     with pytest.raises(PreflightFailed) as caught:
@@ -310,7 +310,7 @@ def test_a_run_that_fails_is_recorded_as_that(error: Exception, outcome: str) ->
     assert [record.outcome for record in scene.journal.records] == [outcome]
 
 
-def test_what_is_not_seen_afterwards_is_not_proven() -> None:
+def test_a_change_that_is_not_observed_afterwards_is_not_verified() -> None:
     scene = Scene()
     scene.without_effect = True
     with pytest.raises(StepNotVerified, match="j1: still to do: /usr/local/bin/runai is installed"):

@@ -13,7 +13,7 @@ from appliance.model.components.access import oidc
 from appliance.model.plan.planner import Scope
 from appliance.model.state.api_flags import ApiFlags
 from appliance.model.state.cluster import Cluster, Unreachable
-from appliance.model.state.roles import LABELS, Anchored, NodeAffinity, RolesView
+from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
 from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.runai.access import enable
 from tests import samples
@@ -30,7 +30,7 @@ ISSUER = "https://runai.rack.test/auth/realms/runai"
 class Rack(FakeRack):
     """A converged site with Run:ai; the play ``access`` gives its API server the flags."""
 
-    def __init__(self, *anchored: Anchored) -> None:
+    def __init__(self, *anchored: AnchoredObject) -> None:
         super().__init__(samples.desired(samples.site(runai={"access": {"enabled": True}})))
         site = self.desired.site
         self.documents = {node.name: samples.converged(node, self.desired) for node in site.nodes}
@@ -76,7 +76,7 @@ def test_roles_are_written_by_port_and_flags_by_playbook() -> None:
     assert bench.run().steps == ()
 
 
-def test_a_role_that_nobody_gave_is_taken_back() -> None:
+def test_a_role_that_the_inventory_does_not_have_is_removed() -> None:
     bench = Bench(Rack())
     bench.run()
     view = bench.rack.roles()
@@ -91,7 +91,7 @@ def test_a_role_that_nobody_gave_is_taken_back() -> None:
 
 
 def test_the_inventory_does_not_move_a_stateful_service() -> None:
-    rack = Rack(Anchored("StatefulSet", "runai", "db", "w2"))
+    rack = Rack(AnchoredObject("StatefulSet", "runai", "db", "w2"))
     nodes = tuple(
         replace(node, groups=frozenset({"system_nodes"})) if node.name == "w1" else node
         for node in rack.desired.site.nodes
@@ -103,7 +103,7 @@ def test_the_inventory_does_not_move_a_stateful_service() -> None:
         bench.run(only="node_roles")
     # An install has no --allow-move; the command for roles has.
     hint = str(caught.value.hint)
-    assert "role remove w2 --role system --allow-move, then run this again" in hint
+    assert "role remove w2 --role system --allow-move, then run the same command again" in hint
     assert rack.role_plans == []
     assert bench.journal.records == []
 
@@ -112,7 +112,7 @@ def test_roles_without_an_api_are_an_error_that_says_so() -> None:
     rack = Rack()
     bench = Bench(rack)
     rack.cluster = Unreachable("silent", {"cp1": "etcd data"})
-    with pytest.raises(ClusterError, match="the API does not answer, so no role was written"):
+    with pytest.raises(ClusterError, match="so no node role was set"):
         bench.run(only="node_roles")
 
 
@@ -150,7 +150,7 @@ def test_an_issuer_that_fails_on_the_way_stops_the_step_before_it_begins() -> No
         rack.issuer["ok"] = False
 
     rack.write_roles = break_issuer  # type: ignore[method-assign]
-    with pytest.raises(StepNotVerified, match="access was not begun: cp1: OIDC issuer"):
+    with pytest.raises(StepNotVerified, match="step access was not started: cp1: OIDC issuer"):
         bench.run()
     assert [play.playbook for play in rack.plays] == ["preflight"]
     assert [record.outcome for record in bench.journal.records][-1] == "not verified"

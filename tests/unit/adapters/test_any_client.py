@@ -125,14 +125,14 @@ def test_each_node_gives_its_last_reason_once() -> None:
     )
 
 
-def test_what_fails_later_is_not_taken_for_a_node_that_is_away() -> None:
+def test_a_later_failure_does_not_count_as_an_unreachable_node() -> None:
     api = Api(set())
     with pytest.raises(NodeUnreachable, match="later"), api.any_client():
         raise NodeUnreachable("later")
     assert api.closed == ["cp1"]
 
 
-def test_all_of_them_off_is_told_with_every_reason() -> None:
+def test_if_all_are_off_every_reason_is_reported() -> None:
     api = Api({"cp1", "cp2", "cp3"})
     with pytest.raises(NodeUnreachable, match=r"cp1: no answer.*cp3: no answer"), api.any_client():
         pytest.fail("nobody answers")

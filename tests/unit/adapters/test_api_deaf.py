@@ -61,7 +61,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesA
 def test_what_takes_no_connection_is_given_up_by_its_own_limit(api: KubernetesApi) -> None:
     with pytest.raises(NodeUnreachable) as caught, api.any_client():
         pytest.fail("nobody answers")
-    why = "the API does not take a connection: none within 0.3 s"
+    why = "the API refuses the connection: none within 0.3 s"
     assert caught.value.message == (f"no API server answers: cp1: {why}; cp2: {why}; cp3: {why}")
 
 

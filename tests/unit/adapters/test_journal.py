@@ -68,7 +68,7 @@ def test_a_broken_record_is_named(tmp_path: Path) -> None:
     assert f"{RUN_Z}-001.json is not readable: it is not JSON" in "".join(journal.skipped())
 
 
-def test_durations_are_of_the_last_proven_run(tmp_path: Path) -> None:
+def test_durations_are_of_the_last_verified_run(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path)
     journal.append(_record(RUN_A, 1))
     journal.append(_record(RUN_B, 3))
@@ -214,7 +214,7 @@ def _of_c() -> dict[str, object]:
     return _record(RUN_C, 1).as_json()
 
 
-def test_a_higher_schema_is_told_with_its_number(tmp_path: Path) -> None:
+def test_a_higher_schema_is_reported_with_its_number(tmp_path: Path) -> None:
     text = json.dumps({**WHOLE, "schema": 7, "nodes": {"of": "another shape"}})
     (named,) = FileJournal(tmp_path).merge({f"{RUN_B}-001.json": text}).skipped
     assert "schema 7, and this version reads 1 at most" in named

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.control_plane.archive import ControlPlaneArchive
-from appliance.adapters.control_plane.holding import Holding
+from appliance.adapters.control_plane.holding import SiteLocks
 from appliance.adapters.control_plane.journal import FileJournal
 from appliance.adapters.control_plane.kept_documents import KeptDocuments
 from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
@@ -118,7 +118,7 @@ def test_another_laptop_gets_all_and_keeps_its_own(
         archive=archive,
         records=there,
         documents=KeptDocuments(tmp_path / "there"),
-        lock=Holding(tmp_path / "there", "site adopt", lease),
+        lock=SiteLocks(tmp_path / "there", "site adopt", lease),
     )
     adopted = site_adopt(session)
     assert (adopted.records, adopted.documents) == (1, ("passports/w1.json",))
@@ -142,7 +142,7 @@ def test_a_hostile_control_plane_node_writes_nothing_outside_and_stops_no_adopti
     site, state = samples.site(masters=3), tmp_path / "there" / ".appliance"
     lease = SiteLease(site, nodes, holder_of(run(), ""), awake_seconds(), print)
     there = FileJournal(state / "journal")
-    lock = Holding(state, "site adopt", lease)
+    lock = SiteLocks(state, "site adopt", lease)
     adopted = site_adopt(
         Session(archive=archive, records=there, documents=KeptDocuments(state), lock=lock)
     )
@@ -186,15 +186,15 @@ def test_the_first_step_takes_the_site_and_a_refused_one_leaves_no_record(
     site, state = samples.site(masters=3), tmp_path / "state"
     local = FileJournal(tmp_path / "journal")
 
-    def holding(run_id: str) -> Holding:
+    def holding(run_id: str) -> SiteLocks:
         holder = holder_of(run(), "a reason")
         holder = type(holder)(run_id, "install", "ada", "laptop", "", "T", holder.origin)
         lease = SiteLease(site, nodes, holder, awake_seconds(), print)
-        return Holding(state / run_id, "install", lease)
+        return SiteLocks(state / run_id, "install", lease)
 
     kept = KeptJournal(local, archive, print)
 
-    def recorder(lock: Holding) -> Recorder:
+    def recorder(lock: SiteLocks) -> Recorder:
         return Recorder(run(), Session(journal=kept, lock=lock, clock=FakeClock()))
 
     first, second, third = holding("one"), holding("two"), holding("three")

@@ -213,7 +213,7 @@ def test_a_node_that_cannot_write_is_named(make: Make, nodes: ShellNodes) -> Non
         make("one", masters=1).acquire()
 
 
-def test_a_beat_renews_and_makes_anew_where_a_node_was_rebuilt(
+def test_a_beat_renews_and_recreates_where_a_node_was_rebuilt(
     make: Make, nodes: ShellNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lock, "BEAT_SECONDS", 0.05)
@@ -259,7 +259,7 @@ def test_silence_loses_the_lock_before_another_may_take_it(
         mine.require()
 
 
-def test_a_machine_that_slept_goes_on_when_nobody_took_over(
+def test_a_machine_that_slept_continues_if_no_other_took_the_lock(
     make: Make, nodes: ShellNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = make("one")
@@ -286,7 +286,7 @@ def test_a_look_writes_nothing(make: Make, nodes: ShellNodes) -> None:
     assert not (nodes.state("cp1") / "lock" / "guard").exists()
 
 
-def test_an_empty_file_of_a_node_that_lost_power_is_nobodys(make: Make, nodes: ShellNodes) -> None:
+def test_an_empty_lock_file_after_a_power_loss_has_no_owner(make: Make, nodes: ShellNodes) -> None:
     plant(nodes, "cp1", FAR, 5)
     (nodes.state("cp1") / "lock" / "holder").write_text("")
     mine = make("one", masters=1)

@@ -4,8 +4,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import ansible_runner
 import pytest
+from ansible_runner import interface
 
 from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
 from appliance.lab.plays import LocalPlays
@@ -19,12 +19,12 @@ def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What ansible-runner was started with."""
     seen: dict[str, Any] = {}
 
-    def run(**options: Any) -> SimpleNamespace:
+    def prepared(**options: Any) -> SimpleNamespace:
         seen.update(options)
-        config = SimpleNamespace(artifact_dir="/nonexistent")
-        return SimpleNamespace(rc=0, status="successful", config=config)
+        config = SimpleNamespace(artifact_dir="/nonexistent", env=dict(options["envvars"]))
+        return SimpleNamespace(rc=0, status="successful", config=config, run=lambda: None)
 
-    monkeypatch.setattr(ansible_runner, "run", run)
+    monkeypatch.setattr(interface, "init_runner", prepared)
     return seen
 
 

@@ -44,7 +44,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Any:
     ("error", "raised", "words"),
     [
         (StepNotVerified("w1: no answer"), StepNotVerified, "w1: no answer"),
-        (ProtocolError("cut"), ClusterError, "the API went away during the X test: ProtocolError"),
+        (ProtocolError("cut"), ClusterError, "stopped answering during the X test: ProtocolError"),
         (
             client.ApiException(status=403, reason="Forbidden"),
             ClusterError,

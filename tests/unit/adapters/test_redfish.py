@@ -25,7 +25,7 @@ UUID = "4c4c4544-0042-3510-8051-b4c04f4d3732"
         ("a\nb", "x" * 65, BmcReport(powered_off=True)),
     ],
 )
-def test_what_nobody_filled_in_is_no_serial_and_no_uuid(
+def test_a_firmware_placeholder_is_neither_a_serial_nor_a_uuid(
     serial: Any, uuid: Any, expected: BmcReport
 ) -> None:
     system = SimpleNamespace(serial_number=serial, uuid=uuid, power_state="Off")

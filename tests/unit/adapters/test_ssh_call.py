@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from appliance.adapters.ssh import call
 from appliance.adapters.ssh import nodes as ssh
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NodeUnreachable
+from appliance.model.site.ssh import FIRST_OUTPUT_SECONDS
 from tests import samples
 from tests.ssh_server import (
     Behaviour,
@@ -20,6 +22,7 @@ from tests.ssh_server import (
     drips,
     drips_errors,
     is_silent,
+    mark_of,
     says,
     says_for_ever,
     sends_no_status,
@@ -50,6 +53,37 @@ def test_a_call_ends_by_its_deadline(rack: Servers, behaviour: Behaviour) -> Non
     assert (caught.value.logged_in, caught.value.deceives) == (True, False)
     assert "cp1" in caught.value.message
     assert "0.6 s" in caught.value.message
+
+
+def test_a_node_that_lets_in_and_says_nothing_ends_long_before_a_command_may_take(
+    rack: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "FIRST_OUTPUT_SECONDS", 0.6)
+    nodes = nodes_of(rack, is_silent)
+    began = time.monotonic()
+    with pytest.raises(NodeUnreachable, match=r"no output within 0\.6 s") as caught:
+        nodes.run(nodes._site.nodes[0], "true", stdin=b"x" * 100_000, timeout=60)
+    assert time.monotonic() - began < 30
+    assert (caught.value.logged_in, caught.value.deceives) == (True, False)
+
+
+def test_a_command_that_has_begun_may_take_its_whole_time(
+    rack: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(channel: paramiko.Channel, command: str) -> None:
+        channel.sendall(mark_of(command))
+        time.sleep(1.5)
+        channel.sendall(b"done\n")
+        channel.send_exit_status(0)
+
+    monkeypatch.setattr(ssh, "FIRST_OUTPUT_SECONDS", 0.6)
+    nodes = nodes_of(rack, slow)
+    answer = nodes.run(nodes._site.nodes[0], "true", stdin=b"x" * 100_000, timeout=30)
+    assert (answer.code, answer.output) == (0, "done\n")
+
+
+def test_two_looks_at_a_silent_node_take_half_a_minute() -> None:
+    assert 2 * FIRST_OUTPUT_SECONDS <= 30
 
 
 def test_an_answer_without_end_is_cut_off_by_its_size(

@@ -96,7 +96,7 @@ def test_a_one_line_entry_becomes_a_stanza() -> None:
     )
 
 
-def test_an_option_that_nobody_checked_is_refused() -> None:
+def test_an_unknown_option_of_a_package_source_is_refused() -> None:
     with pytest.raises(BundleRefused, match="'by-hash'"):
         as_deb822("deb [by-hash=no] http://mirror.test focal main")
 

@@ -12,7 +12,7 @@ from appliance.builder.sources import wheels
 from appliance.errors import BuildFailed
 
 
-def test_an_environment_without_pip_is_told_with_what_brings_it(
+def test_an_environment_without_pip_is_reported_with_what_brings_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subprocess.run(

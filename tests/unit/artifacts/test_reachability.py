@@ -65,7 +65,7 @@ def test_an_archive_behind_tls_is_reached_when_it_takes_the_connection() -> None
         assert unanswered([f"https://127.0.0.1:{port}/debian"], patience_seconds=2) == {}
 
 
-def test_a_refused_connection_is_told_with_its_reason() -> None:
+def test_a_refused_connection_is_reported_with_its_reason() -> None:
     uri = f"http://127.0.0.1:{closed_port()}/debian"
     assert "refused" in unanswered([uri], patience_seconds=2)[uri]
 
@@ -87,7 +87,7 @@ def test_silence_of_many_costs_the_patience_for_one() -> None:
     assert silent == dict.fromkeys(uris, "no answer within 0.5 s")
 
 
-def test_an_address_without_sense_is_told_and_not_raised() -> None:
+def test_an_invalid_address_is_reported_and_not_raised() -> None:
     uri = "http://127.0.0.1:port/debian"
     assert set(unanswered([uri], patience_seconds=1)) == {uri}
 

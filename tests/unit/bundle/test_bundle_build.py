@@ -142,7 +142,7 @@ def test_an_error_that_is_no_refusal_also_leads_to_the_next_source() -> None:
     assert build.source_of("tool", build.run().manifest)[0] == "go"
 
 
-def test_stale_indexes_are_told() -> None:
+def test_stale_indexes_are_reported() -> None:
     build = Build(artifact("tool"))
     found = build.sources.packages()
     stale = FetchedArtifact(
@@ -195,7 +195,7 @@ def test_a_bundle_is_signed_when_it_is_sealed() -> None:
     assert any("signing: /media/bundle/manifest.json.sig" in note for note in build.observer.notes)
 
 
-def test_a_signature_that_was_removed_is_told() -> None:
+def test_a_signature_that_was_removed_is_reported() -> None:
     build = Build(artifact("tool"))
     build.run()
     assert not any("signature" in note for note in build.observer.notes)

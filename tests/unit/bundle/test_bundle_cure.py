@@ -60,7 +60,7 @@ def break_index(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [truncate, lose, link, pipe, leave_over, break_index])
-def test_what_a_build_mends_is_said_to_be_mended_by_one(
+def test_a_fault_that_a_build_repairs_has_the_build_in_its_hint(
     maker: Maker, harm: Callable[[Path], None]
 ) -> None:
     harm(maker.directory)
@@ -137,7 +137,7 @@ def test_several_kinds_come_in_the_order_in_which_they_help(maker: Maker) -> Non
     ("number", "kind"),
     [(errno.EIO, "in the way"), (errno.EACCES, "access"), (errno.ELOOP, "build")],
 )
-def test_why_a_file_is_not_readable_says_what_mends_it(number: int, kind: str) -> None:
+def test_an_unreadable_file_has_its_remedy_in_the_hint(number: int, kind: str) -> None:
     fault = _unreadable("bin/a", OSError(number, os.strerror(number)))
     assert fault.kind == kind
 

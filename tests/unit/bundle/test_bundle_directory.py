@@ -128,7 +128,7 @@ def test_a_changed_bundle_has_another_digest_and_no_signature_any_more(maker: Ma
     assert not (maker.directory / "manifest.json.sig").exists()
 
 
-def test_building_again_mends_what_is_broken_and_removes_what_is_left_over(maker: Maker) -> None:
+def test_building_again_repairs_what_is_broken_and_removes_what_is_left_over(maker: Maker) -> None:
     first = maker.make()
     (maker.directory / "bin/tool").write_bytes(b"looT")
     left = [f"images/blobs/sha256/{'0' * 64}", "apt/pool/old_1_amd64.deb", "wheels/old-1.whl"]
@@ -340,13 +340,13 @@ def test_an_interrupted_build_is_no_bundle_and_goes_on(maker: Maker, cache: Cach
     assert maker.faults() == []
 
 
-def test_a_directory_that_can_not_be_made_is_refused(cache: Cache, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_made_is_refused(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(Refused, match="cannot be created"):
         BundleWriter(tmp_path / "file/bundle", cache).prepare("r1", "debian-12")
 
 
-def test_a_disk_that_can_not_be_written_fails_the_build(cache: Cache, tmp_path: Path) -> None:
+def test_a_disk_that_cannot_be_written_fails_the_build(cache: Cache, tmp_path: Path) -> None:
     writer = BundleWriter(tmp_path / "bundle", cache)
     writer.prepare("r1", "debian-12")
     (tmp_path / "bundle/bin").write_text("in the way")
@@ -365,7 +365,7 @@ def test_a_lock_remembers_the_first_digest_only(cache: Cache, tmp_path: Path) ->
     assert one not in (cache.root / "locks/r1.lock").read_text()
 
 
-def test_a_lock_that_is_none_is_told(cache: Cache, tmp_path: Path) -> None:
+def test_a_lock_that_is_none_is_reported(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "r1.lock").write_text("nonsense\n")
     with pytest.raises(ApplianceError, match="is not a lock file"):
         Locks("r1", tmp_path, cache)

@@ -164,7 +164,7 @@ def test_without_allowed_signers_it_is_only_said_whether_there_is_one(desk: Desk
 
 
 @pytest.mark.parametrize("name", ["nowhere", "."])
-def test_allowed_signers_that_can_not_be_read_are_refused(desk: Desk, name: str) -> None:
+def test_allowed_signers_that_cannot_be_read_are_refused(desk: Desk, name: str) -> None:
     desk.allowed = desk.allowed.parent / name
     with pytest.raises(ConfigError, match=r"the allowed signers .* cannot be read"):
         desk.signature()

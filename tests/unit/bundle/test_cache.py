@@ -124,7 +124,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
     assert cache_directory() == Path("/c/.cache/appliance")
 
 
-def test_a_cache_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BuildFailed, match="cannot be used"):
         Cache(written(tmp_path / "file") / "cache")
 

@@ -131,6 +131,21 @@ def test_what_one_of_the_signers_signed_is_taken_in_silence(desk: Desk) -> None:
     assert desired.manifest == samples.manifest()
 
 
+def test_a_signed_bundle_that_is_not_the_last_given_is_taken_and_said(desk: Desk) -> None:
+    """A signature shows the signer, not that the bundle is the newest."""
+    keeper(desk.site(signers=True).site, desk.said.append)(sha256(evil()))
+    desired = desk.read(Services(HONEST, desk.signed(HONEST, desk.ada)), signers=True)
+    assert (desired.bundle_digest, desired.doubt) == (sha256(HONEST), None)
+    (said,) = desk.said
+    assert sha256(HONEST)[:12] in said
+    assert sha256(evil())[:12] in said
+    assert "appliance install --bundle DIR" in said
+    keeper(desk.site(signers=True).site, desk.said.append)(sha256(HONEST))
+    desk.said.clear()
+    desk.read(Services(HONEST, desk.signed(HONEST, desk.ada)), signers=True)
+    assert desk.said == []
+
+
 @pytest.mark.parametrize(
     ("signature", "words"),
     [
@@ -159,7 +174,7 @@ def test_nothing_is_taken_from_a_manifest_that_none_of_the_signers_signed(
     assert bare.plays == []
 
 
-def test_without_ssh_keygen_a_signature_in_custody_is_no_success(
+def test_without_ssh_keygen_the_mirrors_signature_is_not_accepted(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signature = desk.signed(HONEST, desk.ada)
@@ -198,16 +213,16 @@ def test_another_bundle_than_was_handed_over_changes_nothing(desk: Desk) -> None
     assert desired.manifest is None
     (said,) = desk.said
     assert sha256(evil())[:12] in said
-    assert f"{sha256(HONEST)[:12]}, the last bundle given" in said
+    assert f"{sha256(HONEST)[:12]}, the last --bundle" in said
     bare = rack(desired, installed=False)
     with pytest.raises(PreflightFailed, match="mirrored_bundle"):
         installing(desired, bare)
     assert bare.plays == []
-    with pytest.raises(BundleRefused, match="holds none that the site accepts"):
+    with pytest.raises(BundleRefused, match="has no bundle that the site accepts"):
         run_inventory(desired, None, None, bundle_directory=None)  # type: ignore[arg-type]
 
 
-def test_a_healthy_site_has_nothing_to_do_whatever_is_put_into_custody(desk: Desk) -> None:
+def test_a_healthy_site_has_an_empty_plan_whatever_its_mirror_contains(desk: Desk) -> None:
     keeper(desk.site(signers=False).site, desk.said.append)(sha256(HONEST))
     desired = desk.read(Services(evil()), signers=False)
     healthy = rack(desired, installed=True)

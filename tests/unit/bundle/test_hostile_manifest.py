@@ -85,7 +85,7 @@ def test_a_sound_manifest_is_read_and_written_the_same() -> None:
     assert BundleManifest.parse(json.loads(json.dumps(manifest.as_json()))) == manifest
 
 
-def test_a_higher_schema_is_told_with_its_number() -> None:
+def test_a_higher_schema_is_reported_with_its_number() -> None:
     with pytest.raises(BundleRefused, match="schema 7, and this version reads 1") as told:
         BundleManifest.parse({"schema": 7, "files": "another shape"})
     assert "the version of this tool that built it" in (told.value.hint or "")
@@ -137,7 +137,7 @@ class Saying(SshNodes):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, json.dumps(_file(path="/etc/passwd")), "{}", "no"])
-def test_a_manifest_in_custody_that_is_not_sound_counts_as_absent_and_is_named(text: str) -> None:
+def test_an_invalid_manifest_of_the_mirror_counts_as_absent_and_is_named(text: str) -> None:
     said: list[str] = []
     desired = samples.desired(with_bundle=False)
     assert read_mirror(desired, Saying(text), said.append) == desired

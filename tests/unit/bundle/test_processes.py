@@ -12,6 +12,7 @@ import pytest
 
 from appliance.adapters.local import processes
 from appliance.errors import CommandFailed
+from tests.processes import is_running
 
 
 def test_output_and_status_are_kept() -> None:
@@ -31,7 +32,7 @@ def test_a_failure_tells_the_command_and_the_last_words(tmp_path: Path) -> None:
     assert set(log.read_text().split()) == {"out", "why"}
 
 
-def test_a_missing_program_is_told_with_what_to_do() -> None:
+def test_a_missing_program_is_reported_with_what_to_do() -> None:
     with pytest.raises(CommandFailed, match="no-such-program could not be started") as caught:
         processes.run(["no-such-program"])
     assert "no-such-program" in str(caught.value.hint)
@@ -43,9 +44,9 @@ def test_the_time_limit_ends_the_grandchildren_too(tmp_path: Path) -> None:
         processes.run(["sh", "-c", script], timeout=3)
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 30
-    while _is_running(pid) and time.monotonic() < deadline:
+    while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not _is_running(pid)
+    assert not is_running(pid)
 
 
 def test_a_signal_is_named() -> None:
@@ -93,14 +94,6 @@ def test_a_program_is_found_in_the_system_folders_too(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", "/nowhere")
     assert processes.find_program("ldconfig") is not None
     assert processes.find_program("no-such-program") is None
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
 
 
 def test_bytes_are_fed_as_they_are() -> None:

@@ -120,7 +120,7 @@ def test_no_release_names_a_file_of_the_stand_ins() -> None:
     assert not [s for s in sources if isinstance(s, LocalSource | LocalChartSource)]
 
 
-def test_status_names_the_stand_ins_of_the_bundle_in_custody(capsys: Capture) -> None:
+def test_status_names_the_stand_ins_of_the_mirrored_bundle(capsys: Capture) -> None:
     observed = Observed({}, NoCluster())
     show_status(site(), observed, bundle=manifest_with_standin())
     assert "stand-in: bundle: chart gpu" in capsys.readouterr().out

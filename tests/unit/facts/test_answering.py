@@ -34,7 +34,7 @@ def seen(**changes: Any) -> str:
         ),
     ],
 )
-def test_a_machine_is_told_by_what_it_says_of_itself(changes: dict[str, Any], said: str) -> None:
+def test_a_machine_is_described_by_its_own_facts(changes: dict[str, Any], said: str) -> None:
     assert seen(**changes) == said
 
 
@@ -42,12 +42,12 @@ def test_a_machine_is_told_by_what_it_says_of_itself(changes: dict[str, Any], sa
     ("more", "begins"),
     [
         ({}, "no answer: "),
-        ({"answers": True}, "something that does not tell what it is: "),
-        ({"deceives": True}, "something that does not tell what it is: "),
-        ({"logged_in": True}, "something that does not tell what it is: "),
+        ({"answers": True}, "a machine that does not identify itself: "),
+        ({"deceives": True}, "a machine that does not identify itself: "),
+        ({"logged_in": True}, "a machine that does not identify itself: "),
     ],
 )
-def test_a_machine_that_was_not_seen_is_told_with_the_reason(
+def test_a_machine_that_was_not_seen_is_reported_with_the_reason(
     more: dict[str, bool], begins: str
 ) -> None:
     faults = (Fault("w1", "w1: is off", ""), Fault("w2", "w2: no key fits", "", **more))
@@ -56,5 +56,5 @@ def test_a_machine_that_was_not_seen_is_told_with_the_reason(
     assert found.answer == f"{begins}no key fits"
 
 
-def test_a_machine_that_nobody_looked_at_is_unknown() -> None:
-    assert answering(NODE, Look({})).answer == "unknown: it was not looked at"
+def test_a_machine_that_was_not_inspected_is_unknown() -> None:
+    assert answering(NODE, Look({})).answer == "unknown: not inspected"

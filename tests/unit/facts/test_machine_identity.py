@@ -78,7 +78,7 @@ def test_each_kind_is_compared_with_its_own_and_nics_alone_make_no_other_machine
     assert likeness(accepted, seen) == case.expected
 
 
-def test_what_nobody_filled_in_is_no_part_of_an_identity() -> None:
+def test_a_firmware_placeholder_is_not_part_of_an_identity() -> None:
     found = identity(
         "Default string",
         "03000200-0400-0500-0006-000700080009",

@@ -108,7 +108,7 @@ def test_a_node_is_what_the_row_says(case: dict[str, Any]) -> None:
     assert shown == case.get("shows", [])
 
 
-def test_every_condition_has_rows_and_no_row_says_what_nobody_reads() -> None:
+def test_every_condition_has_rows_and_no_row_has_an_unused_key() -> None:
     assert {case["is"] for case in CASES} == set(get_args(Condition))
     assert {key for case in CASES for key in case} == KEYS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from appliance.model.checks.preflight import preflight
-from appliance.model.node.fencing import Witness, same_machine
+from appliance.model.node.fencing import FencingEvidence, same_machine
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.facts.placeholders import told_serial, told_uuid
@@ -43,7 +43,9 @@ def test_a_placeholder_accepted_before_makes_no_machine_another_one() -> None:
     document["dmi"]["serial"] = "Default string"
     facts = NodeFacts(document)
     assert facts.serial is None
-    assert same_machine(Witness("w1", None, facts, identity("SN-OLD")), replaces=False) is None
+    assert (
+        same_machine(FencingEvidence("w1", None, facts, identity("SN-OLD")), replaces=False) is None
+    )
 
 
 @pytest.mark.parametrize("value", ["QTFCOU7280012", "SN-1", "VMware-56 4d 7b", "1122"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.model.control.lock import Holder, read_holder, read_vote
-from appliance.model.node.fencing import DEAD, Fenced, Witness, check_fenced
+from appliance.model.node.fencing import DEAD, FencingEvidence, FencingProof, check_fenced
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, maintenance_of
 from appliance.model.state.plan import Refusal
@@ -60,13 +60,13 @@ def test_an_uptime_that_is_no_number_is_no_vote(value: str) -> None:
         read_vote(f"now boot {value}\nholder r1 {{}}\nbeat boot 1\n")
 
 
-def _witness(**changes: Any) -> Witness:
+def _witness(**changes: Any) -> FencingEvidence:
     desired = samples.desired(samples.site(workers=1))
     member = samples.cluster(desired).nodes["w1"]
-    return Witness("w1", member, None, identity("SN-w1"), alive="it lies", **changes)
+    return FencingEvidence("w1", member, None, identity("SN-w1"), alive="it lies", **changes)
 
 
 def test_a_worker_that_lies_is_removed_on_the_operators_word_alone() -> None:
     assert isinstance(check_fenced(_witness(deceives=True)), Refusal)
     assert isinstance(check_fenced(_witness(sworn=True)), Refusal), DEAD
-    assert isinstance(check_fenced(_witness(deceives=True, sworn=True)), Fenced)
+    assert isinstance(check_fenced(_witness(deceives=True, sworn=True)), FencingProof)

@@ -30,7 +30,7 @@ def test_folders_of_the_state_are_private_whoever_makes_them_first(tmp_path: Pat
     assert _mode(tmp_path / "site") == 0o755
 
 
-def test_a_folder_that_is_a_file_is_told_as_that(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_file_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("")
     with pytest.raises(NotADirectoryError):
         make_folder(tmp_path / "a")

@@ -67,7 +67,7 @@ def test_the_operators_word_may_be_missing() -> None:
     assert state_of([{"status": {"state": "ready"}}]) == "ready"
 
 
-def test_an_operator_is_told_by_its_deployment() -> None:
+def test_an_operator_is_recognised_by_its_deployment() -> None:
     labels = {"app.kubernetes.io/version": "v1.11.1"}
     helm = {"meta.helm.sh/release-name": "op"}
     metadata = Thing(namespace="nvidia", labels=labels, annotations=helm)
@@ -106,7 +106,7 @@ def test_too_few_the_same_twice_or_other_words_are_faults() -> None:
         assert text.startswith(f"a pod with 2 GPUs lists {seen} of them: {message.strip()[:20]}")
 
 
-def test_a_pod_that_does_not_start_is_told_with_its_reason() -> None:
+def test_a_pod_that_does_not_start_is_reported_with_its_reason() -> None:
     proof = judged({"w1": 1}, [pod("w1", "Pending", reason="ErrImagePull")])
     assert proof.faults_of("w1") == ("its test pod does not start: ErrImagePull no such image",)
     assert judged({"w1": 1}, []).faults_of("w1")

@@ -115,7 +115,7 @@ def test_gpus_that_are_never_offered_are_a_fault(monkeypatch: pytest.MonkeyPatch
     cluster = Cluster([0], ["Succeeded"])
     proof = prove(cluster, monkeypatch)
     assert proof.listed == {}
-    assert proof.faults_of("w1") == ("its kubelet offers no nvidia.com/gpu to pods",)
+    assert proof.faults_of("w1") == ("pods can request no nvidia.com/gpu on it",)
     assert (cluster.made, cluster.now >= 30) == ([], True)
 
 
@@ -126,7 +126,7 @@ def test_gpus_that_are_all_at_work_need_no_pod(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("reason", [LATE, "OutOfnvidia.com/gpu"])
-def test_a_pod_that_was_not_admitted_is_made_anew(
+def test_a_pod_that_was_not_admitted_is_recreated(
     reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Cluster([2, 0, 2], [reason, "Succeeded"])
@@ -149,7 +149,7 @@ def test_a_node_that_never_admits_a_pod_is_a_fault_in_its_words(
     assert 10 <= len(cluster.made) <= 20
 
 
-def test_a_pod_that_failed_at_its_work_is_not_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_that_failed_at_its_work_is_not_recreated(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster([2], ["Failed"])
     prove(cluster, monkeypatch)
     assert len(cluster.made) == 1

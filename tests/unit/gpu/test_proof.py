@@ -43,4 +43,4 @@ def test_gpus_that_are_all_at_work_are_said_to_be() -> None:
     found = bench()
     found.rack.gpu_untested = GpuTestResult({"w1": ()})
     found.install()
-    assert [item for item in found.observer.said if "every GPU is at work" in str(item)]
+    assert [item for item in found.observer.said if "all GPUs are in use" in str(item)]

@@ -22,7 +22,7 @@ from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, Phase
 from appliance.model.state.observed import Observed, PodView
-from appliance.model.state.prerequisites import Owned, Prerequisites
+from appliance.model.state.prerequisites import OwnedObject, Prerequisites
 from tests import samples
 from tests.vendor_bundles import judged
 
@@ -73,7 +73,7 @@ def _document(node: Node, desired: Desired, changes: dict[str, Any]) -> dict[str
 def _prerequisites(changes: dict[str, Any]) -> Prerequisites:
     values: dict[str, Any] = {"gpus": {"w1": 2}, **changes}
     for key in ("ingress_classes", "prometheuses"):
-        values[key] = tuple(Owned(**one) for one in values.get(key, ()))
+        values[key] = tuple(OwnedObject(**one) for one in values.get(key, ()))
     for key in ("storage_classes", "default_storage_classes", "system_labelled"):
         values[key] = tuple(values.get(key, ()))
     return Prerequisites(**values)

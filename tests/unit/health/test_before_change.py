@@ -60,7 +60,7 @@ def test_what_preflight_said_already_is_not_said_again() -> None:
         assert errors == left
 
 
-def test_it_speaks_of_bare_nodes_as_well() -> None:
+def test_bare_nodes_are_included() -> None:
     found = _errors(cluster=None, groups={"w1": ["gpu_workers"], "w2": ["cpu_workers"]})
     assert found == {"system_nodes"}
 

@@ -125,7 +125,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
     assert [word for word in words if word not in faults[0]] == [], faults
 
 
-def test_what_openssl_signs_by_itself_is_told_as_that_and_not_as_a_ca(
+def test_a_self_signed_certificate_is_reported_as_such_and_not_as_a_ca(
     organisation: Organisation,
 ) -> None:
     (fault,) = _faults(organisation, "quick.pem", key="quick.key")

@@ -63,7 +63,7 @@ def test_an_error_by_a_fact_that_was_not_seen_is_no_error() -> None:
     (unseen,) = result.unseen
     assert (unseen.check, unseen.severity, unseen.hint) == ("swap", "unseen", BUSY)
     assert "swapon timed out" in unseen.seen
-    assert result.seen == f"{unseen.expected} was not seen: {unseen.seen}"
+    assert result.seen == f"{unseen.expected} is unknown: {unseen.seen}"
 
 
 def test_a_warning_by_a_fact_that_was_not_seen_is_dropped() -> None:

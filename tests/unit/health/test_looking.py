@@ -47,7 +47,7 @@ def test_a_backend_that_is_there_is_known_by_its_release() -> None:
     assert not Prerequisites(releases={"gpu-operator/gpu-operator": "deployed"}).has_backend
 
 
-def test_a_name_that_nobody_knows_has_no_address() -> None:
+def test_a_name_that_does_not_resolve_has_no_address() -> None:
     assert resolve(["no-such-host.invalid"], 1.0) == {"no-such-host.invalid": ()}
     assert resolve(["localhost"])["localhost"] == ("127.0.0.1",)
 

@@ -83,12 +83,12 @@ def test_a_pod_says_each_target_that_does_not_answer(pod: Pod) -> None:
     ]
 
 
-def test_a_name_that_nobody_knows_is_not_resolved_however_nslookup_ends(pod: Pod) -> None:
+def test_an_unknown_name_is_not_resolved_whatever_the_exit_status_of_nslookup(pod: Pod) -> None:
     pod.program("nslookup", UNKNOWN)
     assert pod.run(inside.CHECK) == ["name=proof"]
 
 
-def test_a_target_that_accepts_and_says_nothing_holds_nobody_up(pod: Pod) -> None:
+def test_a_target_that_accepts_and_sends_nothing_delays_no_other(pod: Pod) -> None:
     pod.program("timeout", 'shift; exec /usr/bin/timeout 2 "$@"')
     pod.program("nc", "exec sleep 60")
     assert len(pod.run(inside.CHECK)) == len(TARGETS) - 1
@@ -110,7 +110,7 @@ def test_targets_are_tried_at_the_same_time(pod: Pod, tmp_path: Path) -> None:
     assert pod.run(inside.CHECK) == []
 
 
-def test_other_names_are_told_as_they_are_resolved(pod: Pod) -> None:
+def test_other_names_are_reported_with_their_addresses(pod: Pod) -> None:
     said = pod.run(inside.NAMES, PATH_INFO="/a.test,b.test")
     assert said == ["= a.test 192.0.2.7 x", "= b.test 192.0.2.7 x"]
 
@@ -193,7 +193,7 @@ class Cluster:
 
 
 WELL = f"{inside.END}\n"
-SILENT = "the API server gets no answer from the pod there (198.51.100.1)"
+SILENT = "the API server gets no answer from its test pod (198.51.100.1)"
 
 
 def test_only_what_was_not_reached_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +293,7 @@ def test_a_pod_that_was_ready_when_the_wait_was_over_is_asked(
     assert cluster.prove(monkeypatch).faults == ("w1: no answer from the service address x",)
 
 
-def test_pods_that_never_start_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pods_that_never_start_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster("w1", said=lambda *_: WELL)
     cluster.ready_at = 1e9
     (fault,) = cluster.prove(monkeypatch).faults

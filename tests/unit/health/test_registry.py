@@ -53,7 +53,7 @@ def test_no_preflight_case_reports_a_fault_twice(name: str, case: dict[str, Any]
 
 
 @pytest.mark.parametrize("name", case_names())
-def test_no_broken_site_is_told_a_fault_twice(name: str, tmp_path: Path) -> None:
+def test_no_fault_of_a_broken_site_is_reported_twice(name: str, tmp_path: Path) -> None:
     break_site(name, tmp_path / "rack7")
     judged = check_site(tmp_path / "rack7", known=KNOWN)
     faults = (*judged.faults, *judged.warnings)

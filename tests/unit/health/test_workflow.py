@@ -76,8 +76,8 @@ def test_status_returns_what_it_could_not_read(silent: FakeArchive) -> None:
     rack = rack_in_maintenance()
     found = status(StatusRequest(rack.desired.site, rack.desired, {}), session(rack, silent))
     assert found.warnings == (
-        f"nobody can tell who began a maintenance: {SILENT}",
-        f"no passport could be read: {SILENT}",
+        f"cannot verify who started a maintenance: {SILENT}",
+        f"the passports cannot be read: {SILENT}",
     )
     assert (found.doubts, found.losses, found.removed) == ((), (), {})
     assert found.look.faults == ()
@@ -95,7 +95,7 @@ def test_an_error_of_the_pods_takes_the_warnings_before_it_along(
     with pytest.raises(ClusterError) as caught:
         health(HealthRequest(rack.desired, "cluster"), session(rack, silent))
     error: ApplianceError = caught.value
-    assert error.warnings == (f"nobody can tell who began a maintenance: {SILENT}",)
+    assert error.warnings == (f"cannot verify who started a maintenance: {SILENT}",)
     exits.show(error)
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("warning: ")

@@ -132,7 +132,7 @@ def test_a_cluster_that_needs_time_is_asked_often_and_its_nodes_are_looked_at_se
     assert slow.rack.looks - quick.rack.looks == (slow.clock.now() - began) // 5
 
 
-def test_a_network_that_does_not_carry_is_not_proven() -> None:
+def test_a_pod_network_that_fails_its_test_is_not_verified() -> None:
     bench = Bench()
     bench.rack.proof_faults = ("w1: no answer from the pod on w2 (10.244.2.3)",)
     with pytest.raises(StepNotVerified, match="no answer from the pod on w2"):
@@ -140,7 +140,7 @@ def test_a_network_that_does_not_carry_is_not_proven() -> None:
     assert bench.journal.records[-1].outcome == "not verified"
 
 
-def test_a_network_that_was_not_proven_is_proved_by_the_next_run() -> None:
+def test_a_pod_network_that_failed_its_test_is_tested_by_the_next_run() -> None:
     bench = Bench()
     bench.rack.proof_faults = ("w1: no answer from the pod on w2 (10.244.2.3)",)
     with pytest.raises(StepNotVerified):
@@ -178,7 +178,7 @@ def test_a_step_without_its_outcome_is_not_done() -> None:
 def test_an_interrupt_is_recorded_and_named() -> None:
     bench = Bench()
     bench.rack.fail["host"] = KeyboardInterrupt()
-    with pytest.raises(Interrupted, match="interrupted while host"):
+    with pytest.raises(Interrupted, match="interrupted during the verification of host"):
         bench.install()
     assert bench.journal.records[-1].outcome == "interrupted"
 
@@ -193,12 +193,12 @@ def test_an_unreachable_node_stops_everything_before_the_first_change() -> None:
     assert bench.journal.records == []
 
 
-def test_a_node_too_busy_to_tell_whose_member_it_is_is_not_taken_for_a_bare_one() -> None:
+def test_a_probe_timeout_never_makes_a_member_look_bare() -> None:
     bench = Bench()
     bench.install()
     records, plays = len(bench.journal.records), len(bench.rack.plays)
     bench.rack.documents["cp1"] = {**bench.rack.documents["cp1"], "kubernetes": None}
-    with pytest.raises(NodeUnreachable, match="cp1: its probe came to its deadline") as caught:
+    with pytest.raises(NodeUnreachable, match="cp1: the probe timed out") as caught:
         bench.install()
     assert caught.value.exit_code == 4
     assert (len(bench.journal.records), len(bench.rack.plays)) == (records, plays)
@@ -223,7 +223,7 @@ def test_a_refusal_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("bundle", "sentence"),
     [
-        (None, "none was given"),
+        (None, "--bundle is missing"),
         (
             FakeBundle(samples.manifest(), ("bin/kubeadm: wrong digest",)),
             "bin/kubeadm: wrong digest",
@@ -243,7 +243,7 @@ def test_a_bundle_that_will_not_do_is_refused_before_any_change(
     assert bench.rack.plays == []
 
 
-def test_a_whole_bundle_in_custody_is_not_asked_for_again() -> None:
+def test_a_complete_bundle_on_the_services_node_is_not_needed_again() -> None:
     bench = Bench()
     bench.install()
     bench.bundle = None

@@ -54,7 +54,7 @@ def test_the_first_install_goes_on_without_it_and_says_so_at_the_end() -> None:
     done = found.install()
     assert list(done.steps) == ALL
     assert {record.outcome for record in found.journal.records} == {"verified"}
-    assert ("note", "left out, the rest goes on without it: w2: timed out") in found.observer.said
+    assert ("note", "left out (the other nodes continue): w2: timed out") in found.observer.said
     with pytest.raises(LeftOut, match="w2: timed out") as told:
         require_none_left_out(done.plan)
     assert told.value.exit_code == 1
@@ -144,7 +144,7 @@ def test_a_member_that_lets_us_in_and_tells_nothing_does_not_hold_the_others_up(
         require_none_left_out(done.plan)
 
 
-def test_a_member_that_lets_nobody_in_stops_everything() -> None:
+def test_a_member_that_refuses_ssh_logins_stops_the_install() -> None:
     found = Bench()
     found.install()
     found.rack.faults["w2"] = replace(SILENT, answers=True)
@@ -152,7 +152,7 @@ def test_a_member_that_lets_nobody_in_stops_everything() -> None:
         found.install()
 
 
-def test_while_the_api_is_silent_nobody_knows_who_has_joined() -> None:
+def test_without_the_api_it_is_unknown_which_workers_have_joined() -> None:
     found = bench("w2")
     found.rack.cluster = Unreachable("timed out", {"cp1": "etcd data"})
     with pytest.raises(NodeUnreachable, match="w2"):

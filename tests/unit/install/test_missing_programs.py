@@ -50,7 +50,9 @@ def test_other_families_of_systems_have_other_names() -> None:
     assert install_command(rows) == "sudo apt-get install openssh-client rsync"
 
 
-def test_everything_that_is_missing_here_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_that_is_missing_here_is_reported_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(control_host, "find_program", lambda _name: None)
     with pytest.raises(Refused, match="2 programs are missing: ssh, of openssh-client") as told:
         control_host.require(Use.PLAYS, also=[Use.BRING])
@@ -104,7 +106,7 @@ def test_a_module_that_misses_a_program_of_its_node_names_it() -> None:
     )
 
 
-def test_a_program_that_nobody_knows_is_named_without_a_package() -> None:
+def test_an_unknown_program_is_named_without_a_package() -> None:
     told = missing_program("w1", {**NOT_STARTED, "cmd": "no-such --thing"})
     assert told is not None
     assert (told.sentence, told.hint) == (

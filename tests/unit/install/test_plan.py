@@ -86,6 +86,7 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
         missing=tuple(case.get("missing", ())),
         releases=_releases(case, found),
         vendor_pods=_vendor_pods(case, found),
+        runai_unconfirmed=case.get("runai_unconfirmed", False),
         gpu_stack=_gpu_stack(case, found),
         api_flags=ApiFlags(**case.get("api_flags", {})),
         storage=_storage(case, found.storage),

@@ -49,7 +49,7 @@ def test_a_worker_keeps_its_pods_from_the_registry_and_from_the_storage() -> Non
 
 
 @pytest.mark.parametrize("name", ["cp1", "w1"])
-def test_what_is_a_pods_is_told_by_its_address_its_interface_and_a_service(name: str) -> None:
+def test_traffic_of_pods_is_recognised_by_address_interface_and_service(name: str) -> None:
     of = site({"server": "cp1", "path": "/srv/runai"})
     told = [
         rule
@@ -182,7 +182,7 @@ def test_a_rule_for_another_protocol_or_address_does_not_count() -> None:
         assert list(pod_guard.unmet(node(of, "w1"), of, seen(rules))), (old, new)
 
 
-def test_rules_that_would_be_gone_after_a_reboot_are_told() -> None:
+def test_rules_that_would_be_gone_after_a_reboot_are_reported() -> None:
     of = site()
     (said,) = pod_guard.unmet(node(of, "w1"), of, seen(whole(of, "w1"), enabled="disabled"))
     assert "does not start at boot" in said

@@ -36,7 +36,7 @@ def recorder(
     ],
     ids=repr,
 )
-def test_what_nobody_foresaw_is_recorded_as_failed_and_goes_on_its_way(
+def test_an_unexpected_error_is_recorded_as_failed_and_raised_again(
     raised: BaseException, error: str
 ) -> None:
     journal = FakeJournal()
@@ -46,7 +46,7 @@ def test_what_nobody_foresaw_is_recorded_as_failed_and_goes_on_its_way(
     assert [(r.outcome, r.error) for r in journal.records] == [("failed", error)]
 
 
-def test_a_step_that_did_not_begin_is_not_drawn_as_proven() -> None:
+def test_a_step_that_did_not_begin_is_not_drawn_as_verified() -> None:
     class Lost(FakeJournal):
         def require(self) -> tuple[str, ...]:
             super().require()
@@ -65,7 +65,7 @@ def test_a_step_that_did_not_begin_is_not_drawn_as_proven() -> None:
     assert journal.records == []
 
 
-def test_a_step_whose_record_could_not_be_written_is_not_drawn_as_proven() -> None:
+def test_a_step_whose_record_could_not_be_written_is_not_drawn_as_verified() -> None:
     class Full(FakeJournal):
         def append(self, _record: object) -> None:
             raise OSError(errno.ENOSPC, "No space left")

@@ -38,7 +38,7 @@ def planned(rack: FakeRack, *seen: str, scope: Scope = EVERYTHING) -> Plan:
     return plan(rack.desired, Observed(kept, rack.cluster), (), scope)
 
 
-def test_nothing_is_satisfied_that_nobody_saw() -> None:
+def test_a_step_is_not_satisfied_by_unknown_facts() -> None:
     found = planned(installed())
     assert found.satisfied == ()
     assert {one.step for one in found.unseen} == {
@@ -93,8 +93,8 @@ def test_nothing_to_do_is_not_said_of_nodes_that_were_not_seen(
 ) -> None:
     show_plan(planned(installed(), "cp1", "w1"))
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "nothing to do on the nodes that were seen"
-    assert said[1].startswith("not seen: host, ")
+    assert said[0] == "nothing to do on the nodes that answered"
+    assert said[1].startswith("not checked: host, ")
     assert said[1].endswith(": w2")
 
 
@@ -103,9 +103,9 @@ def test_a_plan_says_first_that_it_cannot_be_done(capsys: pytest.CaptureFixture[
     refusal = Refusal("w1", "memory", "1 DIMM", "2", "put it back")
     show_plan(replace(found, refusals=(refusal, refusal)))
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("cannot be done: 2 things refuse it")
+    assert said[0].startswith("refused for 2 reasons")
     assert said[1].startswith("refused: w1: memory")
-    assert said.index("then this is to be done:") < next(
+    assert said.index("after that, these steps will run:") < next(
         number for number, line in enumerate(said) if line.startswith("host: ")
     )
 

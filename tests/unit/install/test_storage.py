@@ -39,13 +39,13 @@ def desired(nfs: dict[str, Any] | None) -> Desired:
     return dataclasses.replace(samples.desired(site), manifest=whole)
 
 
-def test_the_step_comes_last_and_is_proved() -> None:
+def test_the_step_runs_last_and_is_verified() -> None:
     bench = Bench(rack=FakeRack(desired(OWN)))
     assert list(bench.install().steps) == [*ALL, "storage"]
     assert bench.install().steps == ()
 
 
-def test_what_only_writing_shows_is_told_by_the_run_that_wrote() -> None:
+def test_what_only_writing_shows_is_reported_by_the_run_that_wrote() -> None:
     slow = Bench(rack=FakeRack(desired({**THEIRS, "fsync_warning_ms": 1})))
     slow.install()
     told = fsync_warnings(slow)
@@ -70,7 +70,7 @@ def test_a_worker_alone_brings_the_leader_and_the_server_stays_out() -> None:
     assert bench.rack.plays[-1].limit == ("w2", "cp1")
 
 
-def test_a_play_without_effect_is_not_taken_for_storage() -> None:
+def test_a_play_without_effect_does_not_verify_the_storage() -> None:
     bench = Bench(rack=FakeRack(desired(OWN)))
     bench.rack.without_effect.add("storage")
     with pytest.raises(StepNotVerified, match="storage ran, but cp1: the kernel NFS server is not"):

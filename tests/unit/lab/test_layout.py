@@ -22,7 +22,7 @@ SUBNET = IPv4Network("198.18.7.0/24")
         ((lab.V2_MARKER, lab.HYBRID_MARKER), "v2"),
     ],
 )
-def test_the_control_group_layout_is_told_from_marker_files(
+def test_the_control_group_layout_is_read_from_marker_files(
     present: tuple[str, ...], layout: str
 ) -> None:
     assert lab.cgroup_layout(present) == layout
@@ -194,7 +194,7 @@ def test_workers_with_gpus_are_gpu_workers_and_every_gpu_says_standin() -> None:
     assert site.settings["gpu"]
 
 
-def test_slices_are_told_as_nvidias_plugin_reads_them() -> None:
+def test_slices_are_reported_as_nvidias_plugin_reads_them() -> None:
     config = sliced(4)["devicePlugin"]["config"]
     (resource,) = json.loads(config["data"][config["default"]])["sharing"]["timeSlicing"][
         "resources"

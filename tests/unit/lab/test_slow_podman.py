@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.adapters.local.processes import Completed
+from appliance.adapters.local.processes import CompletedProcess
 from appliance.errors import CommandFailed
 from appliance.lab import podman as adapter
 from appliance.lab.layout import RunningNode
@@ -23,9 +23,9 @@ Look = Callable[[], tuple[RunningNode, ...]]
 def test_podman_has_minutes_to_answer_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float | None] = []
 
-    def run(argv: list[str], *, timeout: float | None = None, **_: object) -> Completed:
+    def run(argv: list[str], *, timeout: float | None = None, **_: object) -> CompletedProcess:
         limits.append(timeout)
-        return Completed(tuple(argv), 0, "[]", "", 0.1)
+        return CompletedProcess(tuple(argv), 0, "[]", "", 0.1)
 
     monkeypatch.setattr(adapter, "run", run)
     assert (Podman().nodes(), Podman().subnets()) == ((), {})

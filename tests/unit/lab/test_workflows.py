@@ -257,7 +257,7 @@ def test_down_removes_everything_and_says_what_it_put_back() -> None:
     assert notes == ["restored: this machine's sysctl kernel.panic: 10 -> 0"]
 
 
-def test_a_sysctl_that_somebody_else_set_since_is_named_and_not_called_put_back() -> None:
+def test_a_sysctl_that_another_program_set_since_is_reported_as_not_restored() -> None:
     forward = SysctlChange("net.ipv4.ip_forward", "0", "1")
     machine = FakeMachine(changed=(forward,), not_put_back=("net.ipv4.ip_forward",))
     lab_up(REQUEST, ports(machine))

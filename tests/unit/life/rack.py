@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from appliance.errors import NodeUnreachable
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
+from appliance.model.node.baseline import Passport
 from appliance.model.node.drain import DrainView, Forecast
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.facts.hardware import Difference
-from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
 from appliance.model.state.pods import Budget, PodOnNode
 from appliance.workflows.node.maintain import MaintainResult, node_maintain
@@ -84,8 +84,10 @@ class FakeDrain:
     def pods_on(self, node: str) -> tuple[PodOnNode, ...]:
         return self.view(node).pods
 
-    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool) -> None:  # noqa: ARG002
+    def mark(self, node: str, maintenance: Maintenance, *, cordon: bool, ours: Ours = None) -> None:
         self._did(f"mark {maintenance.phase}")
+        if ours is not None:
+            stands_as_ours(node, self.annotations, ours)
         self.annotations[ANNOTATION] = maintenance.as_text()
         self.unschedulable = self.unschedulable or cordon
 
@@ -158,12 +160,11 @@ class Bench:
         self.drain = FakeDrain(self.clock)
         self.power = FakePower(self.clock)
         self.bmcs = FakeBmcs()
-        self.accepted = MachineIdentity(serial="SN-w1")
-        self.archive = FakeArchive()
+        self.archive = FakeArchive([Passport("w1", {"machine": "SN-w1"})])
         self.journal = FakeJournal()
         self.observer = FakeObserver()
         self.asked: list[Any] = []
-        self.machines: list[Answering] = []
+        self.machines: list[AnsweringMachine] = []
         self.answer = True
         self.thinks = 0.0
 
@@ -171,7 +172,7 @@ class Bench:
         request = MaintainRequest(
             self.desired.site, self.node, run("node maintain"), **{"reason": "new riser", **more}
         )
-        return node_maintain(request, self._session(), lambda: self.accepted, self._confirm())
+        return node_maintain(request, self._session(), self._confirm())
 
     def _session(self) -> Session:
         return fake_session(
@@ -185,8 +186,8 @@ class Bench:
             observer=self.observer,
         )
 
-    def _confirm(self) -> Callable[[Forecast, str, Answering], bool]:
-        def confirm(foreseen: Forecast, last_time: str, machine: Answering) -> bool:
+    def _confirm(self) -> Callable[[Forecast, str, AnsweringMachine], bool]:
+        def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
             self.asked.append((foreseen, last_time))
             self.machines.append(machine)
             self.clock.sleep(self.thinks)
@@ -200,7 +201,7 @@ class Bench:
         )
 
         def confirm(
-            mark: Maintenance, differences: Sequence[Difference], machine: Answering
+            mark: Maintenance, differences: Sequence[Difference], machine: AnsweringMachine
         ) -> bool:
             self.asked.append((mark, differences))
             self.machines.append(machine)

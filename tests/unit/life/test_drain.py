@@ -95,24 +95,29 @@ def test_daemons_that_the_taint_would_end(daemon: Any, unfit: int, ended: int) -
     assert (len(found.unfit), len(found.ended_by_taint)) == (unfit, ended)
 
 
-NOTEBOOK = "is an interactive job{} in project {}: its work ends"
+NOTEBOOK = "is an interactive job{} in project {}: it ends"
 CONCERNS: list[tuple[str, PodOnNode, list[tuple[str, str]]]] = [
     ("one of two", pod(), []),
     (
         *("the only copy", pod(siblings=0)),
-        [("interrupts", "team/web-5d-x: is the only copy: away until it runs elsewhere")],
+        [
+            (
+                "interrupts",
+                "team/web-5d-x: is the only replica: unavailable until it runs on another node",
+            )
+        ],
     ),
     (
         *("a bare pod", pod("p", owner=None)),
-        [("loses", "team/p: has no controller: nothing starts it again")],
+        [("loses", "team/p: has no controller: it is not started again")],
     ),
     (
         *("data in emptyDir", pod(empty_dir=True)),
-        [("loses", "team/web-5d-x: loses what it keeps in an emptyDir")],
+        [("loses", "team/web-5d-x: loses the data in its emptyDir")],
     ),
     (
         *("a volume on the node's disk", pod(pinned="its volume is here")),
-        [("interrupts", "team/web-5d-x: can run nowhere else: its volume is here")],
+        [("interrupts", "team/web-5d-x: can run on no other node: its volume is here")],
     ),
     (
         "somebody's interactive job",
@@ -144,7 +149,7 @@ def test_a_budget_without_room_blocks_and_names_its_owner() -> None:
         (
             "blocks",
             "team/web-5d-x: PodDisruptionBudget web (minAvailable 2) allows no disruption now; "
-            "it belongs to ReplicaSet web-5d",
+            "the pod belongs to ReplicaSet web-5d",
         )
     ]
     assert _said([pod()], [replace(budget, allowed=1)]) == []
@@ -158,7 +163,7 @@ def test_a_pod_under_two_budgets_never_goes_and_both_are_named() -> None:
         (
             "blocks",
             "team/web-5d-x: is covered by 2 PodDisruptionBudgets (web, all): the eviction API "
-            "refuses it until one of them is gone",
+            "refuses that until one of them is deleted",
         )
     ]
 
@@ -182,7 +187,7 @@ def _with_second(changes: dict[str, Any]) -> tuple[ClusterNode, ...]:
         ("cp1", _with_second(SILENT), "1 of 3 control-plane"),
         ("cp1", _with_second(NO_ETCD), "1 of 3 control-plane"),
         ("cp1", _with_second(MARKED), "1 of 3 control-plane"),
-        ("w1", (node("w1", system=True), node("w2")), "the only system node"),
+        ("w1", (node("w1", system=True), node("w2")), "the only working system node"),
         ("w1", (node("w1", system=True), node("w2", system=True)), ""),
         ("w1", (node("w1", system=True), node("w2", system=True, ready=False)), "only"),
         ("w1", (node("w1"), node("w2", unschedulable=True)), "no other node can take"),

@@ -52,7 +52,7 @@ def drain(api: Api, monkeypatch: pytest.MonkeyPatch) -> KubernetesDrain:
     return KubernetesDrain(cast(KubernetesApi, api))
 
 
-def test_a_taint_is_written_again_when_somebody_was_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taint_is_written_again_after_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(conflicts=ATTEMPTS - 1)
     drain(api, monkeypatch).taint("w1", on=True, ours=[MARK])
     assert [body["spec"]["taints"][0]["key"] for body in api.written] == ["runai"]
@@ -61,7 +61,7 @@ def test_a_taint_is_written_again_when_somebody_was_faster(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "write",
     [
-        lambda port: port.mark("w1", MARK, cordon=True),
+        lambda port: port.mark("w1", MARK, cordon=True, ours=[MARK]),
         lambda port: port.clear("w1", uncordon=True, ours=[MARK]),
         lambda port: port.taint("w1", on=True, ours=[MARK]),
     ],
@@ -72,7 +72,7 @@ def test_a_conflict_that_stays_is_an_error_with_a_next_step(
     port = drain(Api(conflicts=99), monkeypatch)
     with pytest.raises(ClusterError) as failed:
         write(port)
-    assert failed.value.hint == "the same command goes on from here"
+    assert failed.value.hint == "run the same command again: it resumes here"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,35 @@ def test_nothing_is_taken_away_under_the_mark_of_another(
     assert [body["metadata"]["resourceVersion"] for body in api.written] == ["7"]
 
 
-def test_a_mark_that_another_writes_in_between_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_is_written_only_over_one_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, following = Api(conflicts=1), MARK.at("evict")
+    for text in (replace(MARK, run="run-2", by="bob").as_text(), ""):
+        api.text = text
+        with pytest.raises(LeaseLost, match="w1: another command has changed its maintenance"):
+            drain(api, monkeypatch).mark("w1", following, cordon=False, ours=[MARK, following])
+    assert api.written == []
+    api.text = MARK.as_text()
+    drain(api, monkeypatch).mark("w1", following, cordon=False, ours=[MARK, following])
+    (body,) = api.written
+    assert body["metadata"] == {
+        "resourceVersion": "7",
+        "annotations": {ANNOTATION: following.as_text()},
+    }
+    api.text = ""
+    drain(api, monkeypatch).mark("w1", MARK, cordon=True, ours=[None, MARK])
+    assert len(api.written) == 2
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda port: port.mark("w1", MARK.at("evict"), cordon=False, ours=[MARK]),
+        lambda port: port.clear("w1", uncordon=True, ours=[MARK]),
+    ],
+)
+def test_a_mark_that_another_writes_in_between_is_seen(
+    write: Callable[[KubernetesDrain], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     api = Api(conflicts=0)
 
     def another_is_faster(name: str, body: dict[str, Any], **_: Any) -> None:
@@ -111,4 +139,4 @@ def test_a_mark_that_another_writes_in_between_is_seen(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(api, "patch_node", another_is_faster)
     with pytest.raises(LeaseLost):
-        drain(api, monkeypatch).clear("w1", uncordon=True, ours=[MARK])
+        write(drain(api, monkeypatch))

@@ -44,6 +44,10 @@ def core(monkeypatch: pytest.MonkeyPatch) -> type:
         def __init__(self, client: Any) -> None:
             self.client = client
 
+        def read_node(self, name: str, *, _request_timeout: Any) -> Any:
+            found = SimpleNamespace(name=name, resource_version="7", annotations=None)
+            return SimpleNamespace(metadata=found)
+
         def patch_node(
             self, name: str, body: Any, *, field_manager: str, _request_timeout: Any
         ) -> None:
@@ -57,11 +61,11 @@ def core(monkeypatch: pytest.MonkeyPatch) -> type:
 
 
 @pytest.mark.parametrize("death", [DEAD, ConnectionResetError()])
-def test_a_connection_that_died_idle_is_made_anew_and_the_same_is_written(
+def test_a_connection_that_died_idle_is_recreated_and_the_same_is_written(
     core: Any, death: BaseException
 ) -> None:
     core.api = api = Api(death, None)
-    KubernetesDrain(api).mark("w1", MARK, cordon=True)  # type: ignore[arg-type]
+    KubernetesDrain(api).mark("w1", MARK, cordon=True, ours=[None])  # type: ignore[arg-type]
     assert api.connections == 2
     assert api.bodies[0] == api.bodies[1]
 
@@ -78,7 +82,7 @@ def test_a_refusal_and_a_second_death_end_it_in_one_line(
 ) -> None:
     core.api = api = Api(*ends)
     with pytest.raises(ClusterError) as failed:
-        KubernetesDrain(api).mark("w1", MARK, cordon=True)  # type: ignore[arg-type]
+        KubernetesDrain(api).mark("w1", MARK, cordon=True, ours=[None])  # type: ignore[arg-type]
     assert failed.value.message == words
     assert len(api.bodies) == len(ends)
 
@@ -93,7 +97,9 @@ def test_a_read_without_an_answer_changed_nothing(core: Any, silence: BaseExcept
         KubernetesDrain(Api()).view("w1")  # type: ignore[arg-type]
 
 
-def test_two_budgets_over_a_pod_are_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_budgets_over_a_pod_are_reported_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import kubernetes.client
 
     refusal = ApiException(status=500, reason="Internal Server Error")

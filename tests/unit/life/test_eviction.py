@@ -34,7 +34,9 @@ def test_a_budget_that_never_allows_takes_our_cordon_back_but_no_other() -> None
     drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
     for others in (False, True):
         drain.unschedulable = others
-        with pytest.raises(StepNotVerified, match=r"team/web \(minAvailable 1\) allows no disrupt"):
+        with pytest.raises(
+            StepNotVerified, match=r"team/web \(minAvailable 1\) has allowed no disrupt"
+        ):
             eviction.empty("w1")
         assert drain.unschedulable is others
 
@@ -42,8 +44,8 @@ def test_a_budget_that_never_allows_takes_our_cordon_back_but_no_other() -> None
 def test_the_forecast_names_what_moves_and_what_is_lost() -> None:
     _, eviction = _bench()
     assert eviction.forecast("w1") == (
-        "pod team/web-1 moves",
-        "team/bare: has no controller: nothing starts it again",
+        "pod team/web-1 will be evicted",
+        "team/bare: has no controller: it is not started again",
     )
 
 
@@ -58,21 +60,21 @@ def test_a_run_that_was_killed_is_taken_up_and_its_cordon_taken_back() -> None:
     with pytest.raises(StepNotVerified) as stopped:
         eviction.empty("w1")
     assert (drain.unschedulable, drain.annotations) == (False, {})
-    assert stopped.value.details[-1] == "restored: w1 is as it was before"
+    assert stopped.value.details[-1] == "restored: w1 has its earlier state"
 
 
 def test_a_cordon_that_cannot_be_taken_back_hides_nothing() -> None:
     drain, eviction = _bench()
     drain.budgets = [Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")]
     drain.fail_at["clear"] = ClusterError("the API went away")
-    with pytest.raises(StepNotVerified, match="allows no disrupt") as stopped:
+    with pytest.raises(StepNotVerified, match="has allowed no disrupt") as stopped:
         eviction.empty("w1")
     assert stopped.value.details[-1] == (
         "w1 stays cordoned (the API went away): appliance node return w1"
     )
 
 
-def test_somebody_elses_maintenance_is_left_as_it_is() -> None:
+def test_a_maintenance_of_another_person_is_not_changed() -> None:
     drain, eviction = _bench()
     mark = replace(removal_of(run(), 0.0, cordoned=True), reason="a DIMM")
     drain.mark("w1", mark, cordon=True)
@@ -94,7 +96,7 @@ def test_a_controller_that_starts_its_pods_again_and_again_is_named() -> None:
         return ""
 
     drain.evict = successor  # type: ignore[method-assign]
-    with pytest.raises(StepNotVerified, match="starts pods on it again and again") as stopped:
+    with pytest.raises(StepNotVerified, match="keeps starting pods on this node") as stopped:
         eviction.empty("w1")
     assert "scale it down" in (stopped.value.hint or "")
     assert not drain.unschedulable

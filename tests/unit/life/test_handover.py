@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.control.handover import Unfinished, handover
-from appliance.model.control.lock import Holder, Verdict, read_holder
+from appliance.model.control.handover import UnfinishedRun, handover
+from appliance.model.control.lock import Holder, LockVerdict, read_holder
 from appliance.model.state.journal import Outcome, Record
 
 BOB = Holder("run-b", "node maintain", "bob", "desk", "a DIMM", "T")
@@ -33,13 +33,13 @@ def record(
     )
 
 
-FREE = Verdict("open")
-LEFT = Verdict("open", stale={"cp1": BOB})
+FREE = LockVerdict("open")
+LEFT = LockVerdict("open", stale={"cp1": BOB})
 STOPPED = (
     "install by ada on laptop since 2026-01-01T00:00:00+00:00 stopped in step step-2 on w1: "
     "failed: w1: no"
 )
-CUT = "node maintain (a DIMM) by bob on desk since T was cut off "
+CUT = "node maintain (a DIMM) by bob on desk since T was interrupted "
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ CUT = "node maintain (a DIMM) by bob on desk since T was cut off "
         (
             [record("run-a", 1), record("run-a", 2, "failed")],
             FREE,
-            Unfinished("run-a", STOPPED, ("install",)),
+            UnfinishedRun("run-a", STOPPED, ("install",)),
         ),
         (
             [record("run-a", 1)],
             LEFT,
-            Unfinished(
+            UnfinishedRun(
                 "run-b",
                 f"{CUT}before its first step was recorded: it left its lock behind",
                 ("node", "maintain", "NODE"),
@@ -65,7 +65,7 @@ CUT = "node maintain (a DIMM) by bob on desk since T was cut off "
         (
             [record("run-b", 1, command="node maintain")],
             LEFT,
-            Unfinished(
+            UnfinishedRun(
                 "run-b",
                 f"{CUT}after step step-1: it left its lock behind",
                 ("node", "maintain", "w1"),
@@ -75,14 +75,14 @@ CUT = "node maintain (a DIMM) by bob on desk since T was cut off "
     ],
 )
 def test_how_a_site_was_left(
-    records: list[Record], lock: Verdict, unfinished: Unfinished | None
+    records: list[Record], lock: LockVerdict, unfinished: UnfinishedRun | None
 ) -> None:
     assert handover(records, lock).unfinished == unfinished
     assert handover(records, lock).at_work is None
 
 
 def test_who_is_at_work_is_not_half_done() -> None:
-    found = handover([record("run-a", 1, "failed")], Verdict("held", rival=BOB))
+    found = handover([record("run-a", 1, "failed")], LockVerdict("held", rival=BOB))
     assert (found.unfinished, found.at_work) == (None, BOB)
 
 
@@ -93,7 +93,7 @@ def test_what_was_typed_is_typed_again() -> None:
     assert found
     assert found.words == ("node", "add", *typed)
     bob = replace(BOB, arguments=("w1", "--lost"))
-    found = handover([], Verdict("open", stale={"cp1": bob})).unfinished
+    found = handover([], LockVerdict("open", stale={"cp1": bob})).unfinished
     assert found
     assert found.words == ("node", "maintain", "w1", "--lost")
 

@@ -169,7 +169,7 @@ def test_identity_is_what_belongs_to_the_machine() -> None:
 
 
 @pytest.mark.parametrize("locator", ["DIMM 0", None])
-def test_slots_that_firmware_calls_alike_are_told_apart(locator: str | None) -> None:
+def test_slots_that_firmware_calls_alike_are_distinguished(locator: str | None) -> None:
     """With one name for two modules, the loss of one of them would go unseen."""
     document = machine()
     for dimm in document["memory"]["dimms"]:

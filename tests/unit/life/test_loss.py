@@ -66,7 +66,7 @@ def test_a_node_is_lost_when_it_is_not_ready_or_silent_on_both_ways(
     assert [loss.node for loss in losses(with_w1(w1), unreachable)] == ["w1"] * lost
 
 
-def test_a_node_that_somebody_sent_away_is_not_lost() -> None:
+def test_a_node_that_was_taken_out_of_service_is_not_lost() -> None:
     away = with_w1(sign(3600, ready=False))
     assert losses(away, ["w1"], expected=["w1"]) == ()
 
@@ -80,7 +80,7 @@ def test_since_is_the_last_sign_of_life_and_not_when_the_api_noticed() -> None:
     assert "an unknown time" in loss.sentences()[0]
 
 
-def test_what_is_stuck_is_told_apart_from_what_goes_with_the_node() -> None:
+def test_what_is_stuck_is_distinguished_from_what_goes_with_the_node() -> None:
     pods = (
         Pod("a", "old", "w1", WEB, ending=True, ready=False),
         Pod("a", "new", "w1", WEB, ready=False),
@@ -148,10 +148,10 @@ def test_the_sentences_name_everything_and_an_empty_node_says_so() -> None:
         "lost since T",
         "pods Terminating on it: a/x",
         "volumes in use on it: pv-1",
-        "services that lost their only copy: a/web",
+        "services without another ready pod: a/web",
     )
     silent = LostNode("w1", "T", answers_ssh=True)
     assert silent.sentences() == (
-        "lost since T, though it answers by SSH: its kubelet is silent",
+        "lost since T; SSH answers, but its kubelet does not report",
         "nothing is stuck on it",
     )

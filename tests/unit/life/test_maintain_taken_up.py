@@ -67,7 +67,7 @@ def test_a_held_pod_that_vanished_does_not_make_another_be_waited_for_for_ever()
         return view(node)
 
     bench.drain.evict, bench.drain.view = evict, guarded  # type: ignore[method-assign,assignment]
-    with pytest.raises(StepNotVerified, match="pod team/stuck does not end"):
+    with pytest.raises(StepNotVerified, match="pod team/stuck has not terminated"):
         bench.maintain()
 
 
@@ -107,7 +107,7 @@ def test_a_node_that_is_off_gets_no_second_order() -> None:
     assert phase(bench) == "out of service"
 
 
-def test_a_silent_sshd_is_not_taken_for_a_node_that_is_off() -> None:
+def test_an_sshd_without_an_answer_does_not_mean_that_the_node_is_off() -> None:
     bench = Bench()
     bench.power.off_at = 0.0
 
@@ -164,7 +164,7 @@ def test_ctrl_c_between_two_steps_restores_as_well() -> None:
     bench.observer.step_ended = interrupt  # type: ignore[method-assign,assignment]
     with pytest.raises(Interrupted) as stopped:
         bench.maintain()
-    assert "restored: w1 is as it was before" in stopped.value.details
+    assert "restored: w1 has its earlier state" in stopped.value.details
     assert bench.state == (False, (), False)
 
 

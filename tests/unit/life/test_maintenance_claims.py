@@ -20,7 +20,7 @@ from appliance.model.state.journal import Record
 from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived, away
 from appliance.model.state.observed import Observed
 from appliance.workflows.node.maintenance_records import recorded
-from appliance.workflows.session.doubts import Doubt, find_doubts
+from appliance.workflows.session.doubts import NodeDoubt, find_doubts
 from tests import samples
 from tests.fakes import FakeArchive
 from tests.unit.health.scene import RUN, in_maintenance
@@ -151,7 +151,7 @@ def keeping(**documents: str) -> FakeArchive:
 
 def doubts(
     observed: Observed, archive: FakeArchive | None = None, warnings: list[str] | None = None
-) -> tuple[Doubt, ...]:
+) -> tuple[NodeDoubt, ...]:
     return find_doubts(archive or FakeArchive(), observed, [] if warnings is None else warnings)
 
 
@@ -159,7 +159,7 @@ def test_a_maintenance_without_a_record_is_doubtful_however_it_calls_its_writer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (found,) = doubts(seen("appliance"))
-    assert "the control-plane nodes keep no record of its run" in found.text
+    assert "the control-plane nodes have no record of its run" in found.text
     assert "appliance node return w1" in found.hint
     show_doubts([found])
     assert capsys.readouterr().out.startswith("doubtful: w1: in maintenance by ada")
@@ -180,13 +180,13 @@ def test_a_node_object_that_speaks_of_another_machine_than_its_passport_is_doubt
     assert "kubectl annotate node w2 appliance.dev/dmi-serial-" in found.hint
 
 
-def test_where_nobody_can_be_asked_nothing_is_doubted_and_that_is_said() -> None:
+def test_without_an_answer_nothing_is_doubtful_and_a_warning_says_so() -> None:
     archive, warnings = FakeArchive(), list[str]()
     archive.away = NodeUnreachable("no control-plane node answers")
     assert doubts(seen("appliance"), archive, warnings) == ()
     assert warnings == [
-        "nobody can tell who began a maintenance: no control-plane node answers",
-        "no passport could be read: no control-plane node answers",
+        "cannot verify who started a maintenance: no control-plane node answers",
+        "the passports cannot be read: no control-plane node answers",
     ]
     assert len(doubts(seen("kubelet"), archive)) == 1
     assert doubts(Observed({}, NoCluster()), archive) == ()

@@ -16,7 +16,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.drain import DrainView
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.maintenance import TAINT
@@ -86,10 +86,8 @@ def test_a_budget_that_never_allows_restores_the_node_and_is_named() -> None:
     with pytest.raises(StepNotVerified) as failed:
         bench.maintain()
     assert failed.value.exit_code == 1
-    assert "pod team/web-1 of ReplicaSet web-5d may not go: team/web (minAvailable 1)" in str(
-        failed.value
-    )
-    assert "restored: w1 is as it was before" in failed.value.details
+    assert "pod team/web-1 of ReplicaSet web-5d cannot be evicted: team/web" in str(failed.value)
+    assert "restored: w1 has its earlier state" in failed.value.details
     assert bench.state == IN_SERVICE
     assert "taint on" not in bench.drain.log
 
@@ -113,13 +111,13 @@ def test_a_pod_that_does_not_end_restores_the_node() -> None:
     bench = Bench()
     bench.drain.pods, bench.drain.immortal = [web()], {"team/web-1"}
     with pytest.raises(
-        StepNotVerified, match=r"web-1 does not end, 70 s after it was asked \(its grace is 10 s\)"
+        StepNotVerified, match=r"web-1 .* 70 s after its eviction \(its grace period is 10 s\)"
     ):
         bench.maintain()
     assert bench.state == IN_SERVICE
 
 
-def test_somebody_elses_cordon_and_taint_stay() -> None:
+def test_a_cordon_and_a_taint_of_another_person_stay() -> None:
     bench = Bench()
     bench.drain.unschedulable, bench.drain.taints = True, ("a=b:NoSchedule", TAINT)
     bench.maintain()
@@ -127,7 +125,7 @@ def test_somebody_elses_cordon_and_taint_stay() -> None:
     assert bench.state == (True, ("a=b:NoSchedule", TAINT), False)
 
 
-def test_another_value_of_the_same_taint_is_somebody_elses() -> None:
+def test_the_same_taint_with_another_value_is_not_ours() -> None:
     bench = Bench()
     bench.drain.taints = ("runai=repair:NoExecute",)
     bench.maintain()
@@ -227,7 +225,7 @@ def test_outages_are_refused_unless_allowed() -> None:
         ClusterNode("w1", True, labels={SYSTEM_LABEL: ""}),
         ClusterNode("w2", True),
     )
-    with pytest.raises(PreflightFailed, match="only system node") as refused:
+    with pytest.raises(PreflightFailed, match="only working system node") as refused:
         bench.maintain()
     assert "--allow-outage" in (refused.value.hint or "")
     assert bench.drain.log == []
@@ -247,10 +245,10 @@ def test_a_network_pod_that_the_taint_would_end_refuses_the_taint() -> None:
 
 def test_a_lost_node_is_tainted_without_its_help() -> None:
     bench = Bench()
-    with pytest.raises(PreflightFailed, match="found it Ready"):
+    with pytest.raises(PreflightFailed, match="found the node Ready"):
         bench.maintain(lost=True)
     bench.drain.ready, bench.drain.pods = False, [web()]
-    with pytest.raises(PreflightFailed, match="found it NotReady") as refused:
+    with pytest.raises(PreflightFailed, match="found the node NotReady") as refused:
         bench.maintain()
     assert "--lost" in (refused.value.hint or "")
     done = bench.maintain(lost=True)
@@ -287,7 +285,7 @@ def test_the_look_before_the_question_serves_as_facts_unless_it_is_old(
     bench.thinks = thinks
     bench.maintain()
     assert bench.rack.looks == looks
-    assert bench.machines == [Answering("w1", "198.18.7.21", "host name w1, serial SN-w1")]
+    assert bench.machines == [AnsweringMachine("w1", "198.18.7.21", "host name w1, serial SN-w1")]
 
 
 def test_a_lost_node_is_asked_about_with_the_reason_why_nothing_is_known_of_its_machine() -> None:
@@ -295,7 +293,7 @@ def test_a_lost_node_is_asked_about_with_the_reason_why_nothing_is_known_of_its_
     bench.drain.ready = False
     bench.rack.faults["w1"] = Fault("w1", "w1: no route", "look")
     bench.maintain(lost=True)
-    assert bench.machines == [Answering("w1", "198.18.7.21", "no answer: no route")]
+    assert bench.machines == [AnsweringMachine("w1", "198.18.7.21", "no answer: no route")]
 
 
 def test_pods_that_came_after_the_eviction_keep_the_taint_away() -> None:
@@ -307,7 +305,7 @@ def test_pods_that_came_after_the_eviction_keep_the_taint_away() -> None:
         return replace(seen, pods=(web("late"),)) if next(count) >= 2 else seen
 
     bench.drain.view = with_a_late_pod  # type: ignore[method-assign]
-    with pytest.raises(StepNotVerified, match="pod team/late came after the eviction"):
+    with pytest.raises(StepNotVerified, match="pod team/late started after the eviction"):
         bench.maintain()
     assert bench.state == IN_SERVICE
 
@@ -335,13 +333,13 @@ def test_what_was_done_before_the_site_was_taken_over_is_left_and_named() -> Non
     with pytest.raises(LeaseLost) as lost:
         bench.maintain()
     assert lost.value.details == (
-        "w1 was left as it is, to whoever has the site now: appliance status",
+        "w1 was left unchanged: another command has the site's lock now: appliance status",
     )
     assert bench.drain.log == ["mark cordon", "mark evict", "evict team/web-1"]
 
 
 @pytest.mark.parametrize("reason", ["x" * 1001, "r\udce9sum"])
-def test_a_reason_that_nobody_could_read_back_is_refused(reason: str) -> None:
+def test_a_reason_that_cannot_be_read_back_is_refused(reason: str) -> None:
     bench = Bench()
     with pytest.raises(Refused, match="--reason"):
         bench.maintain(reason=reason)

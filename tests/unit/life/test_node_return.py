@@ -81,7 +81,7 @@ def test_a_node_in_service_has_nothing_to_return_and_a_foreign_cordon_is_refused
     bench = Bench()
     assert bench.bring_back().maintenance is None
     bench.drain.unschedulable = True
-    with pytest.raises(PreflightFailed, match="cordoned by somebody else"):
+    with pytest.raises(PreflightFailed, match="cordoned, but not by"):
         bench.bring_back()
 
 
@@ -98,7 +98,7 @@ def test_lost_facts_must_be_acknowledged() -> None:
     bench = Bench()
     bench.maintain()
     bench.archive.documents.clear()
-    with pytest.raises(PreflightFailed, match="found no facts"):
+    with pytest.raises(PreflightFailed, match="facts saved before the maintenance"):
         bench.bring_back()
     bench.bring_back("facts")
     assert bench.state == IN_SERVICE
@@ -112,7 +112,7 @@ def test_facts_that_are_not_whole_count_as_lost(text: str) -> None:
     bench = Bench()
     bench.maintain()
     bench.archive.documents = dict.fromkeys(bench.archive.documents, text)
-    with pytest.raises(PreflightFailed, match="found no facts") as refused:
+    with pytest.raises(PreflightFailed, match="facts saved before the maintenance") as refused:
         bench.bring_back()
     assert "--acknowledge facts" in (refused.value.hint or "")
     assert bench.state == OUT

@@ -38,7 +38,7 @@ def test_a_maintain_that_lost_the_site_evicts_and_restores_nothing_more() -> Non
         bench.maintain()
     assert bench.drain.log == ["mark cordon"]
     assert (
-        "w1 was left as it is, to whoever has the site now: appliance status"
+        "w1 was left unchanged: another command has the site's lock now: appliance status"
         in failed.value.details
     )
 

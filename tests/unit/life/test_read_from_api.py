@@ -103,7 +103,7 @@ def test_a_volume_on_the_nodes_disk_pins_its_pod(serve: Any) -> None:
     )
     pods = [_pod("web-1", "w1", volumes=[volume]), _pod("web-2", "w1")]
     view = KubernetesDrain(serve(Api([_node("w1")], pods, [disk]))).view("w1")
-    assert [pod.pinned for pod in view.pods] == ["its volume pv-1 lies on this node's disk", ""]
+    assert [pod.pinned for pod in view.pods] == ["its volume pv-1 is on this node's disk", ""]
 
 
 @pytest.mark.parametrize(("ready", "refused"), [(True, False), (False, True)])

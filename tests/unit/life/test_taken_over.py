@@ -16,7 +16,7 @@ from appliance.workflows.node.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run
 from tests.unit.life.rack import OUT, Bench, FakeDrain, web
 
-LEFT = "w1 was left as it is, to whoever has the site now: appliance status"
+LEFT = "w1 was left unchanged: another command has the site's lock now: appliance status"
 
 
 def lost() -> LeaseLost:
@@ -89,7 +89,10 @@ def test_a_maintain_that_wakes_undoes_and_evicts_nothing(
     ("ends", "knows"),
     [
         *((KeyboardInterrupt(), knows) for knows in (True, False)),
-        *((StepNotVerified("w1: pod team/web-1 may not go"), knows) for knows in (True, False)),
+        *(
+            (StepNotVerified("w1: pod team/web-1 cannot be evicted"), knows)
+            for knows in (True, False)
+        ),
         (None, True),
     ],
 )
@@ -226,7 +229,7 @@ def test_a_mark_whose_answer_was_lost_is_undone_all_the_same() -> None:
     bench.drain.mark = written  # type: ignore[method-assign]
     with pytest.raises(ClusterError) as failed:
         bench.maintain()
-    assert failed.value.details[-1] == "restored: w1 is as it was before"
+    assert failed.value.details[-1] == "restored: w1 has its earlier state"
     assert bench.state == (False, (), False)
 
 

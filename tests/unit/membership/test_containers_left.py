@@ -37,7 +37,7 @@ def test_containers_of_pods_that_still_run_stop_a_removal_and_are_tried_again() 
     bench = Bench()
     after_reset(bench, running(7))
     for _ in range(2):
-        with pytest.raises(StepNotVerified, match="w2: was emptied, but 7 containers of pods"):
+        with pytest.raises(StepNotVerified, match="w2: was cleaned, but 7 containers of pods"):
             bench.remove("w2")
     assert [play.playbook for play in bench.rack.plays] == ["node_reset"] * 2
     assert bench.rack.deleted == []
@@ -47,17 +47,17 @@ def test_containers_of_pods_that_still_run_stop_a_removal_and_are_tried_again() 
     assert not bench.remove("w2").done
 
 
-def test_a_docker_that_does_not_answer_after_the_reset_is_not_taken_for_empty() -> None:
+def test_a_docker_that_does_not_answer_after_the_reset_is_not_treated_as_empty() -> None:
     bench = Bench()
     after_reset(bench, lambda document: document.update(unseen=UNSEEN))
-    with pytest.raises(StepNotVerified, match="containers_of_pods was not seen"):
+    with pytest.raises(StepNotVerified, match="containers_of_pods is unknown"):
         bench.remove("w2")
-    with pytest.raises(StepNotVerified, match="containers_of_pods was not seen"):
+    with pytest.raises(StepNotVerified, match="containers_of_pods is unknown"):
         bench.remove("w2")
     assert (bench.rack.deleted, len(bench.rack.plays)) == ([], 2)
 
 
-def test_a_docker_that_does_not_answer_after_a_proven_removal_changes_nothing() -> None:
+def test_a_docker_that_does_not_answer_after_a_verified_removal_changes_nothing() -> None:
     bench = Bench()
     bench.remove("w2")
     bench.rack.documents["w2"]["unseen"] = UNSEEN

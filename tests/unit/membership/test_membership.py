@@ -71,13 +71,13 @@ KEPT = metadata_of(NODE)
 
 
 @pytest.mark.parametrize("key", OWN)
-def test_a_label_that_nobody_writes_again_is_kept(key: str) -> None:
+def test_a_label_that_is_not_written_again_is_kept(key: str) -> None:
     assert is_own_label(key)
     assert key in KEPT.labels
 
 
 @pytest.mark.parametrize("key", OTHERS)
-def test_a_label_that_comes_back_by_itself_is_not(key: str) -> None:
+def test_a_label_that_is_written_again_automatically_is_not_kept(key: str) -> None:
     assert not is_own_label(key)
     assert key not in KEPT.labels
 
@@ -95,13 +95,13 @@ def test_each_thing_that_is_missing_is_named() -> None:
     fresh = replace(NODE, labels={"run.ai/type": "other"}, annotations={}, taints=())
     kept = NodeMetadata({"run.ai/type": "dgx"}, {"a/b": "c"}, ("k=v:NoSchedule",))
     assert list(missing(kept, fresh)) == [
-        "its label run.ai/type=dgx is not restored",
-        "its annotation a/b is not restored",
-        "its taint k=v:NoSchedule is not restored",
+        "its label run.ai/type=dgx is missing",
+        "its annotation a/b is missing",
+        "its taint k=v:NoSchedule is missing",
     ]  # fmt: skip
 
 
-def test_a_taint_that_kubeadm_gave_anew_is_taken_again() -> None:
+def test_a_taint_that_kubeadm_set_again_is_removed_again() -> None:
     master = "node-role.kubernetes.io/master=:NoSchedule"
     tainted = ClusterNode("cp1", ready=True, taints=(master,))
     assert list(missing(NodeMetadata(labels={}), tainted)) == [

@@ -15,7 +15,8 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.node.answering import Answering
+from appliance.model.node.answering import AnsweringMachine
+from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import parse_record
@@ -25,7 +26,7 @@ from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.observed import Fault
-from appliance.model.state.roles import Anchored, RolesView
+from appliance.model.state.roles import AnchoredObject, RolesView
 from appliance.workflows.node.remove import (
     NodeRemoveRequest,
     RemoveResult,
@@ -59,7 +60,7 @@ class Bench:
     emptying: FakeEmptying = field(default_factory=FakeEmptying)
     archive: FakeArchive = field(default_factory=FakeArchive)
     journal: FakeJournal = field(default_factory=FakeJournal)
-    machines: list[Answering] = field(default_factory=list)
+    machines: list[AnsweringMachine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         desired = samples.desired(samples.site(self.masters))
@@ -94,19 +95,21 @@ class Bench:
             emptying=self.emptying,
             archive=self.archive,
         )
-        text = self.archive.documents.get(f"members/{name}.json")
-        record = parse_record(text) if text else None
+        if self.passport:
+            facts = {"machine": self.passport.serial} if self.passport.serial else {}
+            accepted = Passport(name, facts, identity=self.passport)
+            self.archive.passports[accepted.document] = accepted.text()
         request = NodeRemoveRequest(
             self.rack.desired.site,
             RemovalRequest(name, **desired),
             run("node remove"),
-            record,
-            self.passport,
             dry_run=dry_run,
         )
         return node_remove(request, session, self.confirm)
 
-    def confirm(self, plan: RemovalPlan, forecast: tuple[str, ...], machine: Answering) -> bool:
+    def confirm(
+        self, plan: RemovalPlan, forecast: tuple[str, ...], machine: AnsweringMachine
+    ) -> bool:
         self.machines.append(machine)
         assert plan.sentences()
         assert bool(forecast) == plan.drain
@@ -175,7 +178,7 @@ def test_a_bmc_proves_at_once_what_the_api_has_not_noticed_yet() -> None:
     bench.bmcs.reports["w2"] = BmcReport("SN-w2", powered_off=True)
     done = bench.remove("w2")
     assert bench.steps == ["record", "node_object"]
-    assert "the BMC of its machine (serial SN-w2) says" in done.plan.notices[0].text
+    assert "the BMC of its machine (serial SN-w2) reports power off" in done.plan.notices[0].text
 
 
 def test_the_bmc_of_a_machine_that_answers_is_not_asked() -> None:
@@ -198,7 +201,7 @@ def test_a_machine_that_only_cannot_be_looked_at_is_not_dead() -> None:
 def test_a_node_that_is_ready_and_does_not_answer_is_not_dead() -> None:
     bench = Bench()
     bench.rack.faults["w2"] = Fault("w2", "w2: no SSH", "ping")
-    with pytest.raises(PreflightFailed, match="its Node is Ready"):
+    with pytest.raises(PreflightFailed, match="found a Ready Node"):
         bench.remove("w2")
     assert (bench.steps, bench.archive.documents) == ([], {})
 
@@ -212,8 +215,8 @@ def test_another_machine_at_the_address_is_left_alone() -> None:
     done = bench.remove("w2", sworn=True)
     assert bench.rack.plays == []
     assert [notice.text.partition(":")[0] for notice in done.plan.notices] == [
-        "the machine is dead",
-        "another machine (serial SN-x) answers at its address, and is left alone",
+        "the machine is confirmed off",
+        "another machine (serial SN-x) answers at its address, and is not touched",
     ]
 
 
@@ -238,8 +241,8 @@ def test_a_quorum_is_never_given_away() -> None:
     with pytest.raises(PreflightFailed) as refused:
         bench.remove("cp3")
     assert refused.value.message == (
-        "cp3: etcd: found 1 of the 2 members that would stay healthy (cp2 not), expected 2 "
-        "healthy ones, else etcd stands still without it"
+        "cp3: etcd: found 1 of the 2 remaining members healthy (cp2 unhealthy), expected at least "
+        "2 healthy members, or etcd loses its quorum"
     )
     assert (bench.steps, bench.etcd.removed) == ([], [])
 
@@ -247,13 +250,13 @@ def test_a_quorum_is_never_given_away() -> None:
 def test_without_an_etcd_that_answers_nothing_is_decided() -> None:
     bench = Bench(masters=3)
     bench.etcd.silent = {"cp1", "cp2"}
-    with pytest.raises(NodeUnreachable, match="no other control-plane node can say"):
+    with pytest.raises(NodeUnreachable, match="no other control-plane node can list"):
         bench.remove("cp3")
 
 
 @pytest.mark.parametrize(
     ("masters", "words"),
-    [(1, "the only control-plane node"), (3, "the node that serves the bundle")],
+    [(1, "the only control-plane node"), (3, "which serves the bundle")],
 )
 def test_what_the_site_cannot_go_without_stays(masters: int, words: str) -> None:
     with pytest.raises(PreflightFailed) as refused:
@@ -265,9 +268,9 @@ def test_who_served_the_registry_stays_until_another_does() -> None:
     bench = Bench(masters=3)
     for name in ("cp1", "cp2"):
         bench.rack.documents[name]["registry"]["configured"] = name == "cp2"
-    with pytest.raises(PreflightFailed, match="serves the registry until cp1 does") as refused:
+    with pytest.raises(PreflightFailed, match="cp1 does not serve it yet") as refused:
         bench.remove("cp2")
-    assert refused.value.hint == "bring it there first: appliance install"
+    assert refused.value.hint == "install the registry there first: appliance install"
     bench.rack.documents["cp1"]["registry"]["configured"] = True
     assert bench.remove("cp2").done
 
@@ -275,7 +278,7 @@ def test_who_served_the_registry_stays_until_another_does() -> None:
 def test_a_stateful_service_keeps_its_node_unless_it_is_said() -> None:
     bench = Bench()
     assert isinstance(bench.rack.cluster, Cluster)
-    roles = RolesView({}, None, (Anchored("StatefulSet", "runai", "db", "w2"),))
+    roles = RolesView({}, None, (AnchoredObject("StatefulSet", "runai", "db", "w2"),))
     bench.rack.cluster = replace(bench.rack.cluster, roles=roles)
     with pytest.raises(PreflightFailed, match="StatefulSet runai/db"):
         bench.remove("w2")
@@ -290,7 +293,7 @@ def test_pods_that_stay_stop_it_before_anything_is_written() -> None:
     assert (bench.archive.documents, bench.rack.deleted) == ({}, [])
 
 
-def test_a_machine_that_is_not_empty_afterwards_is_told() -> None:
+def test_a_machine_that_is_not_empty_afterwards_is_reported() -> None:
     bench = Bench()
     bench.rack.without_effect.add("node_reset")
     with pytest.raises(StepNotVerified, match="it still has its identity as a member"):
@@ -313,7 +316,7 @@ def test_a_machine_that_is_not_empty_afterwards_is_told() -> None:
         ),
         (
             {"certificates": None, "unseen": {"certificates": "openssl: no answer in time"}},
-            ("certificates was not seen: openssl: no answer in time",),
+            ("certificates is unknown: openssl: no answer in time",),
         ),
     ],
 )
@@ -331,7 +334,7 @@ def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
     with pytest.raises(Refused, match="not confirmed"):
         bench.remove("w2")
     assert [one.answer for one in bench.machines] == ["host name w2, serial SN-w2"]
-    with pytest.raises(Refused, match="no such member"):
+    with pytest.raises(Refused, match="no cluster node of this name"):
         bench.remove("w9")
     bench.rack.cluster = Unreachable("no route")
     with pytest.raises(NodeUnreachable, match="no route"):
@@ -358,7 +361,7 @@ def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
 def test_a_member_too_busy_to_tell_what_it_is_stays() -> None:
     bench = Bench()
     bench.rack.documents["w2"]["kubernetes"] = None
-    with pytest.raises(NodeUnreachable, match="w2: its probe came to its deadline"):
+    with pytest.raises(NodeUnreachable, match="w2: the probe timed out"):
         bench.remove("w2")
     assert (bench.rack.deleted, bench.steps, bench.rack.looks) == ([], [], 2)
 
@@ -369,7 +372,7 @@ def test_another_node_that_is_too_busy_stops_no_removal() -> None:
     assert bench.remove("w2").done
 
 
-def test_a_machine_that_does_not_tell_whether_it_is_empty_is_not_taken_for_empty() -> None:
+def test_a_machine_with_unknown_contents_is_not_treated_as_empty() -> None:
     bench = Bench()
 
     def reset(play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
@@ -377,8 +380,6 @@ def test_a_machine_that_does_not_tell_whether_it_is_empty_is_not_taken_for_empty
         bench.rack.documents["w2"]["kubernetes"] = None
 
     bench.rack.play = reset  # type: ignore[method-assign]
-    with pytest.raises(
-        StepNotVerified, match="w2: was emptied, but its probe came to its deadline"
-    ):
+    with pytest.raises(StepNotVerified, match="w2: was cleaned, but the probe timed out"):
         bench.remove("w2")
     assert bench.rack.deleted == []

@@ -126,7 +126,7 @@ def test_no_option_empties_etcd_data_of_another_ca(server: str) -> None:
     named = server if server == OTHER else f"https://{endpoint.name}:{endpoint.port}"
     foreign(bench.rack.documents["cp3"], etcd=True, server=named)
     words = refused(bench, "cp3", lose_machine="prod-db-k8s-1")
-    assert "never emptied from here" in words
+    assert "this command never cleans it" in words
     assert "--lose-machine" not in words
 
 

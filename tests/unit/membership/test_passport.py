@@ -107,7 +107,7 @@ def test_an_install_writes_the_passport_of_each_member_once() -> None:
     assert bench.passport("w1").serial == "SN-w1"
 
 
-def test_a_machine_that_replaces_another_is_accepted_anew() -> None:
+def test_a_machine_that_replaces_another_is_accepted_again() -> None:
     bench = Bench()
     bench.install()
     old = replace(bench.passport("w1"), facts={"machine": "SN-old"})

@@ -73,14 +73,16 @@ def test_taints_are_put_back_beside_those_that_came_meanwhile(
     assert api.labels == {"run.ai/type": "dgx"}
 
 
-def test_a_node_that_others_write_all_the_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ClusterError, match="w1: its taints change while we write them") as failed:
+def test_a_node_that_others_write_all_the_time_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        ClusterError, match="w1: its taints keep changing while they are written"
+    ) as failed:
         put_back(Api(writes_of_others=99), monkeypatch)
-    assert failed.value.hint == "the same command goes on from here"
+    assert failed.value.hint == "run the same command again: it resumes here"
 
 
 def test_another_refusal_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(writes_of_others=1, status=422)
-    with pytest.raises(ClusterError, match="w1: its labels and taints could not be put back"):
+    with pytest.raises(ClusterError, match="w1: its labels and taints could not be restored"):
         put_back(api, monkeypatch)
     assert api.version == 1

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.node.etcd_quorum import EtcdMember, Verdict, may_go
+from appliance.model.node.etcd_quorum import EtcdMember, QuorumVerdict, may_go
 from appliance.model.site.groups import majority
 
 # h: healthy, s: sick, l: a learner, healthy. The one that is to go is in brackets.
@@ -22,8 +22,8 @@ CASES = [
     ("hh[h]", ""),
     ("[s]hh", ""),
     ("h[s]h", ""),
-    ("[h]sh", "1 of the 2 members that would stay healthy (m1 not)"),
-    ("[h]hs", "1 of the 2 members that would stay healthy (m2 not)"),
+    ("[h]sh", "1 of the 2 remaining members healthy (m1 unhealthy)"),
+    ("[h]hs", "1 of the 2 remaining members healthy (m2 unhealthy)"),
     ("[s]sh", "1 of etcd's 3 members healthy"),
     ("[h]ss", "1 of etcd's 3 members healthy"),
     ("[s]ss", "0 of etcd's 3 members healthy"),
@@ -33,7 +33,7 @@ CASES = [
     ("[s]hhh", ""),
     ("[h]hhhh", ""),
     ("[h]hhhs", ""),
-    ("[h]hhss", "2 of the 4 members that would stay healthy (m3, m4 not)"),
+    ("[h]hhss", "2 of the 4 remaining members healthy (m3, m4 unhealthy)"),
     ("[s]hhhs", ""),
     ("[s]hhss", "2 of etcd's 5 members healthy"),
     ("[l]", ""),
@@ -79,7 +79,7 @@ def test_a_node_without_a_member_may_always_go() -> None:
     verdict = may_go(found, "198.18.7.99", "m9")
     assert (verdict.member, verdict.may_go) == (None, True)
     assert verdict.notice == "etcd lists no member with its name, nor one at 198.18.7.99"
-    assert may_go((), "198.18.7.99", "w1") == Verdict(None)
+    assert may_go((), "198.18.7.99", "w1") == QuorumVerdict(None)
 
 
 def test_a_member_of_the_name_at_another_address_is_not_passed_over() -> None:
@@ -102,7 +102,7 @@ def test_a_member_that_never_started_is_known_by_its_address_alone() -> None:
     assert may_go(found, address, name).member == found[0]
 
 
-def test_a_second_member_of_the_name_is_told() -> None:
+def test_a_second_member_of_the_name_is_reported() -> None:
     found, address, name = members("[h]hh")
     found[2] = replace(found[2], name=name)
     verdict = may_go(found, address, name)

@@ -11,7 +11,7 @@ from appliance.errors import ClusterError, PreflightFailed
 from appliance.model.node.accepted import accepted_of
 from appliance.model.node.baseline import Acceptance, differences, parse_passport, passport_of
 from appliance.model.node.bmc import BmcReport
-from appliance.model.node.fencing import Fenced, Witness, check_fenced, same_machine
+from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
@@ -75,9 +75,11 @@ class Removing(test_node_remove.Bench):
 def test_the_same_board_empty_is_proof_that_nothing_acts_under_the_name() -> None:
     member = ClusterNode("w2", ready=True)
     for seen in (BOARD, replace(BOARD, macs=(NEW_MAC,)), replace(BOARD, board=None)):
-        found = check_fenced(Witness("w2", member, blank(seen), BOARD))
-        assert isinstance(found, Fenced), seen
-    assert isinstance(check_fenced(Witness("w2", member, blank(identity()), BOARD)), Refusal)
+        found = check_fenced(FencingEvidence("w2", member, blank(seen), BOARD))
+        assert isinstance(found, FencingProof), seen
+    assert isinstance(
+        check_fenced(FencingEvidence("w2", member, blank(identity()), BOARD)), Refusal
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,13 +96,13 @@ def test_the_same_board_empty_is_proof_that_nothing_acts_under_the_name() -> Non
 def test_other_hardware_under_an_old_name_must_be_said_and_a_new_nic_is_none(
     seen: MachineIdentity, is_refused: bool
 ) -> None:
-    witness = Witness("w2", None, blank(seen), BOARD)
-    found = same_machine(witness, replaces=False)
+    evidence = FencingEvidence("w2", None, blank(seen), BOARD)
+    found = same_machine(evidence, replaces=False)
     assert (found is not None) == is_refused
     if found:
         assert found.seen == f"a machine with serial unknown, UUID {OTHER_UUID}, board BRD-2"
         assert f"UUID {UUID}, board BRD-1" in found.expected
-    assert same_machine(witness, replaces=True) is None
+    assert same_machine(evidence, replaces=True) is None
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_a_removal_that_was_killed_goes_on_by_the_board_in_its_record() -> None:
     assert bench.vouched == "removal"
 
 
-def test_a_removal_record_of_before_is_read_and_its_placeholder_believed_by_nobody() -> None:
+def test_a_removal_record_of_an_earlier_version_is_read_without_its_placeholder() -> None:
     text = '{"node": "w2", "removed": {"by": "a", "at": "b", "serial": "%s"}}'
     old = parse_record(text % "SN-w2").removed
     nobody = parse_record(text % "Default string").removed
@@ -262,7 +264,7 @@ def test_a_node_object_is_believed_only_where_there_is_no_document(
     assert bool(found.doubt) == bool(found.hint) == (expected != "SN-liar")
 
 
-def test_what_a_kubelet_wrote_of_its_machine_is_told_and_empties_nobody() -> None:
+def test_a_kubelets_own_claim_is_reported_and_allows_no_reset() -> None:
     """The Node speaks of the machine that answers; the passport of the one that was accepted."""
     bench = Removing()
     bench.accept("w2", identity("SN-x"))
@@ -272,8 +274,8 @@ def test_what_a_kubelet_wrote_of_its_machine_is_told_and_empties_nobody() -> Non
     assert reset.vouched == "serial"
     bench.passport = identity("SN-w2", UUID)
     words = refused(bench, "w2")
-    assert "its Node is Ready: a machine acts under this name" in words
-    assert "its Node object speaks of a machine with serial SN-x" in words
+    assert "a Ready Node: a machine is running under this name" in words
+    assert "its Node object names a machine with serial SN-x" in words
     assert "appliance node passport w2 --acknowledge" in words
 
 
@@ -282,15 +284,16 @@ def test_the_doubt_is_among_what_a_removal_says() -> None:
     bench.member("w2", serial="SN-liar")
     bench.passport = identity("SN-w2")
     done = bench.remove("w2", dry_run=True)
-    assert "its Node object speaks of a machine with serial SN-liar" in done.plan.notices[0].text
+    assert "its Node object names a machine with serial SN-liar" in done.plan.notices[0].text
     assert done.plan.machine.serial == "SN-w2"
 
 
-def test_the_doubt_is_said_before_a_rejoin_and_locks_nobody_out() -> None:
+def test_the_doubt_is_reported_before_a_rejoin_and_does_not_prevent_it() -> None:
     passport = passport_of(NODE, blank(identity("SN-w2")), ClusterNode("w2", ready=True), ACCEPTED)
     bench = test_joining.Bench()
     bench.wipe("w2", serial="SN-liar")
-    bench.rejoin("w2", passport=passport)
+    bench.write_down(passport)
+    bench.rejoin("w2")
     proof, doubt = bench.shown[0]
     assert proof == "w2: the same machine (serial SN-w2) answers, and it is empty"
-    assert doubt.startswith("w2: its Node object speaks of a machine with serial SN-liar")
+    assert doubt.startswith("w2: its Node object names a machine with serial SN-liar")

@@ -33,7 +33,7 @@ def test_an_empty_machine_that_tells_no_identity_is_no_proof_against_a_ready_nod
     if accepted is None:
         bench.member("w2", serial=None)
     fresh_box(bench, "w2", serial)
-    with pytest.raises(PreflightFailed, match="its Node is Ready"):
+    with pytest.raises(PreflightFailed, match="found a Ready Node"):
         bench.remove("w2", sworn=True)
     assert (bench.steps, bench.archive.documents, bench.rack.deleted) == ([], {}, [])
 
@@ -41,7 +41,7 @@ def test_an_empty_machine_that_tells_no_identity_is_no_proof_against_a_ready_nod
 def test_etcd_keeps_a_living_member_whose_address_an_empty_machine_has() -> None:
     bench = Bench(3, passport=MachineIdentity(serial="SN-cp2"))
     fresh_box(bench, "cp2")
-    with pytest.raises(PreflightFailed, match="its Node is Ready"):
+    with pytest.raises(PreflightFailed, match="found a Ready Node"):
         bench.remove("cp2")
     assert (bench.steps, bench.etcd.removed) == ([], [])
 
@@ -56,7 +56,7 @@ def test_an_empty_machine_that_tells_no_identity_is_left_alone_on_the_operators_
     assert bench.rack.plays == []
     assert done.plan.to_clean
     assert (done.plan.machine, done.plan.reset) == (MachineIdentity(serial="SN-w2"), None)
-    assert any("nothing tells whether" in notice.text for notice in done.plan.notices)
+    assert any("nothing shows whether" in notice.text for notice in done.plan.notices)
 
 
 def test_a_bmc_is_asked_where_an_empty_machine_tells_no_identity() -> None:
@@ -118,7 +118,7 @@ def test_silence_at_another_address_than_the_clusters_proves_no_worker_dead() ->
     assert bench.remove("w2", sworn=True).done
 
 
-def test_a_control_plane_that_etcd_does_not_list_is_told_once() -> None:
+def test_a_control_plane_that_etcd_does_not_list_is_reported_once() -> None:
     bench = Bench(masters=3)
     bench.die("cp3")
     bench.etcd.found.pop()

@@ -90,7 +90,7 @@ def test_what_did_not_change_is_not_read_again(
 
 
 @pytest.mark.parametrize("manifest", [None, b"{}"])
-def test_without_the_manifest_asked_for_nothing_is_proven(
+def test_without_the_requested_manifest_nothing_is_verified(
     manifest: bytes | None, bundle: Bundle
 ) -> None:
     bundle.prove()

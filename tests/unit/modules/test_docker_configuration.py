@@ -86,9 +86,9 @@ def test_an_empty_file_is_no_configuration(text: str, tmp_path: Path) -> None:
 
 def test_the_mode_of_the_file_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "docker" / "daemon.json"
-    docker_configuration.write(path, {"a": 1})
+    docker_configuration.save(path, {"a": 1})
     assert path.stat().st_mode & 0o777 == 0o644
     path.chmod(0o600)
-    docker_configuration.write(path, {"a": 2})
+    docker_configuration.save(path, {"a": 2})
     assert path.stat().st_mode & 0o777 == 0o600
     assert docker_configuration.load(path) == {"a": 2}

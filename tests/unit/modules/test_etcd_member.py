@@ -102,7 +102,7 @@ def test_a_member_lives_by_its_own_word_when_the_one_asked_is_not_well() -> None
     assert etcd_member.Etcd(cluster, "10.0.0.3").answers()
 
 
-def test_nobody_is_asked_but_a_ready_member_elsewhere() -> None:
+def test_only_a_ready_member_on_another_node_is_queried() -> None:
     cluster = Cluster(pod("etcd-cp3", "10.0.0.3"), pod("etcd-cp1", "10.0.0.1", "False"))
     with pytest.raises(etcd_member.KubectlError, match="ready after 0 s"):
         etcd_member.Etcd(cluster, "10.0.0.3", patience_seconds=0).member()

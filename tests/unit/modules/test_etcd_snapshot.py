@@ -166,7 +166,7 @@ def test_what_another_one_still_writes_is_left_alone(monkeypatch: pytest.MonkeyP
     assert sorted(etcd.SNAPSHOTS.iterdir()) == sorted([others, path])
 
 
-def test_two_at_once_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_at_once_are_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     inner: list[str] = []
 
     def twice() -> list[bytes]:

@@ -343,7 +343,7 @@ def test_a_failed_revision_is_tried_again(bench: Bench) -> None:
     assert bench.go()[0] == "its revision 1 is failed"
 
 
-def test_a_helm_that_fails_is_told_with_its_words(bench: Bench, tmp_path: Path) -> None:
+def test_a_helm_that_fails_is_reported_with_its_words(bench: Bench, tmp_path: Path) -> None:
     bench.job.rc = 1
     with pytest.raises(helm_release.JobError, match="it broke"):
         bench.go()

@@ -232,13 +232,13 @@ def test_a_module_that_is_not_there_is_loaded(node: Node) -> None:
     assert "modprobe br_netfilter" in node.run.did
 
 
-def test_a_program_that_fails_is_told_with_its_words(node: Node) -> None:
+def test_a_program_that_fails_is_reported_with_its_words(node: Node) -> None:
     host = changes.Host(lambda _: (1, "", "no such module\n"), False, str(node.root))
     with pytest.raises(changes.SettingsError, match="modprobe x failed: no such module"):
         host.act("module x loaded", ["modprobe", "x"])
 
 
-def test_a_file_that_cannot_be_read_is_not_taken_for_an_empty_one(node: Node) -> None:
+def test_a_file_that_cannot_be_read_is_not_treated_as_an_empty_one(node: Node) -> None:
     path = node.root / "etc/hosts"
     path.unlink()
     path.mkdir()  # read() fails with EISDIR, as with EIO of a broken disk

@@ -113,7 +113,7 @@ def test_patience_ends_and_says_that_the_server_is_not_ready() -> None:
         kubectl(cluster, patience=0).get("node", "w1")
 
 
-def test_nobody_can_ask_without_a_kubeconfig(tmp_path: Path) -> None:
+def test_without_a_kubeconfig_no_query_is_possible(tmp_path: Path) -> None:
     assert not kubectl_of.Kubectl(FakeCluster().run, tmp_path / "none").is_possible()
 
 
@@ -220,7 +220,7 @@ def test_equal_objects_are_no_difference(manifest: dict[str, Any]) -> None:
         ("7 of 7 objects do not exist", 0),
     ],
 )
-def test_workloads_read_a_config_map_anew(
+def test_workloads_read_a_config_map_again(
     manifest: dict[str, Any], different: str, restarts: int
 ) -> None:
     cluster = FakeCluster()

@@ -123,7 +123,7 @@ def test_what_waiting_does_not_heal(seen: Objects, told: list[tuple[str, str | N
     assert [(text, container) for text, _, container in found] == told
 
 
-def test_a_claim_is_told_with_its_latest_event() -> None:
+def test_a_claim_is_reported_with_its_latest_event() -> None:
     claim = {"metadata": {"name": "pvc-postgresql"}, "status": {"phase": "Pending"}}
     about = {"kind": "PersistentVolumeClaim", "name": "pvc-postgresql"}
     events = [
@@ -202,13 +202,13 @@ def test_a_fault_that_heals_is_no_fault() -> None:
     assert kube_ready.wait(namespace, never, 600, 60, clock) == (["deployment/web"], [])
 
 
-def test_what_is_only_slow_is_told_at_the_end() -> None:
+def test_what_is_only_slow_is_reported_at_the_end() -> None:
     clock = Clock()
     ready, faults = kube_ready.wait(FakeNamespace(deployment(ready=0), []), never, 90, 60, clock)
     assert (ready, faults) == ([], ["deployment web: 0 of 1 are ready"])
 
 
-def test_a_certificate_that_expires_meanwhile_is_told_as_that() -> None:
+def test_a_certificate_that_expires_meanwhile_is_reported_as_such() -> None:
     clock = Clock()
     ends = clock.now + 5
 

@@ -48,7 +48,7 @@ def test_an_empty_node_has_nothing(tmp_path: Path) -> None:
     }
 
 
-def test_a_join_that_died_is_told_from_one_that_ended(tmp_path: Path) -> None:
+def test_a_join_that_died_is_distinguished_from_one_that_ended(tmp_path: Path) -> None:
     half = node(tmp_path / "half", "etc/kubernetes/bootstrap-kubelet.conf")
     assert kubeadm_state.node_state(half, 0)["bootstrapping"] is True
     assert kubeadm_state.node_state(half, 0)["joined"] is False
@@ -203,14 +203,14 @@ def account() -> pwd.struct_passwd:
 
 def test_a_kubeconfig_is_written_for_the_user_alone(tmp_path: Path) -> None:
     path = tmp_path / ".kube" / "config"
-    operator_kubeconfig.write(path, b"one", account())
+    operator_kubeconfig.save(path, b"one", account())
     assert operator_kubeconfig.is_right(path, b"one", account())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
     assert not operator_kubeconfig.is_right(path, b"one", account())
 
 
-def test_a_kubeconfig_of_somebody_else_is_theirs(tmp_path: Path) -> None:
+def test_a_foreign_kubeconfig_is_not_ours(tmp_path: Path) -> None:
     stamp = tmp_path / "stamps" / "user.sha256"
     assert operator_kubeconfig.is_theirs(b"own", b"new", stamp)
     operator_kubeconfig.remember(stamp, b"old")

@@ -42,7 +42,7 @@ def test_a_name_that_is_not_known_is_said_so() -> None:
     assert "does not resolve here" in kubeadm_run.endpoint_fault("api.invalid:6443")
 
 
-def test_each_error_of_the_kubelet_is_told_once_and_the_latest_wins() -> None:
+def test_each_error_of_the_kubelet_is_reported_once_and_the_latest_wins() -> None:
     assert kubeadm_run.kubelet_faults(run) == [
         "the kubelet is activating",
         "kubelet: k8s.io/client-go: failed to list: timeout",
@@ -50,7 +50,7 @@ def test_each_error_of_the_kubelet_is_told_once_and_the_latest_wins() -> None:
     ]
 
 
-def test_a_container_that_ended_is_told_with_its_last_line() -> None:
+def test_a_container_that_ended_is_reported_with_its_last_line() -> None:
     assert kubeadm_run.container_faults(run) == [
         "container etcd: Exited (1) 4 seconds ago: listen tcp: address already in use"
     ]
@@ -67,7 +67,7 @@ def test_a_name_that_is_not_known_comes_before_what_follows_from_it() -> None:
     assert "does not resolve here" in seen[0]
 
 
-def test_kubeadms_own_error_is_told_also_where_docker_hangs(
+def test_kubeadms_own_error_is_reported_also_where_docker_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, does in {

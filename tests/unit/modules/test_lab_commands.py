@@ -38,7 +38,7 @@ def engine() -> Any:
 
 
 @pytest.mark.parametrize("failures", [0, 1, 3])
-def test_a_container_whose_exit_nobody_saw_is_removed(engine: Any, failures: int) -> None:
+def test_a_container_with_an_unknown_exit_is_removed(engine: Any, failures: int) -> None:
     podman = FakePodman(engine, failures)
     engine.run = podman
     waits: list[float] = []

@@ -130,7 +130,7 @@ def test_looking_finds_the_same_and_removes_nothing(traces: ModuleType, root: Pa
     assert machine.active == {"kubelet.service"}
 
 
-def test_a_rule_that_somebody_adds_meanwhile_stays(traces: ModuleType) -> None:
+def test_a_rule_that_is_added_meanwhile_stays(traces: ModuleType) -> None:
     machine = Machine()
     new = "-A FORWARD -s 192.0.2.0/24 -j DROP"
     machine.meanwhile = [lambda rules: rules.replace("COMMIT", f"{new}\nCOMMIT")]
@@ -138,7 +138,7 @@ def test_a_rule_that_somebody_adds_meanwhile_stays(traces: ModuleType) -> None:
     assert machine.rules == KEPT.replace("COMMIT", f"{new}\nCOMMIT")
 
 
-def test_a_rule_that_somebody_takes_away_meanwhile_is_looked_for_again(traces: ModuleType) -> None:
+def test_a_rule_that_is_removed_meanwhile_is_read_again(traces: ModuleType) -> None:
     machine = Machine()
     machine.meanwhile = [lambda rules: rules.replace("-A FORWARD -j APPLIANCE-PODS\n", "")]
     traces.Traces(Path("/absent"), machine, machine, which).firewall(True)
@@ -192,7 +192,7 @@ def test_a_web_server_that_runs_lets_the_keys_go_before_they_are_removed(
     assert (found.removed, again.called) == ([], [])
 
 
-def test_a_web_server_of_somebody_else_is_left_alone(traces: ModuleType, root: Path) -> None:
+def test_a_foreign_web_server_is_not_changed(traces: ModuleType, root: Path) -> None:
     for name in SERVED:
         (root / name).unlink()
     machine = Machine(root)
@@ -349,7 +349,7 @@ def test_a_container_that_cannot_be_killed_is_named(traces: ModuleType, root: Pa
         found_by(traces, machine)
 
 
-def test_a_docker_that_does_not_answer_is_not_taken_for_empty(
+def test_a_docker_that_does_not_answer_is_not_treated_as_empty(
     traces: ModuleType, root: Path
 ) -> None:
     machine = with_docker(Machine(root))
@@ -358,7 +358,9 @@ def test_a_docker_that_does_not_answer_is_not_taken_for_empty(
         found_by(traces, machine)
 
 
-def test_containers_that_outlive_a_stopped_docker_are_told(traces: ModuleType, root: Path) -> None:
+def test_containers_that_outlive_a_stopped_docker_are_reported(
+    traces: ModuleType, root: Path
+) -> None:
     machine = Machine(root)
     (root / MOBY).mkdir(parents=True)
     assert found_by(traces, machine) == []

@@ -32,7 +32,7 @@ def test_peers_that_answer_in_full_size_are_no_fault() -> None:
     assert network_check.peer_faults(PEERS, 1500, pinger) == []
 
 
-def test_a_small_mtu_and_a_silent_peer_are_told_apart() -> None:
+def test_a_small_mtu_and_a_silent_peer_are_distinguished() -> None:
     faults = network_check.peer_faults(PEERS, 1500, FakePinger({"192.0.2.1": 1450}))
     assert (
         "node1 (192.0.2.1) answers a small ping, but not an unfragmented one of 1500 bytes"

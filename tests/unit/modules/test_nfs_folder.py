@@ -116,7 +116,7 @@ def test_an_empty_folder_and_an_empty_file_system_are_taken(place: Place) -> Non
     assert place.have() == ["marked", "mode"]
 
 
-def test_a_folder_with_somebodys_files_is_refused_and_stays_as_it_is(place: Place) -> None:
+def test_a_folder_with_foreign_files_is_refused_and_not_changed(place: Place) -> None:
     place.path.mkdir(parents=True, mode=0o750)
     (place.path / "thesis").write_text("years")
     before = place.path.stat()
@@ -131,7 +131,7 @@ def test_a_folder_with_somebodys_files_is_refused_and_stays_as_it_is(place: Plac
     assert not (place.root / "mark").exists()
 
 
-def test_what_we_made_is_ours_also_after_somebody_changed_owner_and_mode(place: Place) -> None:
+def test_our_own_folder_stays_ours_after_its_owner_and_mode_changed(place: Place) -> None:
     place.have()
     (place.path / "volume").mkdir()
     place.path.chmod(0o700)

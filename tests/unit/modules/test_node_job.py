@@ -121,7 +121,7 @@ def test_a_node_is_idle_when_nothing_runs_however_it_ended(
     assert not job.is_running()
 
 
-def test_a_killed_unit_is_told_apart_from_a_failed_command(
+def test_a_killed_unit_is_distinguished_from_a_failed_command(
     systemd: FakeSystemd, tmp_path: Path
 ) -> None:
     clock = iter(range(1000))
@@ -152,9 +152,7 @@ def test_a_terminated_unit_still_leaves_a_result(systemd: FakeSystemd, tmp_path:
     assert result["stdout"] == "reached the end\n"
 
 
-def test_a_result_of_an_earlier_run_is_never_taken_for_ours(
-    systemd: FakeSystemd, tmp_path: Path
-) -> None:
+def test_the_result_of_an_earlier_run_is_never_used(systemd: FakeSystemd, tmp_path: Path) -> None:
     job = make(systemd, tmp_path)
     first, _ = job.run([sys.executable, "-c", "print(1)"])
     second, _ = job.run([sys.executable, "-c", "print(1)"])

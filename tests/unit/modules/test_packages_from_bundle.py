@@ -48,7 +48,7 @@ def planned(wanted: dict[str, str], patterns: tuple[str, ...] = (), query: str =
     return packages.PlannedRun(packages.Observed.parse(query), wanted, patterns, False)
 
 
-def test_installed_half_installed_and_held_are_told_apart() -> None:
+def test_installed_half_installed_and_held_are_distinguished() -> None:
     observed = packages.Observed.parse(QUERY)
     assert observed.versions == {"chrony": "4.3-2+deb12u1", "containerd": "1.6.20"}
     assert observed.half == ["docker.io", "runc"]
@@ -122,7 +122,7 @@ def test_waiting_for_the_lock_ends_and_says_who_holds_it() -> None:
         )
 
 
-def test_waiting_goes_on_when_the_lock_is_let_go() -> None:
+def test_waiting_goes_on_when_the_lock_is_released() -> None:
     answers = iter(["pid 7 (apt)", None])
     packages.wait_for_lock(60, lambda: next(answers), lambda: 0, lambda _: None)
 
@@ -159,7 +159,7 @@ def test_the_command_names_exact_versions(
     assert command[8:] == expected
 
 
-def test_a_half_state_alone_is_mended_without_naming_packages(tmp_path: Path) -> None:
+def test_a_half_installed_state_alone_is_repaired_without_package_names(tmp_path: Path) -> None:
     options = {"start_services": True, "replaces": [], "allow_downgrade": False}
     options["source_list"] = source_list(tmp_path)
     command = packages.job_command(planned({}), "/conf", options)
@@ -265,7 +265,7 @@ def test_our_policy_left_by_a_power_cut_is_recognised_and_removed(script: Script
 REMOVES = 'case "$*" in *-s*) echo "Remv docker-ce [5:20.10]";; esac'
 
 
-def test_a_removal_nobody_allowed_is_refused_before_anything_is_unpacked(script: Script) -> None:
+def test_a_package_removal_that_is_not_allowed_is_refused_before_unpacking(script: Script) -> None:
     script.program("apt-get", f'echo "apt-get $*" >> {script.log}\n{REMOVES}')
     done = script.run("install", "docker.io=1")
     assert done.returncode == 3
@@ -286,7 +286,7 @@ def test_a_broken_dpkg_stops_everything(script: Script) -> None:
     assert not script.log.exists()
 
 
-def test_what_apt_cannot_meet_is_told() -> None:
+def test_what_apt_cannot_meet_is_reported() -> None:
     output = (
         "Reading package lists...\nThe following packages have unmet dependencies:\n"
         " rival : Conflicts: docker.io\n         Depends:  x\nE: broken\n"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.processes import is_running
 from tests.unit.modules.loading import load_utils
 
 programs = load_utils("appliance_programs")
@@ -20,13 +21,6 @@ IGNORES = "trap '' TERM; echo here; while :; do sleep 0.1; done"
 @pytest.fixture(autouse=True)
 def _soon_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "KILL_SECONDS", 1)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_what_a_program_says_and_returns_is_handed_back() -> None:
@@ -49,7 +43,7 @@ def test_a_program_that_ignores_the_request_to_end_is_killed_with_all_it_started
     assert rc == programs.LATE
     assert "its last output: here" in err
     assert time.monotonic() - began < 50
-    assert not is_alive(int(child.read_text()))
+    assert not is_running(int(child.read_text()))
 
 
 def test_a_program_that_ends_leaves_its_service_alone_and_is_not_waited_for(tmp_path: Path) -> None:
@@ -59,7 +53,7 @@ def test_a_program_that_ends_leaves_its_service_alone_and_is_not_waited_for(tmp_
     assert (rc, out) == (0, "done\n")
     assert time.monotonic() - began < 5
     pid = int(child.read_text())
-    assert is_alive(pid)
+    assert is_running(pid)
     os.kill(pid, 9)
 
 
@@ -121,7 +115,7 @@ def test_the_limit_holds_for_a_program_whose_module_was_killed(tmp_path: Path) -
     module.kill()
     module.wait()
     program = int(child.read_text())
-    assert is_alive(program)
-    while is_alive(program):
+    assert is_running(program)
+    while is_running(program):
         assert time.monotonic() < until
         time.sleep(0.05)

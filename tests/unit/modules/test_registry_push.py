@@ -131,7 +131,7 @@ def test_images_that_are_there_with_every_blob_are_no_fault(
     assert registry.faults(images) == {}
 
 
-def test_each_way_in_which_an_image_is_incomplete_is_told(
+def test_each_way_in_which_an_image_is_incomplete_is_reported(
     served: tuple[FakeRegistry, Any],
 ) -> None:
     fake, registry = served
@@ -225,7 +225,7 @@ def test_without_a_login_for_this_registry_nothing_is_deleted(tmp_path: Path) ->
         registry_push.authorization(want)
 
 
-def test_a_deletion_carries_the_login_and_a_refusal_is_told(
+def test_a_deletion_carries_the_login_and_a_refusal_is_reported(
     served: tuple[FakeRegistry, Any],
 ) -> None:
     fake, registry = served

@@ -184,7 +184,7 @@ def run_module(name: str, machine: Machine, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["member_evidence", "member_traces"])
-def test_each_module_of_the_role_refuses_by_itself_and_leaves_the_machine_as_it_is(
+def test_each_module_of_the_role_refuses_on_its_own_without_changes(
     machine: Machine, name: str
 ) -> None:
     machine.member(OTHER, THEIRS)

@@ -8,10 +8,13 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from appliance.adapters.kubernetes.releases import CLUSTER_RECORD, UNCONFIRMED, is_unconfirmed
+from appliance.model.state.prerequisites import BACKEND_RELEASE
 from tests.unit.modules.loading import load
 
 module = load("runai_cluster_values", role="runai_cluster")
@@ -60,7 +63,10 @@ class FakeRecord:
         return self.data
 
     def write(self, cluster: str, uuid: str) -> None:
-        self.data = {"cluster": cluster, "uuid": uuid}
+        self.data = {"cluster": cluster, "uuid": uuid, "unconfirmed": "true"}
+
+    def confirm(self) -> bool:
+        return self.data.pop("unconfirmed", None) is not None
 
     def forget(self) -> None:
         self.data = {}
@@ -99,7 +105,7 @@ def test_a_cluster_is_made_and_its_values_are_fetched(make: Make) -> None:
     backend, asked = make()
     record = FakeRecord()
     assert module.fetch(backend, record, WANT) == ("u1", b"a: 1\n", True)
-    assert record.data == {"cluster": "rack", "uuid": "u1"}
+    assert record.data == {"cluster": "rack", "uuid": "u1", "unconfirmed": "true"}
     assert [line.split("?")[0] for line in asked] == [
         f"POST {TOKEN}",
         "POST /v1/k8s/clusters",
@@ -120,14 +126,14 @@ def test_one_whose_answer_was_lost_is_known_for_ours(make: Make) -> None:
     with pytest.raises(api.BackendError, match="answers 504") as caught:
         module.fetch(lost, record, WANT)
     assert not caught.value.final
-    assert record.data == {"cluster": "rack", "uuid": ""}
+    assert record.data == {"cluster": "rack", "uuid": "", "unconfirmed": "true"}
     there, asked = make(create=(409, {}))
     assert module.fetch(there, record, WANT) == ("u1", b"a: 1\n", True)
-    assert record.data == {"cluster": "rack", "uuid": "u1"}
+    assert record.data == {"cluster": "rack", "uuid": "u1", "unconfirmed": "true"}
     assert "GET /v1/k8s/clusters" in asked
 
 
-def test_one_that_somebody_else_made_is_never_taken_for_ours(make: Make) -> None:
+def test_a_foreign_object_is_never_treated_as_ours(make: Make) -> None:
     record = FakeRecord()
     for _ in range(2):
         backend, asked = make(create=(409, {}))
@@ -137,7 +143,60 @@ def test_one_that_somebody_else_made_is_never_taken_for_ours(make: Make) -> None
         assert "GET /v1/k8s/clusters" not in asked
 
 
-OURS = FakeRecord({"cluster": "rack", "uuid": "u1"})
+def test_values_that_are_fetched_again_are_to_be_confirmed_again(make: Make) -> None:
+    backend, _ = make()
+    record = FakeRecord({"cluster": "rack", "uuid": "u1"})
+    module.fetch(backend, record, WANT)
+    assert record.data["unconfirmed"] == "true"
+
+
+def ours() -> FakeRecord:
+    """A cluster that the backend was not seen to know yet."""
+    return FakeRecord({"cluster": "rack", "uuid": "u1", "unconfirmed": "true"})
+
+
+class FakeKubectl:
+    """Keeps one ConfigMap and the verbs that it was asked for."""
+
+    def __init__(self, data: dict[str, str] | None) -> None:
+        self.data = data
+        self.verbs: list[str] = []
+
+    def get(self, *_: str) -> dict[str, Any] | None:
+        return None if self.data is None else {"data": dict(self.data)}
+
+    def call(self, argv: list[str]) -> None:
+        self.verbs.append(argv[0])
+        if argv[0] == "create":
+            literals = [word.partition("=")[2] for word in argv if word.startswith("--from-lit")]
+            self.data = dict(one.split("=", 1) for one in literals)
+        else:
+            patch = next(word for word in argv if word.startswith("--patch="))
+            changed = json.loads(patch.partition("=")[2])["data"]
+            merged = {**(self.data or {}), **changed}
+            self.data = {key: value for key, value in merged.items() if value is not None}
+
+
+def test_the_planner_reads_what_the_role_notes() -> None:
+    noted = (api.NAMESPACE, api.CONFIG_MAP, api.UNCONFIRMED)
+    assert noted == (BACKEND_RELEASE, CLUSTER_RECORD, UNCONFIRMED)
+    listed = [SimpleNamespace(data={"uuid": "u1", UNCONFIRMED: "true"})]
+    assert is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=listed))
+    listed[0].data.pop(UNCONFIRMED)
+    assert not is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=listed))
+    assert not is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=[]))
+
+
+def test_the_record_says_until_it_is_confirmed_that_it_is_not() -> None:
+    kubectl = FakeKubectl(None)
+    record = api.Record(kubectl)
+    for uuid in ("", "u1"):
+        record.write("rack", uuid)
+        assert record.read() == {"cluster": "rack", "uuid": uuid, "unconfirmed": "true"}
+    assert record.confirm() is True
+    assert record.read() == {"cluster": "rack", "uuid": "u1"}
+    assert record.confirm() is False
+    assert kubectl.verbs == ["create", "patch", "patch"]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +214,11 @@ def test_only_the_known_word_shows_a_connection(
     make: Make, listed: dict[str, str], said: str, shown: bool
 ) -> None:
     backend, _ = make(list=(200, [{"uuid": "u0"}, {"uuid": "u1", **listed}]))
-    assert seen.connection(backend, OURS, WANT) == ("u1", said)
+    record = ours()
+    assert seen.connection(backend, record, WANT) == ("u1", said, True)
     assert seen.is_shown(said) is shown
+    assert record.data == {"cluster": "rack", "uuid": "u1"}
+    assert seen.connection(backend, record, WANT) == ("u1", said, False)
 
 
 @pytest.mark.parametrize(
@@ -174,8 +236,10 @@ def test_a_cluster_that_the_backend_does_not_see_is_waited_for(
     make: Make, answer: tuple[int, Any], told: str
 ) -> None:
     backend, _ = make(list=answer)
+    record = ours()
     with pytest.raises(api.BackendError, match=told) as caught:
-        seen.connection(backend, OURS, WANT)
+        seen.connection(backend, record, WANT)
+    assert record.data["unconfirmed"] == "true"
     assert not caught.value.final
 
 
@@ -268,6 +332,6 @@ def test_it_insists_until_it_is_late() -> None:
 
 def test_values_are_for_root_alone_and_written_once(tmp_path: Path) -> None:
     path = tmp_path / "runai" / "values.yaml"
-    assert module.write(path, b"a: 1\n") is True
-    assert module.write(path, b"a: 1\n") is False
+    assert module.save(path, b"a: 1\n") is True
+    assert module.save(path, b"a: 1\n") is False
     assert path.stat().st_mode & 0o077 == 0

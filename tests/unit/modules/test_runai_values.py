@@ -145,13 +145,13 @@ def test_one_that_failed_is_run_again(job: type[FakeJob], want: dict[str, Any]) 
     assert runai_values.generate(want, None) is True
 
 
-def test_one_that_writes_nothing_is_told(job: type[FakeJob], want: dict[str, Any]) -> None:
+def test_one_that_writes_nothing_is_reported(job: type[FakeJob], want: dict[str, Any]) -> None:
     job.writes = False
     with pytest.raises(runai_values.ValuesError, match=r"wrote no values.yaml: said this"):
         runai_values.generate(want, None)
 
 
-def test_an_archive_without_it_is_told(want: dict[str, Any], tmp_path: Path) -> None:
+def test_an_archive_without_it_is_reported(want: dict[str, Any], tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "empty.tar", "w"):
         pass
     want["program"] = str(tmp_path / "empty.tar")

@@ -122,7 +122,7 @@ def test_a_change_made_by_a_run_that_was_killed_is_seen_without_any_memory(
     assert converge(fake, configuration) == ["restarted"]
 
 
-def test_a_restart_by_somebody_else_after_the_change_is_enough(configuration: Path) -> None:
+def test_a_restart_by_another_program_after_the_change_is_enough(configuration: Path) -> None:
     fake = FakeUnit()
     converge(fake, configuration)
     configuration.write_text("b")

@@ -108,7 +108,7 @@ def test_a_certificate_below_an_intermediate_is_trusted_by_its_root(holder: Hold
     assert holder.certificate.crt.read_text().count("BEGIN CERTIFICATE") == 2
 
 
-def test_a_certificate_without_its_key_gets_both_anew(holder: Holder) -> None:
+def test_a_certificate_without_its_key_is_replaced_with_a_new_key(holder: Holder) -> None:
     holder.issue()
     holder.certificate.key.unlink()
     assert holder.fault() == "the certificate has no key"
@@ -135,7 +135,7 @@ def test_a_key_that_can_be_read_is_kept(holder: Holder) -> None:
         ("other authority", "issued by another authority"),
     ],
 )
-def test_each_fault_is_told_by_its_reason_and_healed(
+def test_each_fault_is_reported_by_its_reason_and_healed(
     fault: str, words: str, holder: Holder
 ) -> None:
     holder.issue(days=20 if fault == "ends soon" else 730)
@@ -171,7 +171,7 @@ def test_a_certificate_never_outlives_its_authority(holder: Holder) -> None:
     assert certificate.not_valid_after_utc == authority.not_valid_after_utc
 
 
-def test_a_certificate_that_ends_with_its_authority_is_not_made_anew_for_ever(
+def test_a_certificate_is_not_renewed_past_the_end_of_its_ca(
     holder: Holder,
 ) -> None:
     ending = Authority("ending", days=20)

@@ -77,7 +77,7 @@ def test_a_client_that_left_the_file_before_a_run_was_killed_is_withdrawn(tmp_pa
     assert SECOND not in module.table.read_text()
 
 
-def test_an_export_of_somebody_elses_file_stays_and_settles(tmp_path: Path) -> None:
+def test_an_export_in_a_foreign_file_stays_and_is_idempotent(tmp_path: Path) -> None:
     module = FakeModule(tmp_path)
     module.others.write_text("/srv/runai 203.0.113.9(ro)  # theirs\n/srv/other *(rw)\n")
     nfs_exports.converge(module, module.run)
@@ -85,7 +85,9 @@ def test_an_export_of_somebody_elses_file_stays_and_settles(tmp_path: Path) -> N
     assert not nfs_exports.converge(module, module.run)
 
 
-def test_names_in_somebody_elses_file_settle_though_exportfs_writes_others(tmp_path: Path) -> None:
+def test_names_in_a_foreign_file_are_idempotent_though_exportfs_rewrites_them(
+    tmp_path: Path,
+) -> None:
     module = FakeModule(tmp_path)
     text = "/srv/runai 203.0.113.9 backup(ro) -sync\n# \xe9\n"
     module.others.write_bytes(text.encode("latin-1"))
@@ -94,6 +96,35 @@ def test_names_in_somebody_elses_file_settle_though_exportfs_writes_others(tmp_p
     module.table.write_text(known)
     assert "203.0.113.9" in known
     assert not nfs_exports.converge(module, module.run)
+
+
+BY_HAND = "203.0.113.77"
+
+
+def test_check_mode_names_a_client_exported_by_hand_as_the_run_withdraws_it(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    nfs_exports.converge(module, module.run)
+    assert nfs_exports.differences(module.params) == ([], [])
+    with module.table.open("a") as table:
+        table.write(f"/srv/runai\t{BY_HAND}({LIVE})\n")
+    assert nfs_exports.differences(module.params) == ([], [BY_HAND])
+    module.check_mode = True
+    assert nfs_exports.converge(module, module.run)
+    assert BY_HAND in module.table.read_text()
+    module.check_mode = False
+    assert nfs_exports.converge(module, module.run)
+    assert BY_HAND not in module.table.read_text()
+    assert nfs_exports.differences(module.params) == ([], [])
+
+
+def test_a_client_exported_by_hand_is_kept_by_a_file_of_the_administrator(tmp_path: Path) -> None:
+    module = FakeModule(tmp_path)
+    nfs_exports.converge(module, module.run)
+    with module.table.open("a") as table:
+        table.write(f"/srv/runai\t{BY_HAND}({LIVE})\n")
+    module.others.write_text(f"/srv/runai {BY_HAND}({OPTIONS})\n")
+    for module.check_mode in (True, False):
+        assert not nfs_exports.converge(module, module.run)
 
 
 def test_check_mode_tells_and_runs_nothing(tmp_path: Path) -> None:
@@ -172,7 +203,7 @@ def test_a_squashed_root_is_refused_where_it_must_not_be(
     assert mounted[-1][0] == "umount", "it is unmounted after a fault, too"
 
 
-def test_an_export_that_cannot_be_mounted_is_told_in_the_words_of_mount() -> None:
+def test_an_export_that_cannot_be_mounted_is_reported_in_the_words_of_mount() -> None:
     said = "mount.nfs: access denied by server\n while mounting"
     words = "198.51.100.4:/srv/runai cannot be mounted: mount.nfs: access denied by server while"
     with pytest.raises(nfs_write_test.WriteTestError, match=words):
@@ -181,7 +212,7 @@ def test_an_export_that_cannot_be_mounted_is_told_in_the_words_of_mount() -> Non
         nfs_write_test.test(lambda _: (124, "", ""), want())
 
 
-def test_a_folder_that_is_not_the_users_is_told_with_what_to_do(
+def test_a_folder_that_is_not_the_users_is_reported_with_what_to_do(
     mounted: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> None:

@@ -49,7 +49,7 @@ def test_what_its_owner_alone_may_read_is_not_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("drift", ["content", "mode", "link"])
-def test_drift_is_seen_and_mended(drift: str, tmp_path: Path) -> None:
+def test_drift_is_detected_and_repaired(drift: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     text_files.converge([entry(path)], check_mode=False)
     if drift == "content":

@@ -71,7 +71,7 @@ def test_an_image_is_found_under_any_of_its_names(served: tuple[FakeRegistry, An
     assert registry.faults([image("other:1"), image("backend:1")]) == {"t": "absent"}
 
 
-def test_another_image_of_that_name_or_a_lost_blob_is_told(
+def test_another_image_of_that_name_or_a_lost_blob_is_reported(
     served: tuple[FakeRegistry, Any],
 ) -> None:
     served[0].put("backend", "1")
@@ -129,7 +129,7 @@ def received(folder: Path, content: bytes | None = None) -> tuple[Module, Path]:
     return module, path
 
 
-def test_what_was_received_is_proven_unpacked_and_gone(
+def test_what_was_received_is_verified_unpacked_and_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = unpack_at_once(monkeypatch)

@@ -132,7 +132,7 @@ def test_a_namespace_needs_a_moment_before_pods(cluster: FakeCluster) -> None:
     assert written_by(cluster) == ["cp1", "w1"]
 
 
-def test_an_api_that_refuses_for_good_is_told(cluster: FakeCluster) -> None:
+def test_an_api_that_refuses_for_good_is_reported(cluster: FakeCluster) -> None:
     cluster.refuse_pods = 1000
     with pytest.raises(
         volume_write_test.KubectlError, match="apply of Pod: serviceaccount default"
@@ -188,13 +188,13 @@ def test_a_pod_that_does_not_write_says_why(
     assert cluster.objects == {}, "what was made for the proof is taken away"
 
 
-def test_pods_that_others_deleted_are_told(cluster: FakeCluster) -> None:
+def test_pods_that_others_deleted_are_reported(cluster: FakeCluster) -> None:
     cluster.deleted_by_others = True
     with pytest.raises(volume_write_test.WriteTestError, match="the pods of cp1, w1 are gone"):
         written_by(cluster)
 
 
-def test_without_a_node_that_is_ready_nothing_can_be_proved(cluster: FakeCluster) -> None:
+def test_without_a_ready_node_nothing_can_be_tested(cluster: FakeCluster) -> None:
     cluster.nodes = {"w1": "Unknown"}
     with pytest.raises(volume_write_test.WriteTestError, match="no node is Ready"):
         written_by(cluster)
@@ -223,7 +223,7 @@ def test_a_proof_that_another_run_carries_out_is_waited_for(
     assert cluster.notes == {volume_write_test.ANNOTATION: "198.51.100.4:/srv/runai"}
 
 
-def test_what_another_run_proved_meanwhile_is_not_proved_again(
+def test_a_test_that_another_run_passed_meanwhile_is_not_repeated(
     cluster: FakeCluster, tmp_path: Path
 ) -> None:
     cluster.notes = {volume_write_test.ANNOTATION: "198.51.100.4:/srv/runai"}
@@ -231,7 +231,7 @@ def test_what_another_run_proved_meanwhile_is_not_proved_again(
     assert cluster.objects == {}
 
 
-def test_the_lock_is_let_go_after_a_fault(cluster: FakeCluster, tmp_path: Path) -> None:
+def test_the_lock_is_released_after_a_fault(cluster: FakeCluster, tmp_path: Path) -> None:
     cluster.deleted_by_others = True
     with pytest.raises(volume_write_test.WriteTestError, match="are gone"):
         alone(cluster, tmp_path / "lock")

@@ -63,7 +63,7 @@ def test_bottomless_values_are_refused() -> None:
         inventory_text({"all": {"vars": {"values": deep}}})
 
 
-def test_what_is_no_data_is_a_fault_of_ours() -> None:
+def test_a_value_that_is_not_data_is_an_internal_error() -> None:
     with pytest.raises(TypeError):
         inventory_text({"all": {"vars": {"it": object()}}})
 

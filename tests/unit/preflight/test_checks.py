@@ -192,5 +192,5 @@ def test_forty_nodes_alike_have_nothing_to_complain_of() -> None:
     assert {finding.severity for finding in findings} <= {"info"}
 
 
-def test_no_case_says_what_nobody_reads() -> None:
+def test_no_case_has_an_unused_key() -> None:
     assert {key for _, case in CASES for key in case} - KEYS == set()

@@ -78,7 +78,7 @@ def test_a_service_certificate_is_described_and_belongs_to_its_key(root: Path) -
     ]
 
 
-def test_the_backends_certificate_is_told_with_the_vendors_bundle(root: Path) -> None:
+def test_the_backends_certificate_is_reported_with_the_vendors_bundle(root: Path) -> None:
     certificate, pem, _ = _pair("runai.rack", dns="runai.rack", ip="198.18.0.3")
     _write(root, {"/etc/appliance/runai/backend.crt": pem})
     found = recorded.look(root, None)["runai"]["certificate"]

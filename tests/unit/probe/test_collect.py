@@ -103,7 +103,7 @@ def test_the_document_is_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("part", ["_pki", "_kubeconfigs"])
-def test_what_makes_a_member_is_told_as_a_whole_or_not_at_all(
+def test_the_kubeadm_state_is_reported_completely_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     def fails(_: Source) -> Any:

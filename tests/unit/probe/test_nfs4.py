@@ -91,7 +91,7 @@ def _user_of(call: bytes) -> int:
 
 
 @pytest.mark.parametrize("fragment", [1 << 20, 16])
-def test_an_export_is_told_with_its_space_owner_and_writers(fragment: int) -> None:
+def test_an_export_is_reported_with_its_space_owner_and_writers(fragment: int) -> None:
     found = ask(lambda call: _whole(RIGHT if _user_of(call) else 1), fragment=fragment)
     assert found == {
         "server": "127.0.0.1",
@@ -147,7 +147,7 @@ def test_folders_are_there_when_the_first_user_may_write_them() -> None:
         (b"", "closed the connection"),
     ],
 )
-def test_what_a_server_refuses_is_told_in_its_words(answer: bytes, words: str) -> None:
+def test_what_a_server_refuses_is_reported_in_its_words(answer: bytes, words: str) -> None:
     found = ask(lambda _: answer)
     assert found["reachable"] is True
     assert found["visible"] is False
@@ -167,7 +167,7 @@ def test_no_server_at_all() -> None:
     assert (found["reachable"], found["error"]) == (False, "connection refused")
 
 
-def test_a_name_that_nobody_knows() -> None:
+def test_a_name_that_does_not_resolve() -> None:
     found = nfs4.ask("nobody.invalid", "/x", (1001,), 1)
     assert found["reachable"] is False
     assert found["error"]

@@ -113,7 +113,7 @@ def _changed(document: dict[str, Any], path: str, value: Any) -> NodeFacts:
 
 
 @pytest.mark.parametrize(("path", "value"), VOLATILE)
-def test_what_moves_by_itself_does_not_change_the_digest(
+def test_volatile_facts_do_not_change_the_digest(
     document: dict[str, Any], path: str, value: Any
 ) -> None:
     before, after = NodeFacts(document), _changed(document, path, value)
@@ -122,7 +122,7 @@ def test_what_moves_by_itself_does_not_change_the_digest(
 
 
 @pytest.mark.parametrize(("path", "value"), STABLE)
-def test_what_somebody_changed_changes_the_digest_and_is_named(
+def test_a_changed_setting_changes_the_digest_and_is_named(
     document: dict[str, Any], path: str, value: Any
 ) -> None:
     before, after = NodeFacts(document), _changed(document, path, value)

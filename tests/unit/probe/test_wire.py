@@ -116,7 +116,7 @@ def test_without_the_sites_ca_nothing_is_asked(served: tuple[str, Path]) -> None
     assert _ask(f"{served[0]}/v2/", Path("/no/ca.crt"))["error"] == "no CA at /no/ca.crt"
 
 
-def test_a_port_where_nobody_listens(served: tuple[str, Path]) -> None:
+def test_a_port_without_a_listener(served: tuple[str, Path]) -> None:
     assert "refused" in _ask("https://127.0.0.1:1/v2/", served[1])["error"]
 
 

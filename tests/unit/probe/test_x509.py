@@ -123,7 +123,9 @@ def test_a_file_with_more_or_less_in_it_reads_as_the_command_says(pem: bytes, pl
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_a_key_is_told_from_anothers_without_the_command(kind: str, tmp_path: Path) -> None:
+def test_a_key_is_distinguished_from_another_key_without_the_command(
+    kind: str, tmp_path: Path
+) -> None:
     pem, key = _made([(NameOID.COMMON_NAME, "a")], key=KEYS[kind]())
     (tmp_path / "a.crt").write_bytes(pem)
     (tmp_path / "a.key").write_bytes(key)
@@ -135,7 +137,7 @@ def test_a_key_is_told_from_anothers_without_the_command(kind: str, tmp_path: Pa
     assert certificates.describe(_source(), certificate, other)["key_matches"] is False
 
 
-def test_a_key_with_a_passphrase_matches_nothing_and_nobody_is_asked(tmp_path: Path) -> None:
+def test_a_key_with_a_passphrase_matches_nothing_and_asks_nothing(tmp_path: Path) -> None:
     key = KEYS["ec"]()
     (tmp_path / "a.crt").write_bytes(_made([(NameOID.COMMON_NAME, "a")], key=key)[0])
     locked = key.private_bytes(

@@ -41,7 +41,7 @@ def test_another_certificate_in_the_site_is_brought() -> None:
     assert due(None, PEM) == [said]
 
 
-def test_one_of_the_sites_ca_is_made_anew_before_it_ends() -> None:
+def test_one_of_the_sites_ca_is_recreated_before_it_ends() -> None:
     # The sample's clock is at 2023-11-14T22:13:20Z.
     assert due({"not_after": "2023-12-14T23:00:00Z"}) == []
     assert due({"not_after": "2023-11-24T22:13:20Z"}) == [

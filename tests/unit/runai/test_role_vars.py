@@ -10,7 +10,7 @@ import yaml
 
 from appliance.adapters.local.content import find_content_root
 from appliance.errors import ConfigError
-from appliance.model.components.runai.unmet import site_values
+from appliance.model.components.runai.unmet import releases, site_values
 from appliance.model.components.runai.variables import variables as runai_vars
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.site.vault_ref import CA_CERTIFICATE, VaultRef
@@ -85,8 +85,23 @@ def test_the_backend_is_asked_again_until_the_release_is_deployed(
     assert told["runai_cluster_is_new"] is asks
 
 
-def test_only_a_login_asks_for_the_password() -> None:
-    tasks = yaml.safe_load((CONTENT / "roles/runai_cluster/tasks/values.yml").read_text())
+def test_a_run_that_was_killed_before_the_backend_saw_the_cluster_is_made_up_for() -> None:
+    desired = wished("2.7.1")
+    seen = dataclasses.replace(samples.cluster(desired), runai_unconfirmed=True)
+    told = runai_vars(samples.planned_run(desired, Observed({}, seen)))
+    assert told["runai_cluster_is_new"] is False
+    assert told["runai_cluster_is_unconfirmed"] is True
+    (missing,) = releases(desired, Observed({}, seen))
+    assert "was not seen" in missing
+    named = dataclasses.replace(
+        desired, site=samples.site(runai={"cluster_values_file": "runai-rack.yaml"})
+    )
+    assert not any("was not seen" in one for one in releases(named, Observed({}, seen)))
+
+
+@pytest.mark.parametrize("file", ["values.yml", "connection.yml"])
+def test_only_a_login_asks_for_the_password(file: str) -> None:
+    tasks = yaml.safe_load((CONTENT / "roles/runai_cluster/tasks" / file).read_text())
     refusal = tasks[0]["ansible.builtin.assert"]
     assert refusal["that"] == "runai_cluster_password | length > 0"
     assert "vault_runai_admin_password" in refusal["fail_msg"]

@@ -45,7 +45,7 @@ def test_a_version_is_compared_by_its_numbers() -> None:
 
 
 def test_no_arguments_are_made_for_what_is_no_version() -> None:
-    with pytest.raises(ValueError, match="'2' is no version of Run:ai"):
+    with pytest.raises(ValueError, match="'2' is not a version of Run:ai"):
         generate_values(
             "2", domain="d", addresses=(), certificate="c", key="k", nfs=None, registry="r:5000"
         )

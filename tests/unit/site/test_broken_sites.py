@@ -28,7 +28,7 @@ def test_a_broken_site_is_refused_with_exactly_its_faults(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", case_names())
-def test_a_broken_site_is_told_as_it_was(name: str, tmp_path: Path) -> None:
+def test_each_fault_of_a_broken_site_is_reported_as_recorded(name: str, tmp_path: Path) -> None:
     break_site(name, tmp_path / "rack7")
     found = check_site(tmp_path / "rack7", known=KNOWN)
     said = "".join(f"{fault}\n" for fault in (*found.faults, *found.warnings))

@@ -1,5 +1,6 @@
 """What a loaded site answers, and what the check leaves alone."""
 
+import os
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
@@ -127,9 +128,9 @@ def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
     text = text.replace(
         "# certificates: {organisation_ca: null}", "certificates: {organisation_ca: ca.crt}"
     )
-    (tmp_path / "values.yaml").write_text("", encoding="utf-8")
+    (directory / "runai-rack.yaml").write_text("a: {b: '{{ c }}'}", encoding="utf-8")
     text = text.replace("# bundle_signers: null", "bundle_signers: allowed_signers")
-    text += "runai: {certificate: ../runai.pem, cluster_values_file: ../values.yaml}\n"
+    text += "runai: {certificate: ../runai.pem, cluster_values_file: runai-rack.yaml}\n"
     path.write_text(text, encoding="utf-8")
     monkeypatch.chdir(directory)
     site = load_site(Path(), known=KNOWN)
@@ -138,7 +139,36 @@ def test_paths_in_the_settings_become_absolute_from_the_sites_directory(
     assert site.settings.bundle_signers == str(directory / "allowed_signers")
     assert site.settings.runai is not None
     assert site.settings.runai.certificate == str(tmp_path / "runai.pem")
-    assert site.settings.runai.cluster_values_file == str(tmp_path / "values.yaml")
+    assert site.settings.runai.cluster_values_file == str(directory / "runai-rack.yaml")
+
+
+def _with_values_file(directory: Path, named: str) -> list[str]:
+    """The faults of a site that names its values file so."""
+    path = directory / "group_vars/all/site.yml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f"{text}runai: {{cluster_values_file: {named}}}\n", encoding="utf-8")
+    return [fault.problem for fault in check_site(directory, known=KNOWN).faults]
+
+
+def test_a_values_file_is_a_regular_file_of_limited_size(tmp_path: Path) -> None:
+    directory = copy_of_good(tmp_path / "large")
+    (directory / "runai-rack.yaml").write_text("a: b\n" * 200_000)
+    (said,) = _with_values_file(directory, "runai-rack.yaml")
+    assert "larger than" in said
+    directory = copy_of_good(tmp_path / "pipe")
+    os.mkfifo(directory / "runai-rack.yaml")
+    (said,) = _with_values_file(directory, "runai-rack.yaml")
+    assert "not a regular file" in said
+
+
+def test_a_link_to_a_values_file_within_the_site_is_followed(tmp_path: Path) -> None:
+    directory = copy_of_good(tmp_path / "rack7")
+    (directory / "runai-1.yaml").write_text("a: b\n")
+    (directory / "runai-rack.yaml").symlink_to("runai-1.yaml")
+    assert _with_values_file(directory, "runai-rack.yaml") == []
+    runai = load_site(directory, known=KNOWN).settings.runai
+    assert runai is not None
+    assert runai.cluster_values_file == str(directory / "runai-1.yaml")
 
 
 def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:

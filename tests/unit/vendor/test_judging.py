@@ -43,8 +43,8 @@ def test_versions_without_ingress_and_prometheus_are_refused_by_name(version: st
     assert "neither an ingress controller nor Prometheus" in fault
 
 
-def test_a_kubernetes_that_nobody_judged_runs_nothing() -> None:
-    assert bundle().faults("1.31.0")[0].endswith("no version that we know, not 2.7.1")
+def test_an_unknown_kubernetes_version_supports_no_runai_version() -> None:
+    assert bundle().faults("1.31.0")[0].endswith("no known version, not 2.7.1")
     assert supported_range("1.23.99") == "2.4 to 2.8"
 
 

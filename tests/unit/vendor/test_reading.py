@@ -56,7 +56,7 @@ def test_version_and_generation_follow_from_what_is_inside(
         f"gcr.io/run-ai-prod/{name}:{version}" for name in NAMES
     }
     assert all(len(image.config) == 64 for image in found.contents.images)
-    assert any("not called as documented" in remark for remark in found.remarks)
+    assert any("not one of the documented names" in remark for remark in found.remarks)
 
 
 def test_a_layer_that_images_share_is_counted_once_an_archive(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_digest_is_that_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9, 0.995])
 @pytest.mark.parametrize("compressed", [False, True], ids=["tar", "tar.gz"])
-def test_a_truncated_bundle_is_told(tmp_path: Path, keep: float, *, compressed: bool) -> None:
+def test_a_truncated_bundle_is_reported(tmp_path: Path, keep: float, *, compressed: bool) -> None:
     path = tiny_bundle("2.7.1", tmp_path, compressed=compressed)
     size = path.stat().st_size
     # Debris of tar's own blocks at the end is no loss.
@@ -132,7 +132,7 @@ def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarIn
         (tarfile.TarInfo("deploy/{{ lookup('pipe', 'id') }}"), "has a name that no bundle needs"),
     ],
 )
-def test_a_member_that_would_leave_its_folder_is_told(
+def test_a_member_that_would_leave_its_folder_is_reported(
     tmp_path: Path, member: tarfile.TarInfo, said: str
 ) -> None:
     (fault,) = read(with_member(tiny_bundle("2.7.1", tmp_path), member)).faults(KUBERNETES)
@@ -165,7 +165,7 @@ def test_without_archives_the_pushes_cannot_be_told_and_it_is_said(tmp_path: Pat
     assert any("cannot be looked for in the registry" in remark for remark in found.remarks)
 
 
-def test_a_chart_that_is_broken_inside_is_told(tmp_path: Path) -> None:
+def test_a_chart_that_is_broken_inside_is_reported(tmp_path: Path) -> None:
     path = without(tiny_bundle("2.7.1", tmp_path), "runai-cluster-2.7.1.tgz")
     broken = with_member(path, tarfile.TarInfo("deploy/runai-cluster-2.7.1.tgz"), b"x" * 600)
     assert (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from appliance.adapters.kubernetes.client import NotReadable, call
 from appliance.adapters.kubernetes.connection import ApiConnection
@@ -16,9 +15,7 @@ from appliance.adapters.kubernetes.pod_tests.gpu import run_gpu_test
 from appliance.adapters.kubernetes.pod_tests.network import run_network_test
 from appliance.errors import ClusterError
 from appliance.model.state.cluster import GPU_ANNOTATION, NETWORK_ANNOTATION
-
-if TYPE_CHECKING:
-    from appliance.model.state.observed import GpuTestResult, PodView
+from appliance.model.state.observed import GpuTestResult, PodView
 
 
 class PodTests(ApiConnection):
@@ -72,7 +69,7 @@ class PodTests(ApiConnection):
                 except NotReadable as error:
                     raise ClusterError(
                         f"{name}: the annotation {key} could not be written: {error}",
-                        hint="the same command goes on from here",
+                        hint="run the same command again: it resumes here",
                     ) from error
 
 

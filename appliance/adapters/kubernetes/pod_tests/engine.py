@@ -82,12 +82,12 @@ def own_namespace(api: ApiConnection, test: str) -> Iterator[tuple[Any, str]]:
                     core.delete_namespace(namespace, _request_timeout=TEST_TIMEOUT)
         except ApiSilent as error:
             raise ClusterError(
-                f"the API went away during the {test}: {error.words}",
-                hint="the same command goes on; what is left of it: "
+                f"the API stopped answering during the {test}: {error.words}",
+                hint="delete the rest of the test, then run the same command again: "
                 f"kubectl delete namespace {namespace}",
             ) from error
         except ApiRefused as error:
             raise ClusterError(
                 f"the API refused a part of the {test}: {error.words}",
-                hint=f"what is left of it goes with: kubectl delete namespace {namespace}",
+                hint=f"delete the rest of the test: kubectl delete namespace {namespace}",
             ) from error

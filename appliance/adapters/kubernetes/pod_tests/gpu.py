@@ -144,11 +144,11 @@ def judged(asked: Mapping[str, int | None], pods: Sequence[Any]) -> GpuTestResul
         lines = tuple(line for line in text.splitlines() if LISTED.match(line))
         seen = {match.group(1) for line in lines if (match := LISTED.match(line))}
         if count is None:
-            faults.append((node, f"its kubelet offers no {RESOURCE} to pods"))
+            faults.append((node, f"pods can request no {RESOURCE} on it"))
         elif count and pod is not None and pod.status.phase not in ENDED:
             faults.append((node, f"its test pod does not start: {_why(pod)}"))
         elif len(seen) != count:
-            words = text.strip()[:200] or (_why(pod) if pod else "no pod was made")
+            words = text.strip()[:200] or (_why(pod) if pod else "no pod was created")
             faults.append((node, f"a pod with {count} GPUs lists {len(seen)} of them: {words}"))
         else:
             listed[node] = lines

@@ -205,7 +205,7 @@ class NetworkTest(PodTest[PodView]):
 
 
 def _silence(pod: Any) -> str:
-    return f"the API server gets no answer from the pod there ({pod.status.pod_ip})"
+    return f"the API server gets no answer from its test pod ({pod.status.pod_ip})"
 
 
 def read_messages(nodes: Sequence[str], lines: Mapping[str, Sequence[str]]) -> PodView:
@@ -234,7 +234,7 @@ def _not_started(pods: Iterable[Any], nodes: Sequence[str]) -> list[str]:
     for node in nodes:
         pod = by_node.get(node)
         if pod is None:
-            faults.append(f"{node}: no test pod was started there")
+            faults.append(f"{node}: no test pod was started on it")
         elif not is_ready(pod):
             reason = next((fault.words for fault in pod_faults(pod)), "no reason")
             faults.append(f"{node}: its test pod does not start: {pod.status.phase}, {reason}")

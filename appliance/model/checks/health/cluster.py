@@ -1,4 +1,4 @@
-"""What the cluster is and what is in it already: version, classes, collectors."""
+"""Checks of the cluster: version, nodes, StorageClasses, IngressClasses, Prometheus."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def version(inputs: HealthInputs) -> Answers:
             "cluster_version",
             "error",
             f"Kubernetes {running}",
-            f"{inputs.desired.kubernetes_version}, the release's",
-            "choose the release of that version in site.yml: appliance_release",
+            f"{inputs.desired.kubernetes_version}, the version of the release",
+            "set appliance_release in site.yml to the release with this Kubernetes version",
         )
-    named = running if inputs.cluster else f"{running}, the release's: no cluster answers"
+    named = running if inputs.cluster else f"{running} (of the release; no cluster answers)"
     if inputs.bundle_name is None:
-        yield f"{named}; site.yml names no vendor bundle"
+        yield f"{named}; no runai.vendor_bundle in site.yml"
         return
     kubernetes, vendor = minor_of(running) or (0, 0), inputs.vendor_version
     fitting = f"{supported_range(running)}, which run on Kubernetes {dotted(kubernetes)}"
@@ -50,9 +50,9 @@ def version(inputs: HealthInputs) -> Answers:
             CLUSTER,
             "cluster_version",
             "warning",
-            f"{inputs.bundle_name}, a name that tells no version",
+            f"{inputs.bundle_name}, a file name without a version",
             f"runai-<version>.tar[.gz] or runai-air-gapped-<version>.tar[.gz] of {fitting}",
-            "give the file the name that the vendor gave it",
+            "rename the file to its original name",
         )
         return
     if _unfit(inputs):
@@ -68,7 +68,7 @@ def version(inputs: HealthInputs) -> Answers:
         )
     else:
         low, high = LINES[vendor].kubernetes
-        yield f"{named}; Run:ai {dotted(vendor)} takes {dotted(low)} to {dotted(high)}"
+        yield f"{named}; Run:ai {dotted(vendor)} supports {dotted(low)} to {dotted(high)}"
 
 
 def _unfit(inputs: HealthInputs) -> bool:
@@ -78,7 +78,8 @@ def _unfit(inputs: HealthInputs) -> bool:
 
 
 FITTING: Final = Need[HealthInputs](
-    lambda inputs: not _unfit(inputs), "this Run:ai is not for this Kubernetes"
+    lambda inputs: not _unfit(inputs),
+    "this Run:ai version does not support this Kubernetes version",
 )
 
 
@@ -90,9 +91,9 @@ def nodes_ready(inputs: HealthInputs) -> Answers:
             CLUSTER,
             "nodes_ready",
             "error",
-            "no API that answers",
+            "no answer from the Kubernetes API",
             "a Ready cluster",
-            "appliance status; then: appliance install --until workers",
+            "see what is wrong: appliance status; then: appliance install --until workers",
         )
         return
     for node in inputs.site.cluster_members:
@@ -105,28 +106,30 @@ def nodes_ready(inputs: HealthInputs) -> Answers:
                 "nodes_ready",
                 "warning" if cordoned else "error",
                 "a cordoned node" if cordoned else seen,
-                "a Ready node that takes pods",
+                "a Ready, schedulable node",
                 f"kubectl describe node {node.name}",
             )
     yield f"{sum(node.ready for node in cluster.nodes.values())} Ready"
 
 
 def maintenance(inputs: HealthInputs) -> Answers:
-    """A node in maintenance is in no plan: whoever put it there is named, and what doubts that."""
+    """Plans skip a node in maintenance: name who started it, and any doubt about that."""
     for claim in claims_of(inputs.observed.cluster, inputs.recorded):
         yield Finding(
             claim.node,
             "maintenance",
             "error" if claim.is_doubtful else "warning",
             claim.sentence(),
-            "a maintenance that appliance began" if claim.is_doubtful else "a node in service",
+            "a maintenance that 'appliance node maintain' started"
+            if claim.is_doubtful
+            else "a node in service",
             claim.hint(),
         )
-    yield "all of them"
+    yield "all members"
 
 
 def storage_class(inputs: HealthInputs) -> Answers:
-    """The backend's database and metrics want volumes; which way depends on its generation."""
+    """The backend's database and metrics need volumes; how depends on its generation."""
     found = inputs.prerequisites or Prerequisites()
     default = found.default_storage_classes
     if len(default) > 1:
@@ -134,8 +137,8 @@ def storage_class(inputs: HealthInputs) -> Answers:
             CLUSTER,
             "storage_class",
             "error",
-            f"{len(default)} defaults: {', '.join(default)}",
-            "one default StorageClass: with several, the API refuses claims that name none",
+            f"{len(default)} default StorageClasses: {', '.join(default)}",
+            "one default StorageClass: with several, the API rejects claims without a class",
             f"kubectl annotate storageclass {shlex.quote(default[1])} "
             "storageclass.kubernetes.io/is-default-class-",
         )
@@ -151,19 +154,19 @@ def storage_class(inputs: HealthInputs) -> Answers:
             "storage_class",
             "error",
             f"no default StorageClass (of {len(found.storage_classes)}) and no shared folder",
-            "somewhere for 110 GB of volumes: nfs: in site.yml, or a default StorageClass",
+            "110 GB for volumes: nfs: in site.yml, or a default StorageClass",
             "add nfs: {server: ..., path: ...} to site.yml; then: appliance install",
         )
 
 
 def shared_storage(inputs: HealthInputs) -> Answers:
-    """The export answers everywhere, user 1001 has written to it, and the volumes stand."""
+    """The export answers everywhere, user 1001 can write to it, and the volumes exist."""
     export = export_of(inputs.site)
     if export is None:
-        yield Skipped("site.yml names no nfs:")
+        yield Skipped("no nfs: in site.yml")
         return
     if inputs.cluster is None or not inputs.cluster.storage.is_class:
-        yield Skipped("not there yet: step storage of an install creates and tests it")
+        yield Skipped("not installed yet: the step storage creates and tests it")
         return
     for node in inputs.site.nodes:
         if node.name not in inputs.observed.node_facts:
@@ -175,7 +178,7 @@ def shared_storage(inputs: HealthInputs) -> Answers:
                     "shared_storage",
                     "error",
                     text,
-                    f"{export.source} to be had from every member, as step storage leaves it",
+                    f"{export.source} usable on every member, as after step storage",
                     "appliance install --only storage",
                 )
     yield export.source
@@ -186,17 +189,17 @@ def ingress_class(inputs: HealthInputs) -> Answers:
     found = inputs.prerequisites or Prerequisites()
     nginx = next((one for one in found.ingress_classes if one.name == NGINX), None)
     if nginx is None or nginx.is_runais:
-        yield str(nginx) if nginx else f"no IngressClass {NGINX} yet: Run:ai brings its own"
+        yield str(nginx) if nginx else f"no IngressClass {NGINX} yet: Run:ai installs its own"
     elif _switched_off(inputs, "nginx-ingress", "ingress-nginx"):
-        yield f"{nginx}; Run:ai's own is switched off in site.yml"
+        yield f"{nginx}; Run:ai's own controller is disabled in site.yml"
     else:
         yield Finding(
             CLUSTER,
             "ingress_class",
             _if_version_is_known(inputs),
             f"an IngressClass {nginx} that is not Run:ai's",
-            "none of that name: Run:ai up to 2.8 brings its own (Ingress already exists)",
-            "take the other controller out, or keep it: cluster_values: "
+            "no IngressClass of this name: Run:ai up to 2.8 installs its own",
+            "remove the other controller; or keep it, with cluster_values: "
             "{ingress-nginx: {enabled: false}} under runai: in site.yml",
         )
 
@@ -211,13 +214,13 @@ def prometheus(inputs: HealthInputs) -> Answers:
             CLUSTER,
             "prometheus",
             "warning",
-            f"a Prometheus already: {others[0]}",
-            "one collector: Run:ai up to 2.8 brings its own, and two operators fight over it",
-            "keep the other one: cluster_values: {kube-prometheus-stack: {enabled: false}} "
+            f"an existing Prometheus: {others[0]}",
+            "no other Prometheus: Run:ai up to 2.8 installs its own, and two operators conflict",
+            "to keep the existing one: cluster_values: {kube-prometheus-stack: {enabled: false}} "
             "under runai: in site.yml, and its address in values",
         )
     else:
-        yield names or "none yet: Run:ai brings its own"
+        yield names or "none yet: Run:ai installs its own"
 
 
 def _if_version_is_known(inputs: HealthInputs) -> Severity:

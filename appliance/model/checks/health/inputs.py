@@ -1,4 +1,4 @@
-"""What the checks may look at, and what they say."""
+"""The inputs of health checks, and the types of their results."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from appliance.model.bundle.runai_versions import Version, minor_of, version_of_
 from appliance.model.checks.engine import Check, Need, Skipped
 from appliance.model.components.runai.unmet import vendor_bundle
 from appliance.model.site.runai_settings import Runai
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.findings import Finding
 from appliance.model.state.node_state import NodeState, node_states
+from appliance.model.state.prerequisites import Prerequisites
 
 if TYPE_CHECKING:
     from appliance.model.components.runai.backend_certificate import BackendCertificate
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed, PodView
-    from appliance.model.state.prerequisites import Prerequisites
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,10 @@ HealthCheck = Check[HealthInputs, Finding]
 Answers = Iterator[Finding | Skipped | str]
 # What has to be seen of the cluster before a check can be judged.
 CLUSTER: Final = Need[HealthInputs](lambda inputs: inputs.cluster is not None, "no cluster answers")
-MEMBERS: Final = Need[HealthInputs](lambda inputs: bool(inputs.seen_members), "no node was seen")
-PODS: Final = Need[HealthInputs](lambda inputs: inputs.pods is not None, "no pods were started")
+MEMBERS: Final = Need[HealthInputs](lambda inputs: bool(inputs.seen_members), "no node answers")
+PODS: Final = Need[HealthInputs](
+    lambda inputs: inputs.pods is not None, "no test pods were started"
+)
 PREREQUISITES: Final = Need[HealthInputs](
     lambda inputs: inputs.prerequisites is not None, "no cluster answers"
 )

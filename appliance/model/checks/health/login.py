@@ -1,4 +1,4 @@
-"""Who logs in to the backend: known before it is installed, or its cluster waits for nothing."""
+"""The login for the backend must be known before Run:ai is installed."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def login(inputs: HealthInputs) -> Answers:
     """The password is in the vault, unless a person brings the cluster's values."""
     user = inputs.runai.admin_user
     if inputs.runai.cluster_values_file:
-        yield Skipped("runai.cluster_values_file is given: nobody has to log in")
+        yield Skipped("runai.cluster_values_file is set: no login is needed")
     elif _has_cluster(inputs):
-        yield Skipped("the cluster is in the backend already")
+        yield Skipped("the backend already has this cluster")
     elif inputs.login_known is None:
-        yield Skipped("the vault's password is not at hand: set ANSIBLE_VAULT_PASSWORD_FILE")
+        yield Skipped("the vault's password is not available: set ANSIBLE_VAULT_PASSWORD_FILE")
     elif not inputs.login_known:
         yield Finding(
             "control host",
             "login",
             "error",
             f"no {PASSWORD_NAME} in the vault",
-            f"the password of {user}: the cluster is made in the backend with it",
-            f"put it there: {VAULT_EDIT}",
+            f"the password of {user}, which creates the cluster in the backend",
+            f"add it, in the site's directory: {VAULT_EDIT}",
         )
     else:
         yield f"{user}, with the password of the vault"

@@ -1,4 +1,4 @@
-"""The backend's name and its certificate: who resolves it, and to what."""
+"""The backend's certificate, and the resolution of its name on hosts, nodes and pods."""
 
 from __future__ import annotations
 
@@ -29,25 +29,27 @@ def certificate(inputs: HealthInputs) -> Answers:
 
 
 def _of_the_site(inputs: HealthInputs) -> Answers:
-    """The one by the site's own CA, on the node that holds it."""
+    """The certificate by the site's own CA, on the node that has it."""
     node = inputs.site.vendor_node
     facts = inputs.observed.node_facts.get(node.name)
     left = certificate_days(facts) if facts else None
     if left is None:
-        yield Skipped("site.yml names none: the site's CA signs one when Run:ai is installed")
+        yield Skipped(
+            "no runai.certificate in site.yml: the site's CA signs one when Run:ai is installed"
+        )
     elif left < RENEW_DAYS:
         yield Finding(
             node.name,
             "certificate",
             "warning" if left > 0 else "error",
-            f"the backend's certificate, which ends in {left:.0f} days"
+            f"the backend's certificate, which expires in {left:.0f} days"
             if left > 0
-            else f"the backend's certificate, which ended {-left:.0f} days ago",
+            else f"the backend's certificate, which expired {-left:.0f} days ago",
             f"at least {RENEW_DAYS} days",
-            "appliance install: its step runai makes another",
+            "to issue a new one: appliance install --only runai",
         )
     else:
-        yield f"by the site's CA, for {left:.0f} days more"
+        yield f"signed by the site's CA, valid for {left:.0f} days"
 
 
 def dns_control_host(inputs: HealthInputs) -> Answers:
@@ -69,7 +71,7 @@ def dns_nodes(inputs: HealthInputs) -> Answers:
         if domain in (resolved := facts.at("resolver.resolves") or {})
     }
     if not answers:
-        yield Skipped("no node was asked for it")
+        yield Skipped("no node resolved it")
     # One record that is wrong is one fault, however many nodes ask for it.
     alike = len(answers) > 1 and len(set(answers.values())) == 1
     said = {EVERY_NODE: next(iter(answers.values()))} if alike else answers
@@ -84,7 +86,7 @@ def dns_pods(inputs: HealthInputs) -> Answers:
         found = names.get(inputs.site.runai_domain, ())
         yield _judge(inputs, "dns_pods", node, found)
     if not pods.names:
-        yield Skipped("no pod came to asking")
+        yield Skipped("no test pod ran the query")
 
 
 def _judge(
@@ -94,18 +96,18 @@ def _judge(
     where = " in a pod" if check == "dns_pods" else ""
     if found and (set(found) <= set(expected) or not expected):
         return f"{who}: {', '.join(found)}"
-    right = f"{domain} to be {' or '.join(expected) or 'an address of a system node'}"
+    right = f"{domain} resolving to {' or '.join(expected) or 'an address of a system node'}"
     if found:
         return Finding(
             who,
             check,
             "error",
-            f"{domain} pointing to {', '.join(found)}{where}",
+            f"{domain} resolving to {', '.join(found)}{where}",
             right,
             f"correct the DNS record of {domain}, or runai.address in site.yml",
         )
     if inputs.runai.own_dns and not inputs.has_backend:
-        return f"{who}: not yet; own_dns will answer"
+        return f"{who}: not yet; runai.own_dns will resolve it"
     return Finding(
         who,
         check,
@@ -120,12 +122,12 @@ def _way_to_a_name(inputs: HealthInputs, check: str) -> str:
     domain, server = inputs.site.runai_domain, inputs.site.services_node.ip
     if not inputs.runai.own_dns:
         return (
-            f"make an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
+            f"create an A record for {domain}, or set runai.own_dns: true in site.yml for a site "
             "without DNS"
         )
     if check == "dns_control_host":
         return (
-            f"let machines with a browser ask {server} for names, or put into their /etc/hosts: "
+            f"use {server} as DNS server on machines with a browser, or add to their /etc/hosts: "
             f"{inputs.site.runai_address} {domain}"
         )
-    return f"{server} is to answer for it: appliance install --only runai --again"
+    return f"configure the DNS server on {server} again: appliance install --only runai --again"

@@ -1,4 +1,4 @@
-"""What every node has to be: reachable by pods, trusting, in time; and which carries what."""
+"""Checks of nodes: roles, GPUs, registry, trust, certificates, pod network, clocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from appliance.model.checks.health.inputs import MEMBERS, Answers, HealthInputs
 from appliance.model.checks.naming import ANSWER_SECONDS
 from appliance.model.components.control_plane.certificates import (
     KUBELET_DAYS,
-    Ending,
+    CertificateExpiry,
     cure,
     endings,
 )
@@ -30,7 +30,7 @@ CERTIFICATES_ERROR_DAYS = 30
 
 
 def system_nodes(inputs: HealthInputs) -> Answers:
-    """None is no place at all, one is a place that takes the database with it when it fails."""
+    """Without a system node Run:ai cannot run; with only one, its failure stops the database."""
     control_plane = {node.name for node in inputs.site.control_plane}
     if not inputs.runai.system_on_control_plane:
         labelled = inputs.prerequisites.system_labelled if inputs.prerequisites else ()
@@ -41,9 +41,9 @@ def system_nodes(inputs: HealthInputs) -> Answers:
                 "system_nodes",
                 "error",
                 "a control-plane node as a system node",
-                "a worker: the backend's port 443 and its load are the API server's rivals",
-                f"take it out of system_nodes, and: kubectl label node {name} {SYSTEM_LABEL}-; or "
-                "knowingly: runai.system_on_control_plane: true in site.yml",
+                "a worker: the backend competes with the API server for port 443, CPU and memory",
+                f"remove it from system_nodes, then: kubectl label node {name} {SYSTEM_LABEL}-; or "
+                "accept the risk: runai.system_on_control_plane: true in site.yml",
             )
     found = inputs.system_nodes
     if not found:
@@ -53,8 +53,8 @@ def system_nodes(inputs: HealthInputs) -> Answers:
             "error",
             "no system node",
             "at least one worker for Run:ai's own software, two or more in production",
-            "put workers into the group system_nodes of hosts.yml (system_nodes_shared: true lets "
-            "a GPU worker be one)",
+            "add workers to the group system_nodes of hosts.yml (with system_nodes_shared: true "
+            "also GPU workers)",
         )
         return
     if len(found) == 1:
@@ -63,8 +63,8 @@ def system_nodes(inputs: HealthInputs) -> Answers:
             "system_nodes",
             "warning",
             "the only system node",
-            "two or more: while it is away, there is no login, no scheduling and no database",
-            "put a second worker into the group system_nodes of hosts.yml",
+            "two or more: if this node fails, login, scheduling and the database stop",
+            "add a second worker to the group system_nodes of hosts.yml",
         )
     for node in found:
         if node.name in control_plane and inputs.runai.system_on_control_plane:
@@ -74,15 +74,15 @@ def system_nodes(inputs: HealthInputs) -> Answers:
                 node.name,
                 "system_nodes",
                 "warning",
-                "a GPU worker that is a system node, too",
-                "a node of its own: Run:ai's own pods take CPU and memory from jobs",
+                "a GPU worker that is also a system node",
+                "a separate system node: Run:ai's own pods take CPU and memory from jobs",
                 "nothing to do on an appliance of two servers",
             )
     yield ", ".join(node.name for node in found)
 
 
 def _on_a_master(inputs: HealthInputs, node: Node) -> Finding:
-    """Asked for knowingly; kubeadm's taint keeps Run:ai's pods away all the same."""
+    """Allowed in site.yml; but kubeadm's taint still keeps Run:ai's pods away."""
     member = inputs.cluster.nodes.get(node.name) if inputs.cluster else None
     free = member is not None and not any(t.startswith(MASTER_TAINT) for t in member.taints)
     return Finding(
@@ -91,11 +91,11 @@ def _on_a_master(inputs: HealthInputs, node: Node) -> Finding:
         "warning",
         "a control-plane node as a system node"
         + ("" if free else ", and the taint of kubeadm, which Run:ai's own pods do not tolerate"),
-        "a worker: port 443 and the load of Run:ai's own pods are the API server's rivals",
-        "nothing to do: runai.system_on_control_plane in site.yml says so"
+        "a worker: Run:ai's own pods compete with the API server for port 443, CPU and memory",
+        "nothing to do: runai.system_on_control_plane in site.yml allows it"
         if free
-        else f"give the pods a toleration of {MASTER_TAINT} in runai.values, or, once the node is "
-        f"a member: kubectl taint nodes {node.name} {MASTER_TAINT}:NoSchedule-",
+        else f"add a toleration of {MASTER_TAINT} in runai.values; or, when the node is a member: "
+        f"kubectl taint nodes {node.name} {MASTER_TAINT}:NoSchedule-",
     )
 
 
@@ -109,7 +109,7 @@ def gpu_operator(inputs: HealthInputs) -> Answers:
 
 
 def gpu_nodes(inputs: HealthInputs) -> Answers:
-    """What the scheduler can give out is what is on PCI."""
+    """The allocatable GPUs are the GPUs on PCI."""
     prerequisites = inputs.prerequisites or Prerequisites()
     gpu = inputs.site.settings.gpu
     opted_out = gpu.opted_out if gpu else ()
@@ -120,8 +120,8 @@ def gpu_nodes(inputs: HealthInputs) -> Answers:
             "gpu_nodes",
             "warning",
             "no GPU worker",
-            "at least one",
-            "put the nodes with GPUs into the group gpu_workers of hosts.yml",
+            "at least one GPU worker",
+            "add the nodes with GPUs to the group gpu_workers of hosts.yml",
         )
     for node in wanted:
         count = prerequisites.gpus.get(node.name, 0)
@@ -133,8 +133,10 @@ def gpu_nodes(inputs: HealthInputs) -> Answers:
                 "gpu_nodes",
                 "error",
                 f"no allocatable nvidia.com/gpu, and {cards} GPUs on PCI",
-                "a GPU worker whose GPUs can be asked for",
-                "appliance install --only gpu" if gpu else "add gpu: {} to site.yml, and install",
+                "a GPU worker whose GPUs pods can request",
+                "appliance install --only gpu"
+                if gpu
+                else "add gpu: {} to site.yml, then: appliance install",
             )
         elif cards and count != cards:
             yield Finding(
@@ -142,7 +144,7 @@ def gpu_nodes(inputs: HealthInputs) -> Answers:
                 "gpu_nodes",
                 "warning",
                 f"{count} allocatable of {cards} GPUs on PCI",
-                "as many as there are, unless MIG divides them",
+                "all of them, unless MIG divides them",
                 inputs.ssh(node, "nvidia-smi -L"),
             )
         else:
@@ -150,7 +152,7 @@ def gpu_nodes(inputs: HealthInputs) -> Answers:
 
 
 def registry(inputs: HealthInputs) -> Answers:
-    """It answers, holds what it must, and every member trusts it."""
+    """The registry answers and has every image; every member trusts it."""
     for node, _facts in inputs.members():
         for text in unmet.images(node, inputs.desired, inputs.observed):
             yield Finding(
@@ -158,17 +160,17 @@ def registry(inputs: HealthInputs) -> Answers:
                 "registry",
                 "error",
                 text,
-                f"{inputs.site.settings.registry} to answer, and to hold every image",
+                f"an answer from {inputs.site.settings.registry}, with every image",
                 "appliance install --only registry",
             )
-    yield f"{inputs.site.settings.registry}, by {inputs.seen_members}"
+    yield f"{inputs.site.settings.registry}, checked on {inputs.seen_members}"
 
 
 def pods_kept_away(inputs: HealthInputs) -> Answers:
-    """Every member drops what its pods send to the shared storage and to the registry.
+    """Every member drops packets from its pods to the shared storage and the registry.
 
-    Judged node by node: one whose rules were not seen hides nothing of the others. Storage that an
-    install is still to bring is not judged: its rules come with it.
+    Each node is judged on its own: unknown rules of one node hide no fault of the others. Storage
+    that is not installed yet is not judged: the install adds its rules.
     """
     named = export_of(inputs.site) is not None
     stored = not named or inputs.cluster is None or inputs.cluster.storage.is_class
@@ -187,14 +189,14 @@ def pods_kept_away(inputs: HealthInputs) -> Answers:
                 "pod_guard",
                 "error",
                 text,
-                "rules that keep the pods of every member from both, now and after a boot",
+                "firewall rules that block pods from both, also after a reboot",
                 "appliance install --only registry",
             )
             for text in said
         ]
     seen = sum(1 for _ in inputs.members()) - len(unseen)
     if not seen:
-        yield Skipped(f"not seen on {', '.join(unseen)}") if unseen else Skipped(MEMBERS.why_not)
+        yield Skipped(f"unknown on {', '.join(unseen)}") if unseen else Skipped(MEMBERS.why_not)
         return
     yield from faults
     server = pod_guard.without_address(inputs.site)
@@ -203,15 +205,15 @@ def pods_kept_away(inputs: HealthInputs) -> Answers:
             "site",
             "pod_guard",
             "warning",
-            f"an NFS server of a name ({server}), and a rule needs an address",
-            "an IPv4 address at nfs.server, so that pods are kept from it",
-            "nothing to do while volumes name it: pods of this site can reach it"
+            f"an NFS server by name ({server}), but a firewall rule needs an address",
+            "an IPv4 address in nfs.server, so that pods can be blocked",
+            "nothing to do while volumes use this name: pods of this site can reach the server"
             if inputs.cluster and inputs.cluster.storage.volumes
-            else "write its address as nfs.server in site.yml, before step storage makes volumes",
+            else "set nfs.server in site.yml to its address before step storage creates volumes",
         )
     of_all = f"{seen} of {len(inputs.site.cluster_members)} nodes"
-    told = inputs.seen_members if not unseen else f"{of_all}; not seen on {', '.join(unseen)}"
-    yield told if stored else f"{told}; of the registry, as no shared storage is there yet"
+    told = inputs.seen_members if not unseen else f"{of_all}; unknown on {', '.join(unseen)}"
+    yield told if stored else f"{told}; registry only, there is no shared storage yet"
 
 
 def ca_trust(inputs: HealthInputs) -> Answers:
@@ -233,8 +235,8 @@ def ca_trust(inputs: HealthInputs) -> Answers:
                 node.name,
                 "ca_trust",
                 "error",
-                f"no CA of the site {lacks[0]}",
-                "the site's CA wherever a program looks for it",
+                f"the site's CA is missing {lacks[0]}",
+                "the site's CA in /etc/appliance and in Docker's configuration",
                 "appliance install --until registry",
             )
     if len(set(found.values())) > 1:
@@ -242,15 +244,15 @@ def ca_trust(inputs: HealthInputs) -> Answers:
             "site",
             "ca_trust",
             "error",
-            f"{len(set(found.values()))} different CAs on its nodes",
-            "one and the same",
+            f"{len(set(found.values()))} different CAs on the nodes",
+            "the same CA on every node",
             "appliance install --until registry",
         )
     yield inputs.seen_members
 
 
 def kubernetes_certificates(inputs: HealthInputs) -> Answers:
-    """The cluster's own certificates end after a year, and nothing renews kubeadm's unasked."""
+    """Kubeadm's certificates expire after a year, and nothing renews them automatically."""
     soonest: tuple[float, str] | None = None
     for node, facts in inputs.members():
         judged = [ending for ending in endings(facts) if not ending.is_left_alone]
@@ -262,12 +264,12 @@ def kubernetes_certificates(inputs: HealthInputs) -> Answers:
             if first.left < CERTIFICATES_WARNING_DAYS:
                 yield _ends(inputs, node, first)
     if soonest is None:
-        yield Skipped("no certificate was seen")
+        yield Skipped("no certificate was read")
         return
-    yield f"the first ends in {soonest[0]:.0f} days ({soonest[1]})"
+    yield f"the first expires in {soonest[0]:.0f} days ({soonest[1]})"
 
 
-def _ends(inputs: HealthInputs, node: Node, ending: Ending) -> Finding:
+def _ends(inputs: HealthInputs, node: Node, ending: CertificateExpiry) -> Finding:
     kubelets = ending.keeper == "kubelet"
     allowed = 0 if kubelets else CERTIFICATES_ERROR_DAYS
     return Finding(
@@ -275,9 +277,9 @@ def _ends(inputs: HealthInputs, node: Node, ending: Ending) -> Finding:
         "kubernetes_certificates",
         "error" if ending.left < allowed else "warning",
         f"{ending.path}, which {ending.ends}",
-        f"one that its kubelet renews before its last {KUBELET_DAYS} days"
+        f"a renewal by the kubelet {KUBELET_DAYS} days before it expires"
         if kubelets
-        else f"at least {CERTIFICATES_WARNING_DAYS} days for each certificate of Kubernetes",
+        else f"at least {CERTIFICATES_WARNING_DAYS} days for each Kubernetes certificate",
         cure(inputs.site, node, ending),
     )
 
@@ -292,14 +294,14 @@ def node_connectivity(inputs: HealthInputs) -> Answers:
             "node_connectivity",
             "error",
             what or text,
-            "an answer from every other node's pod: UDP 8472 between the nodes, all else within",
-            "is UDP 8472 open, and is flannel on the right interface (network.interface)? "
-            "kubectl get pods -n kube-flannel -o wide",
+            "an answer from the test pod of every other node",
+            "check that UDP 8472 is open between the nodes, and that flannel uses the right "
+            "interface (network.interface): kubectl get pods -n kube-flannel -o wide",
         )
     if pods.asked:
-        yield f"{len(pods.asked)} nodes, each with all"
+        yield f"{len(pods.asked)} nodes, each with all others"
     else:
-        yield Skipped("no node is Ready for a pod")
+        yield Skipped("no node is Ready for a test pod")
 
 
 def clock_spread(inputs: HealthInputs) -> Answers:
@@ -310,7 +312,7 @@ def clock_spread(inputs: HealthInputs) -> Answers:
         if facts.epoch is not None and facts.received_at is not None
     }
     if len(ahead) < 2:
-        yield Skipped("fewer than two clocks were seen")
+        yield Skipped("fewer than two clocks were read")
         return
     first, last = min(ahead, key=ahead.__getitem__), max(ahead, key=ahead.__getitem__)
     spread = ahead[last] - ahead[first]
@@ -337,7 +339,7 @@ def clock_spread(inputs: HealthInputs) -> Answers:
             "clock_spread",
             "warning",
             f"a clock {apart:.1f} s away from that of {first}",
-            f"less than {SPREAD_WARNING_SECONDS:.0f} s: logins go round in circles otherwise",
+            f"less than {SPREAD_WARNING_SECONDS:.0f} s, or logins fail",
             inputs.ssh(inputs.site.node(last), "chronyc tracking"),
         )
     else:

@@ -1,4 +1,4 @@
-"""Is everything there that the next stage needs? The checks of a running cluster.
+"""The checks of a running cluster, by stage.
 
 They are all of stage ``health``. Those of stage ``before_runai`` see enough before anything is
 changed, so a plan runs them as well. What must not be here: looking at anything, or starting a pod.
@@ -6,8 +6,9 @@ changed, so a plan runs them as well. What must not be here: looking at anything
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from appliance.model.checks import engine
 from appliance.model.checks.engine import failed_checks, run_all
@@ -24,9 +25,6 @@ from appliance.model.checks.health.inputs import (
 from appliance.model.checks.health.vendor_secrets import vendor_secrets
 from appliance.model.state.findings import Finding
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 __all__ = ["CHECKS", "Result", "Stage", "before_change", "health"]
 
 STEP: Final = "runai"
@@ -41,7 +39,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "cluster_version",
         cluster.version,
         BEFORE,
-        "Kubernetes is one that this Run:ai takes",
+        "Run:ai supports this Kubernetes version",
         step=STEP,
         rests_on=("vendor_bundle",),
         of_runai=True,
@@ -54,7 +52,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "system_nodes",
         nodes.system_nodes,
         BEFORE,
-        "Run:ai's own software has nodes",
+        "Run:ai's own software has system nodes",
         step=STEP,
         of_runai=True,
     ),
@@ -62,7 +60,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "gpu_operator",
         nodes.gpu_operator,
         BEFORE,
-        "NVIDIA's operator is one that Run:ai takes",
+        "Run:ai supports this GPU Operator version",
         step=STEP,
         needs=(CLUSTER,),
         of_runai=True,
@@ -71,7 +69,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "gpu_nodes",
         nodes.gpu_nodes,
         AFTER,
-        "GPUs can be asked for",
+        "pods can request GPUs",
         needs=(PREREQUISITES,),
         of_runai=True,
     ),
@@ -79,7 +77,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "storage_class",
         cluster.storage_class,
         AFTER,
-        "volumes have somewhere to be",
+        "a default StorageClass or NFS exists",
         needs=(PREREQUISITES,),
         of_runai=True,
     ),
@@ -87,14 +85,14 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "shared_storage",
         cluster.shared_storage,
         AFTER,
-        "the shared storage can be written",
+        "every node can use the shared storage",
         of_runai=True,
     ),
     HealthCheck(
         "ingress_class",
         cluster.ingress_class,
         BEFORE,
-        "nobody else answers on 443",
+        "one ingress controller uses port 443",
         step=STEP,
         needs=(
             PREREQUISITES,
@@ -106,7 +104,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "prometheus",
         cluster.prometheus,
         BEFORE,
-        "metrics have one collector",
+        "one Prometheus collects metrics",
         step=STEP,
         needs=(
             PREREQUISITES,
@@ -115,25 +113,28 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         of_runai=True,
     ),
     HealthCheck(
-        "registry", nodes.registry, AFTER, "images can be pulled everywhere", needs=(MEMBERS,)
+        "registry", nodes.registry, AFTER, "every node can pull the images", needs=(MEMBERS,)
     ),
-    HealthCheck("pod_guard", nodes.pods_kept_away, AFTER, "pods do not reach storage or registry"),
+    HealthCheck("pod_guard", nodes.pods_kept_away, AFTER, "pods cannot reach storage or registry"),
     HealthCheck(
         "ca_trust", nodes.ca_trust, AFTER, "every node trusts the site's CA", needs=(MEMBERS,)
     ),
     HealthCheck(
-        "kubernetes_certificates", nodes.kubernetes_certificates, AFTER, "the cluster's own last"
+        "kubernetes_certificates",
+        nodes.kubernetes_certificates,
+        AFTER,
+        "Kubernetes certificates are valid",
     ),
     HealthCheck(
         "certificate",
         names.certificate,
         BEFORE,
-        "clients will believe the backend",
+        "clients trust the backend's certificate",
         step=STEP,
         of_runai=True,
     ),
     HealthCheck(
-        "login", login.login, BEFORE, "somebody can log in to the backend", step=STEP, of_runai=True
+        "login", login.login, BEFORE, "the login for the backend is known", step=STEP, of_runai=True
     ),
     HealthCheck(
         "vendor_secrets",
@@ -146,7 +147,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "dns_control_host",
         names.dns_control_host,
         BEFORE,
-        "the name resolves here",
+        "the backend's name resolves here",
         step=STEP,
         of_runai=True,
     ),
@@ -154,7 +155,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "dns_nodes",
         names.dns_nodes,
         BEFORE,
-        "the name resolves on every node",
+        "the backend's name resolves on every node",
         step=STEP,
         of_runai=True,
     ),
@@ -162,7 +163,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "dns_pods",
         names.dns_pods,
         AFTER,
-        "the name resolves in a pod",
+        "the backend's name resolves in a pod",
         needs=(PODS,),
         of_runai=True,
     ),
@@ -170,14 +171,14 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "node_connectivity",
         nodes.node_connectivity,
         AFTER,
-        "pods reach pods on every node",
+        "pods reach pods on all nodes, and DNS",
         needs=(PODS,),
     ),
     HealthCheck(
         "clock_spread",
         nodes.clock_spread,
         BEFORE,
-        "the clocks agree",
+        "clocks differ by less than a second",
         step=STEP,
         rests_on=("clock",),
     ),

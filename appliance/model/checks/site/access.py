@@ -1,4 +1,4 @@
-"""What a site says of researchers' access: only flags that the role of it looks after."""
+"""Checks of a site's researcher access: only flags that the role manages."""
 
 from __future__ import annotations
 

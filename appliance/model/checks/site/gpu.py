@@ -1,4 +1,4 @@
-"""What a site says of its GPUs: the operator's version, and the workers it is not to touch."""
+"""Checks of a site's GPU settings: the operator's version, and the workers that are opted out."""
 
 from __future__ import annotations
 

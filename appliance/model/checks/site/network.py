@@ -1,4 +1,4 @@
-"""Addresses, ranges, ports and the endpoint of a site: what collides, and what does not fit."""
+"""Checks of addresses, ranges, ports and the endpoint of a site: conflicts and gaps."""
 
 from __future__ import annotations
 

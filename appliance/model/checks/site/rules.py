@@ -1,4 +1,4 @@
-"""What the parts of a site say together: groups, counts, addresses, ranges, endpoint.
+"""Checks across the parts of a site: groups, counts, addresses, ranges, endpoint.
 
 Each rule is a function over the draft that yields faults, and becomes a check of stage ``site``. It
 yields nothing when a value it needs was itself refused.

@@ -1,4 +1,4 @@
-"""What a site says of its shared storage, beside what one value may be."""
+"""Checks of a site's shared storage that involve more than one value."""
 
 from __future__ import annotations
 

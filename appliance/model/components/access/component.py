@@ -23,12 +23,12 @@ ACCESS = Component(
     steps=(
         Step(
             "access",
-            "the API server trusts researchers' logins",
+            "the API server accepts researchers' logins",
             nodes,
             oidc.unmet,
             patience_seconds=180,
             together=True,
-            disturbs="each API server restarts in turn, and is away for up to a minute",
+            disturbs="the API servers restart one after the other, each down for up to a minute",
             forbids=oidc.forbids,
             needs=("control_plane", "network", "workers", "runai"),
         ),
@@ -42,7 +42,7 @@ CLI = Component(
         # Its post-condition is not in the facts: its workflow looks at the jumpboxes.
         Step(
             "runai_cli",
-            "researchers work with Run:ai's CLI on the jumpboxes",
+            "researchers can use Run:ai's CLI on the jumpboxes",
             jumpboxes,
             None,
             command="runai_cli",

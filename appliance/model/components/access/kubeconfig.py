@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from appliance.model.components.access.oidc import CLIENTS, KUBECONFIG_USER, REALM, issuer_url
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Site
+from appliance.model.site.settings import Site
 
 MODES: Final = {"local": "cli", "sso": "remote-browser"}
 

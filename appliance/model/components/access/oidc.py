@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from appliance.model.site.role_overrides import FLAG_FAMILY
-from appliance.model.site.runai_settings import Runai
+from appliance.model.site.runai_settings import Access, Runai
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.certificates import fingerprint
 from appliance.model.state.cluster import CONTROL_PLANE_PODS, Cluster
+from appliance.model.state.desired import Desired
 from appliance.model.state.plan import Refusal
 
 if TYPE_CHECKING:
-    from appliance.model.site.runai_settings import Access
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 
 # Under pki, which kubeadm's manifest mounts already.

@@ -13,12 +13,12 @@ from appliance.errors import Refused
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import read_typed
 from appliance.model.site.groups import JUMPBOXES
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars, ssh_command
 from appliance.model.site.vault_ref import CA_CERTIFICATE
 from appliance.model.state.plan import Notice, Reason, Refusal
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
 
 # The length of a sentence that a node reports.

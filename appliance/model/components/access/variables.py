@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from appliance.model.components.access import oidc
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
+from appliance.model.state.desired import Desired
 
 if TYPE_CHECKING:
     from appliance.model.components.base import PlannedRun
-    from appliance.model.state.desired import Desired
 
 
 def variables(run: PlannedRun) -> Vars:

@@ -10,7 +10,7 @@ ARTIFACTS = Component(
     steps=(
         Step(
             "artifacts",
-            "the services node holds and serves the bundle; time is kept",
+            "the services node stores and serves the bundle; time is synchronised",
             all_but_jumpboxes,
             unmet.artifacts,
             gives_bundle=True,

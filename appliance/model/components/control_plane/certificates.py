@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from appliance.model.documents.pages import page
 from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.certificates import days_left
-
-if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
-    from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.facts.facts import NodeFacts
 
 KUBELETS = frozenset(
     {"/var/lib/kubelet/pki/kubelet-client-current.pem", "/etc/kubernetes/kubelet.conf"}
@@ -36,7 +34,7 @@ Keeper = Literal["kubeadm", "kubelet", "authority"]
 
 
 @dataclass(frozen=True)
-class Ending:
+class CertificateExpiry:
     """One certificate of Kubernetes on a node.
 
     Attributes:
@@ -64,17 +62,17 @@ class Ending:
         return f"expires in {self.left:.0f} days"
 
 
-def endings(facts: NodeFacts) -> tuple[Ending, ...]:
+def endings(facts: NodeFacts) -> tuple[CertificateExpiry, ...]:
     """Return the certificates and kubeconfigs with a known expiry, the earliest first."""
     return tuple(sorted(_endings(facts), key=lambda ending: (ending.left, ending.path)))
 
 
-def _endings(facts: NodeFacts) -> Iterator[Ending]:
+def _endings(facts: NodeFacts) -> Iterator[CertificateExpiry]:
     for seen in (*facts.items("kubernetes.pki"), *facts.items("kubernetes.kubeconfigs")):
         path, end = str(seen.get("path")), seen.get("not_after")
         left = days_left(facts, end)
         if left is not None:
-            yield Ending(path, str(end)[:10], left, _keeper(path))
+            yield CertificateExpiry(path, str(end)[:10], left, _keeper(path))
 
 
 def _keeper(path: str) -> Keeper:
@@ -83,7 +81,7 @@ def _keeper(path: str) -> Keeper:
     return "authority" if PurePosixPath(path).stem.endswith("ca") else "kubeadm"
 
 
-def cure(site: Site, node: Node, ending: Ending) -> str:
+def cure(site: Site, node: Node, ending: CertificateExpiry) -> str:
     """Return the commands that renew it, in order."""
     if ending.keeper == "kubelet":
         return _kubelets_cure(site, node, ending)
@@ -105,7 +103,7 @@ def cure(site: Site, node: Node, ending: Ending) -> str:
     )
 
 
-def _kubelets_cure(site: Site, node: Node, ending: Ending) -> str:
+def _kubelets_cure(site: Site, node: Node, ending: CertificateExpiry) -> str:
     """A kubelet requests its next certificate with the current one, so not with an expired one."""
     journal = ssh_command(site, node, "'sudo journalctl -u kubelet | grep -i certificate'")
     if ending.left >= 0:

@@ -1,4 +1,4 @@
-"""Does the site still ask for the ranges and the API's name that its cluster was created with?
+"""Does the site still have the ranges and the API name with which its cluster was created?
 
 No step can change them on a living cluster, so a site that asks for others is refused before the
 first step.
@@ -99,7 +99,7 @@ def virtual_address(subject: Subject) -> Iterator[Finding]:
             "virtual_address",
             f"{endpoint.name} at {found} in the cluster",
             f"{endpoint.virtual_address}, the site's control_plane_endpoint.virtual_address",
-            f"set it to {found} again; no step moves the address of a living cluster",
+            f"set it to {found} again; no step can change the address of a running cluster",
         )
 
 

@@ -14,7 +14,7 @@ CONTROL_PLANE = Component(
             control_plane_nodes,
             unmet.control_plane,
             patience_seconds=180,
-            disturbs="the API may be away for up to a minute",
+            disturbs="the API may be down for up to a minute",
             adds_control_plane=True,
         ),
     ),

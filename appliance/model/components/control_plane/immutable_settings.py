@@ -6,16 +6,15 @@ a value that could not be read, for a bare node, or while the API does not answe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster import Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from ipaddress import IPv4Network
-
-    from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed

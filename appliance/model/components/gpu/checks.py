@@ -16,10 +16,10 @@ from appliance.model.components.gpu.operator import (
     refused_operators,
 )
 from appliance.model.components.subject import Subject
+from appliance.model.site.runai_settings import Gpu
 from appliance.model.state.findings import Finding
 
 if TYPE_CHECKING:
-    from appliance.model.site.runai_settings import Gpu
     from appliance.model.state.desired import Desired
 
 

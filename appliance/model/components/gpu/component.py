@@ -20,7 +20,7 @@ GPU = Component(
     steps=(
         Step(
             "gpu",
-            "pods can ask for every GPU",
+            "pods can request every GPU",
             nodes,
             unmet.gpu,
             # A driver in a container is compiled on the node.

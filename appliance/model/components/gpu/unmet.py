@@ -17,16 +17,15 @@ from appliance.model.components.gpu.operator import (
     operator_values,
 )
 from appliance.model.site.groups import GPU_WORKERS
+from appliance.model.site.settings import Node
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import Cluster, GpuStack
+from appliance.model.state.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.kubeadm_state import is_member
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import HelmRelease
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 FINISHED = "Succeeded"

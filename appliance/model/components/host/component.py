@@ -10,7 +10,7 @@ HOST = Component(
     steps=(
         Step(
             "host",
-            "kernel settings, swap off, names known",
+            "kernel settings, swap off, names in /etc/hosts",
             all_but_jumpboxes,
             unmet.host,
         ),

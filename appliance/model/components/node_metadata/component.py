@@ -17,7 +17,7 @@ RETURNED = Component(
     steps=(
         Step(
             "node_metadata",
-            "a node that came back has the labels, taints and annotations that it had",
+            "rejoined nodes have their earlier labels, taints and annotations",
             cluster_members,
             restored.unmet,
             writes="node metadata",
@@ -29,7 +29,7 @@ NODE_ROLES = Component(
     steps=(
         Step(
             "node_roles",
-            "nodes carry Run:ai's roles, as the inventory's groups say",
+            "nodes have the Run:ai roles of their inventory groups",
             with_roles,
             inventory_roles.unmet,
             forbids=inventory_roles.forbids,

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from appliance.model.components.node_metadata.node_roles import TO_MOVE, plan_inventory
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.plan import Refusal
 from appliance.model.state.prerequisites import CLUSTER_RELEASE
 from appliance.model.state.roles import inventory_roles
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
-    from appliance.model.state.plan import Refusal
 
 
 def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
@@ -58,5 +58,6 @@ def forbids(desired: Desired, observed: Observed) -> Iterator[Refusal]:
             # An install has no option to allow the move; the command for roles has one.
             role = f"appliance node role remove {refusal.node} --role system --allow-move"
             yield replace(
-                refusal, hint=f"{TO_MOVE}; or give up the role: {role}, then run this again"
+                refusal,
+                hint=f"{TO_MOVE}; or remove the role: {role}, then run the same command again",
             )

@@ -16,14 +16,14 @@ from appliance.model.state.roles import (
     GROUP_ROLES,
     LABELS,
     ROLES,
-    Anchored,
+    AnchoredObject,
     NodeAffinity,
     Role,
     RolesView,
 )
 
 Verb = Literal["set", "remove"]
-TO_MOVE = "make this node a system node as well, or move the service by hand first"
+TO_MOVE = "make this node a system node too, or move the service by hand first"
 WORDS: Final[Mapping[Role, str]] = {
     "system": "a system node",
     "gpu": "a GPU worker",
@@ -77,7 +77,7 @@ class RolesPlan:
     changes: tuple[LabelChange, ...] = ()
     patch: Mapping[str, Any] | None = None
     patch_first: bool = False
-    moves: tuple[Anchored, ...] = ()
+    moves: tuple[AnchoredObject, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     notices: tuple[Notice, ...] = field(default=())
 
@@ -161,7 +161,7 @@ def _refusals(request: RoleRequest, view: RolesView, names: Sequence[str]) -> It
             "cluster",
             "role",
             "--all with --role system",
-            "system nodes named one by one: --all never touches them",
+            "system nodes named one by one: --all never changes them",
             f"name them: appliance node role {request.verb} NODE... --role system",
         )
         return
@@ -169,7 +169,7 @@ def _refusals(request: RoleRequest, view: RolesView, names: Sequence[str]) -> It
         if name not in view.labels:
             known = ", ".join(sorted(view.labels))
             yield Refusal(
-                name, "role", "no such member", f"a node of the cluster: {known}",
+                name, "role", "no node of this name", f"a node of the cluster: {known}",
                 "appliance node role list",
             )  # fmt: skip
         elif request.verb == "set":
@@ -180,7 +180,7 @@ def _may_not_have(request: RoleRequest, view: RolesView, name: str) -> Iterator[
     if view.is_control_plane(name) and not (
         request.role == "system" and request.allow_control_plane
     ):
-        hint = "name a worker"
+        hint = "choose a worker"
         if request.role == "system":
             hint += ", or accept the risk: runai.system_on_control_plane: true in site.yml"
         yield Refusal(
@@ -262,7 +262,7 @@ def _with_patch(
     )
 
 
-def _moves(view: RolesView, after: RolesView) -> tuple[Anchored, ...]:
+def _moves(view: RolesView, after: RolesView) -> tuple[AnchoredObject, ...]:
     """Return the services whose node allows them now, and would not after the change."""
     before, then = view.having("system"), after.having("system")
     restricted = view.affinity.restrict_system if view.affinity else bool(before)
@@ -275,7 +275,7 @@ def _moves(view: RolesView, after: RolesView) -> tuple[Anchored, ...]:
     )
 
 
-def _would_move(moves: Sequence[Anchored], view: RolesView) -> Iterator[Refusal]:
+def _would_move(moves: Sequence[AnchoredObject], view: RolesView) -> Iterator[Refusal]:
     for node in sorted({thing.node for thing in moves}):
         here = [str(thing) for thing in moves if thing.node == node]
         loses = "system" in view.roles(node)
@@ -284,6 +284,6 @@ def _would_move(moves: Sequence[Anchored], view: RolesView) -> Iterator[Refusal]
             "stateful service",
             f"{', '.join(here)} bound to this node, which "
             + ("would no longer be a system node" if loses else "is not a system node"),
-            "its data to stay on this node",
+            "a system node: its data stay on this node",
             f"{TO_MOVE}; or accept the move with --allow-move",
         )

@@ -19,9 +19,9 @@ def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     kept = desired.kept.get(node.name)
     if member is not None and not is_member(facts):
         if kept is not None or not metadata_of(member).is_empty:
-            yield "what it had of labels and taints goes with its old Node object"
+            yield "its labels and taints will be lost with its old Node object"
     elif kept is not None and not kept.is_empty:
         if member is None:
-            yield "is not a member, so its labels and taints are not back"
+            yield "is not a member, so its labels and taints are not restored"
         else:
             yield from missing(kept, member)

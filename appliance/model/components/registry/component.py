@@ -10,7 +10,7 @@ REGISTRY = Component(
     steps=(
         Step(
             "registry",
-            "the registry holds every image, and every member what it runs",
+            "the registry has every image; every member has its Kubernetes programs",
             all_but_jumpboxes,
             unmet.registry,
         ),

@@ -19,10 +19,10 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Interface
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from appliance.model.site.settings import Node, Site
 from appliance.model.site.shared_storage import export_of
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node, Site
     from appliance.model.state.facts.facts import NodeFacts
 
     AllFacts = Mapping[str, NodeFacts]
@@ -53,7 +53,7 @@ _NO_WORDS = {"-m", "tcp", "udp"}
 
 
 @dataclass(frozen=True)
-class Guarded:
+class GuardedService:
     """A service that no pod may reach.
 
     Attributes:
@@ -69,7 +69,7 @@ class Guarded:
 
 def guarded(
     node: Node, site: Site, all_facts: AllFacts = NOT_SEEN, *, stored: bool = True
-) -> tuple[Guarded, ...]:
+) -> tuple[GuardedService, ...]:
     """Return what no pod may reach from a node; a foreign server must have an address.
 
     Args:
@@ -80,12 +80,14 @@ def guarded(
     """
     services = site.services_node
     everywhere = _addresses(services, site, all_facts)
-    found = [Guarded(everywhere, "tcp", site.registry_port, node == services)]
+    found = [GuardedService(everywhere, "tcp", site.registry_port, node == services)]
     export = export_of(site) if stored else None
     if export is not None and _is_address(export.server):
         own = export.node
         everywhere = (export.server,) if own is None else _addresses(own, site, all_facts)
-        found += [Guarded(everywhere, protocol, port, node == own) for protocol, port in _NFS_PORTS]
+        found += [
+            GuardedService(everywhere, protocol, port, node == own) for protocol, port in _NFS_PORTS
+        ]
     return tuple(found)
 
 
@@ -134,7 +136,7 @@ def _of_pods(site: Site) -> Iterator[str]:
     yield "-m conntrack --ctstate DNAT"
 
 
-def _rules_of(item: Guarded) -> Iterator[str]:
+def _rules_of(item: GuardedService) -> Iterator[str]:
     port = f"-p {item.protocol} -m {item.protocol} --dport {item.port}"
     if item.here:
         yield f"-A {DENIED} {port} -m addrtype --dst-type LOCAL -j DROP"

@@ -6,16 +6,15 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from appliance.errors import BundleRefused
-from appliance.model.bundle.manifest import DAMAGED
+from appliance.model.bundle.manifest import DAMAGED, BundleManifest
 from appliance.model.components.registry import pod_guard
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.groups import CONTROL_PLANE
+from appliance.model.site.settings import Node
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.components.base import PlannedRun
-    from appliance.model.site.settings import Node
 
 
 WORKER_IMAGES = ("pause", "kube-proxy", "flannel")
@@ -73,6 +72,6 @@ def _files(manifest: BundleManifest, kind: str, only: tuple[str, ...] = ()) -> l
     # Each becomes a file of that name in a folder of programs.
     if strange := [file["name"] for file in found if not _FILE_NAME.fullmatch(file["name"])]:
         raise BundleRefused(
-            f"the bundle has a {kind} called {strange[0]!r}, which is no file name", hint=DAMAGED
+            f"the bundle has a {kind} called {strange[0]!r}, which is not a file name", hint=DAMAGED
         )
     return found

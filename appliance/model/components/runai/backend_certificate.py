@@ -77,7 +77,7 @@ def certificate_faults(
             "error",
             f"{certificate.path}: {certificate.unreadable}",
             "a PEM file with the backend's certificate first, then its issuers",
-            f"put the right file there: {look}",
+            f"copy the right file there: {look}",
         )
         return
     yield from _names(certificate, name)
@@ -191,7 +191,7 @@ def _key(certificate: BackendCertificate) -> Iterator[CertificateFault]:
             severity,
             seen,
             f"the private key of {certificate.path}",
-            f"put it there: {VAULT_EDIT}"
+            f"add it, in the site's directory: {VAULT_EDIT}"
             if severity == "error"
             else "set ANSIBLE_VAULT_PASSWORD_FILE, then run the same command again",
         )

@@ -31,9 +31,10 @@ def vendor_bundle(subject: Subject) -> Iterator[Finding]:
     if found is None:
         yield subject.site_error(
             "vendor_bundle",
-            f"no vendor bundle {desired.vendor_bundle_file} on the control host, and none unpacked",
+            f"no vendor bundle {desired.vendor_bundle_file} on the control host, and none is "
+            "unpacked on the node",
             "the vendor's runai-<version>.tar[.gz]",
-            "put it there, or correct runai.vendor_bundle in site.yml",
+            "copy it there, or correct runai.vendor_bundle in site.yml",
         )
         return
     for fault in found.faults(desired.release.versions.kubernetes):

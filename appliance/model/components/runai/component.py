@@ -29,7 +29,7 @@ RUNAI = Component(
     steps=(
         Step(
             "runai",
-            "Run:ai's backend answers, and its part of the cluster is connected",
+            "Run:ai's backend answers, and this cluster is connected to it",
             nodes,
             unmet.runai,
             patience_seconds=120,

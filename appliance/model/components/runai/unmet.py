@@ -11,15 +11,14 @@ from appliance.model.components.runai import address
 from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.pods import pods_in_the_way, without_the_authority
 from appliance.model.site.runai_settings import Runai
+from appliance.model.site.settings import Node
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster import Cluster, HelmRelease
+from appliance.model.state.desired import Desired
+from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import HelmRelease
-    from appliance.model.state.desired import Desired
-    from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed
 
 # Run:ai's page of researcher authentication, charts up to 2.8: the cluster's half of the switch.
@@ -94,7 +93,7 @@ def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any
 
 
 def releases(desired: Desired, observed: Observed) -> Iterator[str]:
-    """Backend and cluster part are deployed, as reported by helm and the API, and ready.
+    """Backend and cluster part are deployed, as reported by helm and the API, ready and connected.
 
     A release of an earlier version has no digest of the site's values, so it differs as well. That
     is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
@@ -115,6 +114,10 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
     named = trusting(minor_of(found.version) if found else None)
     for pod in without_the_authority(cluster.vendor_pods, named):
         yield f"pod {pod.where} was not given the CA of the backend's certificate"
+    settings = desired.site.settings.runai
+    # With a file that a person downloaded, nobody logs in to ask.
+    if cluster.runai_unconfirmed and settings and not settings.cluster_values_file:
+        yield f"its backend was not seen to know the cluster {settings.cluster_name} yet"
 
 
 def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:
@@ -123,11 +126,11 @@ def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> It
     if release.status != "deployed":
         yield f"the release {release.name} is {release.status}, not deployed"
     elif release.chart_sha256 is None:
-        yield f"the release {release.name} is unfinished, or not made by this product"
+        yield f"the release {release.name} is unfinished, or was not installed by this product"
     elif release.site_values_sha256 != values_digest(site_values(desired)[release.name]):
         yield f"the values of release {release.name} differ from site.yml"
     elif origin is not None and release.origin_sha256 != values_digest(origin):
-        yield f"the release {release.name} was made from another vendor bundle or site.yml"
+        yield f"the release {release.name} was installed from another vendor bundle or site.yml"
     elif release.name == BACKEND_RELEASE and _has_another_certificate(release, desired, observed):
         yield f"the release {release.name} does not have the certificate of the node"
 

@@ -41,7 +41,7 @@ def generate_values(  # noqa: PLR0913 - what the vendor's command takes
     """
     line = minor_of(version)
     if line is None:
-        raise ValueError(f"{version!r} is no version of Run:ai")
+        raise ValueError(f"{version!r} is not a version of Run:ai")
     found = ["generate-values", "--domain", domain, "--tls-cert", certificate, "--tls-key", key]
     if brings_its_own(line):
         found += ["--external-ips", ",".join(addresses)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
 from appliance.model.bundle.runai_versions import minor_of, trusting
+from appliance.model.bundle.vendor_bundle import VendorBundle
 from appliance.model.components.runai import address, vendor_defaults
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.origin import backend_arguments, origins
@@ -15,14 +16,13 @@ from appliance.model.components.runai.vendor_defaults import VendorDefault
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 from appliance.model.state.cluster import Cluster
+from appliance.model.state.desired import Desired
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.roles import inventory_roles
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.bundle.vendor_bundle import VendorBundle
     from appliance.model.components.base import PlannedRun
-    from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 
 
@@ -94,7 +94,7 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         raise ConfigError(
             f"the certificate of Run:ai's backend {wanted.certificate} is not readable, "
             "or holds no PEM certificate",
-            hint="put it there, or correct runai.certificate in site.yml",
+            hint="copy it there, or correct runai.certificate in site.yml",
         )
     return {
         "runai_backend_domain": site.runai_domain,
@@ -149,6 +149,7 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
     release = cluster.release("runai", CLUSTER_RELEASE) if isinstance(cluster, Cluster) else None
     return {
         "runai_cluster_is_new": release is None or release.status != "deployed",
+        "runai_cluster_is_unconfirmed": isinstance(cluster, Cluster) and cluster.runai_unconfirmed,
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_vendor_defaults": _defaults(vendor_defaults.CLUSTER),

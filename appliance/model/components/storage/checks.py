@@ -25,7 +25,7 @@ def nfs_server(subject: Subject) -> Iterator[Finding]:
         yield subject.error(
             "nfs_server",
             f"no NFS server at {export.server}:2049 ({seen.get('error') or 'no answer'})",
-            "one that answers in NFS version 4",
+            "a server that answers in NFS version 4",
             f"correct nfs.server in site.yml, or open TCP 2049 to {subject.node.ip}",
         )
 
@@ -124,7 +124,7 @@ def nfs_folder(subject: Subject) -> Iterator[Finding]:
             if not found["exists"]
             else "empty"
             if found.get("empty")
-            else "another folder than the one that was exported before"
+            else "not the folder that was exported before"
         )
         given = f"sudo install -d -o {WRITER} -g {WRITER} {export.path}; sudo rm -f {FOLDER_MARK}"
         yield subject.error(
@@ -163,7 +163,7 @@ def nfs_client(subject: Subject) -> Iterator[Finding]:
         yield subject.error(
             "nfs_client",
             "a kernel without an NFS client",
-            "one with nfsv4, built in or as a module",
+            "a kernel with nfsv4, built in or as a module",
             subject.ssh("sudo modprobe nfsv4") + " says what is missing",
         )
 

@@ -11,7 +11,7 @@ STORAGE = Component(
     steps=(
         Step(
             "storage",
-            "every member writes to the shared storage, and volumes stand on it",
+            "every member can write to the shared storage; its volumes exist",
             users_of,
             unmet.storage,
             patience_seconds=60,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from appliance.model.site.settings import Node
 from appliance.model.site.shared_storage import STORAGE_CLASS, WRITER, Export, export_of
 from appliance.model.state.cluster import Cluster, Volume
 
 if TYPE_CHECKING:
-    from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.observed import Observed

@@ -62,7 +62,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Checked(Generic[_Model]):
+class ReadResult(Generic[_Model]):
     """What came of a document: its value as far as it could be read, and its faults."""
 
     value: _Model | None
@@ -85,7 +85,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     if not words:
-        return "there is none to choose from"
+        return "no value is available"
     return f"known are {', '.join(words)}"
 
 
@@ -99,7 +99,7 @@ def dotted(where: Where) -> str:
 
 def check_document(
     document: Document, model: type[_Model], placeholders: Mapping[Where, Any]
-) -> Checked[_Model]:
+) -> ReadResult[_Model]:
     """Judge a document by its model and read what can be read.
 
     Args:
@@ -116,14 +116,14 @@ def check_document(
     # lost a required key), and says nothing new about it.
     for _ in range(3):
         try:
-            return Checked(model.model_validate(data), frozenset(broken), tuple(faults))
+            return ReadResult(model.model_validate(data), frozenset(broken), tuple(faults))
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 if not any(detail["loc"][: len(bad)] == bad for bad in broken):
                     faults.append(_translate(document, model, detail))
                     broken.add(detail["loc"])
                 _set_aside(data, detail["loc"], placeholders)
-    return Checked(None, frozenset(broken), tuple(faults))
+    return ReadResult(None, frozenset(broken), tuple(faults))
 
 
 def _set_aside(data: dict[str, Any], where: Where, placeholders: Mapping[Where, Any]) -> None:

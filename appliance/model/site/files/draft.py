@@ -1,4 +1,4 @@
-"""A site while it is being judged: every part as far as it could be read, with its lines."""
+"""A partly read site for the checks: every readable part, with its lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Any, Final
 
-from appliance.model.site.files.diagnostics import Checked, Document, SiteFault, Where
+from appliance.model.site.files.diagnostics import Document, ReadResult, SiteFault, Where
 from appliance.model.site.files.hosts import Hosts
 from appliance.model.site.settings import Node, NodeSettings, Site, SiteSettings
 
@@ -46,7 +46,7 @@ class NodeDraft:
     """One host_vars file and what came of it."""
 
     document: Document
-    checked: Checked[NodeSettings]
+    checked: ReadResult[NodeSettings]
 
     @property
     def address(self) -> IPv4Interface | None:
@@ -67,7 +67,7 @@ class Draft:
 
     hosts: Hosts
     document: Document
-    settings: Checked[SiteSettings]
+    settings: ReadResult[SiteSettings]
     nodes: Mapping[str, NodeDraft]
 
     @property

@@ -1,4 +1,4 @@
-"""The few things an operator says about a new site, and the files' contents that follow."""
+"""The options of a new site, and the resulting contents of its files."""
 
 from __future__ import annotations
 

@@ -26,14 +26,14 @@ _SITE_HEAD: Final = f"""\
 ---
 {SCHEMA_LINE}
 #
-# What this appliance is. Plain values only: no Jinja, no secrets (those are in vault.yml).
+# The settings of this appliance. Plain values only: no Jinja, no secrets (those are in vault.yml).
 # Lines that begin with "# key:" show a default; uncomment one to change it.
 # After an edit: appliance site check
 """
 _HOSTS_HEAD: Final = """\
 ---
-# Which node plays which part. Only groups and names here; what holds for one node is in
-# host_vars/<node>.yml, what holds for all in group_vars/all/site.yml.
+# The groups of each node. Only groups and names here: settings of one node are in
+# host_vars/<node>.yml, settings of all nodes in group_vars/all/site.yml.
 """
 _NODE_HEAD: Final = "---\n"
 

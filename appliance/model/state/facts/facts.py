@@ -187,7 +187,7 @@ class NodeFacts:
             if "*" in known:
                 continue
             if f"{path}.".startswith(f"{known}.") or f"{known}.".startswith(f"{path}."):
-                watch.append(Unseen(self, known, str(why)))
+                watch.append(UnseenFact(self, known, str(why)))
 
     def items(self, path: str) -> list[dict[str, Any]]:
         """Return the list of mappings at a path; empty when it is absent."""
@@ -279,7 +279,7 @@ class NodeFacts:
         return tuple(why for why in reasons if why.endswith(LATE))
 
 
-class Unseen(NamedTuple):
+class UnseenFact(NamedTuple):
     """A requested fact that is unknown: neither present nor absent."""
 
     facts: NodeFacts
@@ -287,13 +287,13 @@ class Unseen(NamedTuple):
     why: str
 
 
-_WATCH: ContextVar[list[Unseen] | None] = ContextVar("watch", default=None)
+_WATCH: ContextVar[list[UnseenFact] | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
-def watching() -> Iterator[list[Unseen]]:
+def watching() -> Iterator[list[UnseenFact]]:
     """Collect the unknown facts requested in the block: results based on them are guesses."""
-    found: list[Unseen] = []
+    found: list[UnseenFact] = []
     token = _WATCH.set(found)
     try:
         yield found

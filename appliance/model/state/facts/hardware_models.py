@@ -82,7 +82,7 @@ class Reference(_Data):
     gpu_models: tuple[str, ...] = ()
 
 
-class Source(_Data):
+class Citation(_Data):
     """Where a fact was read."""
 
     fact: str
@@ -102,7 +102,7 @@ class HardwareModel(_Data):
     dmi: Dmi = Dmi()
     platform: Platform = Platform()
     reference: Reference = Reference()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Citation, ...] = ()
 
 
 class RoleMinimum(_Data):

@@ -57,7 +57,7 @@ def check_facts(document: Any, received_at: float | None = None) -> NodeFacts:
     if schema > SCHEMA:
         raise NotFacts(
             f"it has schema {schema}, but this version of the tool reads up to {SCHEMA}: "
-            "a newer version wrote it"
+            "use the newer version that wrote it"
         )
     if schema != SCHEMA:
         raise NotFacts(f"there is no schema {schema}")

@@ -14,7 +14,7 @@ import yaml
 from tests.commands import succeed
 from tests.lab.conftest import LabSite, wait_for
 
-STANDIN = Path(__file__).parents[2] / "appliance/lab/standins/oidc_standin/oidc_standin.py"
+STANDIN = Path(__file__).parents[3] / "appliance/lab/standins/oidc_standin/oidc_standin.py"
 PASSWORD = "canary-4711-of-ada"  # noqa: S105  (searched for, and found nowhere)
 USERS = {"ada": {"password": PASSWORD, "sub": "sub-of-ada", "email": "ada@lab.test"}}
 UNIT, FOLDER, HOST = "oidc-standin", "/opt/oidc_standin", "w1"

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from appliance.adapters.control_plane.archive import FOLDER as ARCHIVE
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
+from appliance.model.documents.places import ARCHIVE
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.node.membership import FOLDER, MemberRecord, parse_record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-class Archive(Protocol):
-    """The archive of the records."""
-
-    def everything(self, folder: str) -> Mapping[str, str]:
-        """Every document in a folder: name -> its newest copy's text.
-
-        Raises:
-            NodeUnreachable: no control-plane node answers and can read its documents.
-        """
+    from appliance.workflows.session.ports import Archive
 
 
 class MemberRecords(dict[str, MemberRecord]):
@@ -70,6 +59,18 @@ def read_records(archive: Archive) -> MemberRecords:
             records.unread = _refusal(name, error)
             continue
         records[record.node] = record
+    return records
+
+
+def read_all_records(archive: Archive) -> MemberRecords:
+    """The records, for a command that changes something.
+
+    Raises:
+        NodeUnreachable: no control-plane node answered and could read its documents.
+        Refused: a document is not readable.
+    """
+    records = read_records(archive)
+    records.require()
     return records
 
 

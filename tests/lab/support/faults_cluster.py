@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from appliance.adapters.control_plane.lock import FOLDER as LOCK
 from appliance.model.control.lock import EXPIRY_SECONDS, Holder
-from tests.lab.cluster import KUBECTL
-from tests.lab.faults import address_of, shell, ssh_answers, wait, wait_for_ssh
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.faults import address_of, shell, ssh_answers, wait, wait_for_ssh
 
 TOKENS = "secret --field-selector type=bootstrap.kubernetes.io/token"
 MANIFESTS = "/etc/kubernetes/manifests"

@@ -19,9 +19,9 @@ from appliance.adapters.local.content import STANDINS
 from appliance.adapters.runai.certificate import new_key
 from appliance.adapters.site.authorities import SiteAuthorities
 from appliance.builder.sources.local import packed_chart
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL
-from tests.lab.runai_site import RunaiSite, own_authority, signed
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL
+from tests.lab.support.runai_site import RunaiSite, own_authority, signed
 from tests.vendor_bundles import tiny_bundle, with_member, without
 
 if TYPE_CHECKING:

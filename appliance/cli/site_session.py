@@ -1,4 +1,4 @@
-"""One site of one command: what is asked for, who asks, and the workflows that it runs."""
+"""One site of one command: the desired state, the operator, and its workflows."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ import getpass
 import os
 import socket
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 from appliance import __version__
+from appliance.cli.screen.render import show_warnings
 from appliance.cli.wiring import Wiring, note
 from appliance.model.state.journal import Run
 
 if TYPE_CHECKING:
-    from appliance.adapters.control_plane.member_records import MemberRecords
     from appliance.model.components.access.runai_cli import CliPlan
     from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan
-    from appliance.model.node.baseline import Passport
     from appliance.model.plan.planner import Scope
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Look, Observed
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
+    from appliance.workflows.session.member_records import MemberRecords
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Survey
@@ -38,28 +38,23 @@ About = ParamSpec("About")
 
 
 @dataclass
-class Connected(Wiring):
+class SiteSession(Wiring):
     """One site with its adapters, for the life of one command."""
 
     _inventory: Desired | None = field(default=None, init=False)
     _records: MemberRecords | None = field(default=None, init=False)
 
-    def load_desired(self, back: Collection[str] = ()) -> Desired:
+    def load_desired(self) -> Desired:
         """What is asked for: the inventory, without the nodes that were removed on purpose.
 
         Reads what the control-plane nodes keep of members and, without a bundle at hand, the one
         on the services node; both once for a command.
-
-        Args:
-            back: nodes that are in the inventory again, although they were removed.
         """
-        from appliance.model.node.membership import kept_metadata, removed
+        from appliance.model.node.membership import as_recorded
 
-        records = self.read_records()
-        site = self.site.without(removed(self.site, records) - frozenset(back))
-        return dataclasses.replace(self._with_mirror(), site=site, kept=kept_metadata(records))
+        return as_recorded(self.load_inventory(), self.read_records())
 
-    def _with_mirror(self) -> Desired:
+    def load_inventory(self) -> Desired:
         """What the inventory asks for, with the bundle at hand or on the services node."""
         from appliance.adapters.bundle.mirror import read_mirror
 
@@ -70,10 +65,12 @@ class Connected(Wiring):
 
     def read_records(self) -> MemberRecords:
         """Node -> what is kept of it, read once; a command that changes something requires them."""
-        from appliance.adapters.control_plane.member_records import read_records
+        from appliance.workflows.session.member_records import read_records
 
         if self._records is None:
             self._records = read_records(self.archive)
+            if self._records.unread:
+                show_warnings([self._records.unread.message])
         return self._records
 
     def survey(self, scope: Scope) -> Survey:
@@ -124,16 +121,6 @@ class Connected(Wiring):
             bundle_digest=bundle_digest,
             arguments=typed(command, sys.argv[1:]),
         )
-
-    def passport(self, node: str) -> Passport | None:
-        """A node's passport; None without one.
-
-        Raises:
-            NodeUnreachable: no control-plane node answers.
-        """
-        from appliance.workflows.node.baselines import read_passport
-
-        return read_passport(self.archive, node)
 
     @cached_property
     def vault_is_open(self) -> bool:

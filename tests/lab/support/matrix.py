@@ -15,10 +15,10 @@ from typing import IO, Any
 
 from appliance.model.state.maintenance import ANNOTATION
 from tests.commands import appliance, succeed
-from tests.lab import faults
-from tests.lab.cluster import KUBECTL, busybox
 from tests.lab.conftest import LabSite, wait_for
-from tests.lab.frozen import frozen
+from tests.lab.support import faults
+from tests.lab.support.cluster import KUBECTL, busybox
+from tests.lab.support.frozen import frozen
 
 DONE, FAILED, REFUSED, UNREACHABLE, INTERRUPTED, KILLED = 0, 1, 3, 4, 130, -9
 SECONDS = 600

@@ -8,26 +8,13 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from appliance.model.control.lock import BEAT_SECONDS, SILENT_SECONDS
+from tests.processes import family
 
 # With the beat that was due before it, shorter than the holder of a site trusts its own lock; and
 # so than others take it for stale.
 FROZEN_SECONDS = SILENT_SECONDS - 3 * BEAT_SECONDS
-
-
-def _family(pid: int) -> set[int]:
-    """A process of this machine, and all that it started and that still hangs on it."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    family, more = set[int](), {pid}
-    while more:
-        family |= more
-        more = {child for child, parent in parents.items() if parent in family} - family
-    return family
 
 
 def _signal(pids: set[int], number: signal.Signals) -> None:
@@ -48,7 +35,7 @@ def frozen(process: subprocess.Popen[str]) -> Iterator[None]:
     limit.start()
     try:
         # What is born between a look and a stop is seen at the next look.
-        while more := _family(process.pid) - stopped:
+        while more := family(process.pid) - stopped:
             stopped |= more
             _signal(more, signal.SIGSTOP)
         assert process.poll() is None, "it ended before it could be stopped"

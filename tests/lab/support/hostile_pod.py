@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.lab.cluster import KUBECTL, busybox, kubectl
 from tests.lab.conftest import LabSite
+from tests.lab.support.cluster import KUBECTL, busybox, kubectl
 
 NAME = "hostile"
 # Tries one request after the other; prints the status of each, or why there is none.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.adapters.control_plane.member_records import read_records
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
 from appliance.model.node.membership import MemberRecord, Removal
 from appliance.model.state.node_metadata import NodeMetadata
+from appliance.workflows.session.member_records import read_records
 from tests.fakes import FakeArchive
 
 GONE = MemberRecord("w1", Removal("ada@laptop", "2026-01-01T00:00:00+00:00"), NodeMetadata())
@@ -34,7 +34,7 @@ def test_where_nothing_was_ever_written_there_is_none() -> None:
     records.require()
 
 
-def test_where_nobody_answers_there_is_none_to_look_at_and_none_to_change_by(
+def test_without_an_answer_there_is_no_removal_record_to_read_or_change(
     archive: FakeArchive,
 ) -> None:
     archive.away = NodeUnreachable("no control-plane node answers: cp1: gone", hint="ping it")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.lab.faults import shell, wait
+from tests.lab.support.faults import shell, wait
 
 EVERY, PATIENCE = 0.2, 2.0
 UNIT, LOG = "standin-api-probe", "/run/standin-api-probe.jsonl"

@@ -1,0 +1,1 @@
+"""What tests of the lab share: faults and their matrix, what is watched, sites and issuers."""
