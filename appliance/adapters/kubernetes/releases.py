@@ -20,15 +20,20 @@ from appliance.model.state.cluster import (
     SITE_VALUES_ANNOTATION,
     VALUES_ANNOTATION,
     HelmRelease,
+    RunaiLogins,
 )
 from appliance.model.state.prerequisites import BACKEND_RELEASE
 
 # The ConfigMap in the backend's namespace that role runai_cluster keeps.
 CLUSTER_RECORD: Final = "appliance-cluster"
 UNCONFIRMED: Final = "unconfirmed"
+FIRST_PASSWORDS: Final = "first-passwords"
+RESEARCHERS: Final = "researcher-login"
+USERS: Final = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,190}(,[\w.+-]{1,64}@[\w.-]{1,190}){0,9}")
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 PLACE: Final = re.compile(r"[\w .()@-]{1,120}")
 MOST_PLACES: Final = 50
+NO_RECORD: Final = (False, RunaiLogins())
 Call = Callable[..., Any]
 
 
@@ -49,8 +54,12 @@ def _places(text: str | None) -> tuple[str, ...] | None:
     return tuple(one for one in found if isinstance(one, str) and PLACE.fullmatch(one))
 
 
-def is_unconfirmed(client: Any, call: Call) -> bool:
-    """Whether the record of Run:ai's cluster says that the backend was not seen to know it yet."""
+def read_record(client: Any, call: Call) -> tuple[bool, RunaiLogins]:
+    """Read the record of Run:ai's cluster.
+
+    Returns:
+        Whether the backend was not seen to know the cluster yet, and what is noted of its logins.
+    """
     from kubernetes.client import CoreV1Api
 
     found = call(
@@ -58,7 +67,11 @@ def is_unconfirmed(client: Any, call: Call) -> bool:
         BACKEND_RELEASE,
         field_selector=f"metadata.name={CLUSTER_RECORD}",
     )
-    return any(UNCONFIRMED in (item.data or {}) for item in found.items)
+    data: dict[str, str] = {k: v for item in found.items for k, v in (item.data or {}).items()}
+    said = data.get(FIRST_PASSWORDS, "")
+    users = () if said == "none" else tuple(said.split(",")) if USERS.fullmatch(said) else None
+    switched = {"on": True, "by-hand": False}.get(data.get(RESEARCHERS, ""))
+    return UNCONFIRMED in data, RunaiLogins(users, switched)
 
 
 class _Secrets:

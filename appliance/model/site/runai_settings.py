@@ -38,6 +38,8 @@ class Access(Settings):
     """true: the API server accepts logins of the backend."""
     mode: Literal["local", "sso"] = "local"
     """local: users of the backend itself; sso: users of the organisation's identity provider."""
+    switched_on: Flag = False
+    """true: a person switched on Researcher Authentication in the backend's General settings."""
 
 
 class Runai(Settings):

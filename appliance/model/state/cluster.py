@@ -194,6 +194,19 @@ class Unreachable:
 
 
 @dataclass(frozen=True)
+class RunaiLogins:
+    """What step ``runai`` noted about the logins of Run:ai's backend.
+
+    Attributes:
+        first_passwords: users whom a published password of the vendor logs in; None: not tried.
+        researchers: whether Researcher Authentication is on; None: not noted.
+    """
+
+    first_passwords: tuple[str, ...] | None = None
+    researchers: bool | None = None
+
+
+@dataclass(frozen=True)
 class Cluster:
     """The API answered.
 
@@ -208,6 +221,7 @@ class Cluster:
         vendor_pods: of Run:ai's namespaces, likewise.
         runai_unconfirmed: Run:ai's backend was not seen to know this cluster since its part was
             installed with values of the backend.
+        runai_logins: what is noted of the backend's logins.
         api_flags: of the control plane: OIDC, configured and running, and the ranges.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
     """
@@ -232,6 +246,7 @@ class Cluster:
     prerequisites: Prerequisites | None = None
     vendor_pods: tuple[Pod, ...] = ()
     runai_unconfirmed: bool = False
+    runai_logins: RunaiLogins = RunaiLogins()
 
     @property
     def initialised(self) -> bool:

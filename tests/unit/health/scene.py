@@ -17,6 +17,7 @@ from appliance.model.state.cluster import (
     GpuOperator,
     HelmRelease,
     NoCluster,
+    RunaiLogins,
 )
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
@@ -79,6 +80,12 @@ def _prerequisites(changes: dict[str, Any]) -> Prerequisites:
     return Prerequisites(**values)
 
 
+def _logins(case: dict[str, Any]) -> dict[str, Any]:
+    told = case.get("logins", {"first_passwords": []})
+    users = told.get("first_passwords")
+    return {**told, "first_passwords": None if users is None else tuple(users)}
+
+
 def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
     if case.get("cluster", "there") is None:
         return NoCluster()
@@ -100,6 +107,7 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
             HelmRelease(space, name, "deployed", vendor_defaults=None if of is None else tuple(of))
             for space, name, of in case.get("vendor_defaults", ())
         ),
+        runai_logins=RunaiLogins(**_logins(case)),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
     )
 

@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes.releases import CLUSTER_RECORD, UNCONFIRMED, is_unconfirmed
+from appliance.adapters.kubernetes.releases import (
+    CLUSTER_RECORD,
+    NO_RECORD,
+    UNCONFIRMED,
+    read_record,
+)
 from appliance.model.state.prerequisites import BACKEND_RELEASE
 from tests.unit.modules.loading import load
 
@@ -181,10 +186,10 @@ def test_the_planner_reads_what_the_role_notes() -> None:
     noted = (api.NAMESPACE, api.CONFIG_MAP, api.UNCONFIRMED)
     assert noted == (BACKEND_RELEASE, CLUSTER_RECORD, UNCONFIRMED)
     listed = [SimpleNamespace(data={"uuid": "u1", UNCONFIRMED: "true"})]
-    assert is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=listed))
+    assert read_record(None, lambda *_, **__: SimpleNamespace(items=listed))[0]
     listed[0].data.pop(UNCONFIRMED)
-    assert not is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=listed))
-    assert not is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=[]))
+    assert not read_record(None, lambda *_, **__: SimpleNamespace(items=listed))[0]
+    assert read_record(None, lambda *_, **__: SimpleNamespace(items=[])) == NO_RECORD
 
 
 def test_the_record_says_until_it_is_confirmed_that_it_is_not() -> None:

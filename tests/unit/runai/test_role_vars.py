@@ -15,6 +15,7 @@ from appliance.model.components.runai.variables import variables as runai_vars
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.site.vault_ref import CA_CERTIFICATE, VaultRef
 from appliance.model.state.certificates import values_digest
+from appliance.model.state.cluster import RunaiLogins
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 from tests import samples
@@ -97,6 +98,35 @@ def test_a_run_that_was_killed_before_the_backend_saw_the_cluster_is_made_up_for
         desired, site=samples.site(runai={"cluster_values_file": "runai-rack.yaml"})
     )
     assert not any("was not seen" in one for one in releases(named, Observed({}, seen)))
+
+
+@pytest.mark.parametrize(
+    ("access", "noted", "asks"),
+    [
+        (False, RunaiLogins(()), False),
+        (False, RunaiLogins(None), True),
+        (False, RunaiLogins(("test@run.ai",)), True),
+        (True, RunaiLogins(()), True),
+        (True, RunaiLogins((), researchers=False), True),
+        (True, RunaiLogins((), researchers=True), False),
+    ],
+)
+def test_logins_are_asked_about_until_they_are_as_they_should_be(
+    access: bool, noted: RunaiLogins, asks: bool
+) -> None:
+    desired = wished("2.7.1", access={"enabled": access})
+    seen = dataclasses.replace(samples.cluster(desired), runai_logins=noted)
+    found = runai_vars(samples.planned_run(desired, Observed({}, seen)))
+    assert found["runai_cluster_logins_are_open"] is asks
+    assert found["runai_cluster_researchers"] is access
+
+
+def test_the_vendors_first_logins_of_every_version_are_tried() -> None:
+    tried = {one["user"]: one["known"] for one in told("2.7.1")["runai_cluster_first_passwords"]}
+    assert tried == {
+        "test@run.ai": ["password", "Abcd!234"],
+        "admin@run.ai": ["admin", "password", "Abcd!234"],
+    }
 
 
 @pytest.mark.parametrize("file", ["values.yml", "connection.yml"])

@@ -22,7 +22,7 @@ from appliance.model.checks.health.inputs import (
     HealthCheck,
     HealthInputs,
 )
-from appliance.model.checks.health.vendor_secrets import vendor_secrets
+from appliance.model.checks.health.vendor_secrets import researcher_login, vendor_secrets
 from appliance.model.state.findings import Finding
 
 __all__ = ["CHECKS", "Result", "Stage", "before_change", "health"]
@@ -141,6 +141,13 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         vendor_secrets,
         AFTER,
         "no secret is the vendor's published one",
+        of_runai=True,
+    ),
+    HealthCheck(
+        "researcher_login",
+        researcher_login,
+        AFTER,
+        "Run:ai asks researchers for a login",
         of_runai=True,
     ),
     HealthCheck(

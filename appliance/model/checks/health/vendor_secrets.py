@@ -1,4 +1,4 @@
-"""Is one of the vendor's well-known secrets in force: the same one as at every other customer?"""
+"""Logins and secrets of Run:ai: none is the vendor's published one, and researchers must log in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 from appliance.model.checks.engine import Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.documents.pages import page
+from appliance.model.state.cluster import RunaiLogins
 from appliance.model.state.findings import Finding
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
@@ -43,3 +44,55 @@ def vendor_secrets(inputs: HealthInputs) -> Answers:
             )
         else:
             yield f"{name} has none"
+    yield from _first_passwords(inputs.cluster.runai_logins)
+
+
+def _first_passwords(logins: RunaiLogins) -> Answers:
+    """The vendor's first passwords were tried, and none logs in."""
+    if logins.first_passwords is None:
+        yield Finding(
+            "cluster",
+            "vendor_secrets",
+            "warning",
+            "a backend on which the vendor's first passwords were not tried",
+            "a backend that refuses them",
+            "appliance install --only runai --again",
+        )
+    elif logins.first_passwords:
+        yield Finding(
+            "cluster",
+            "vendor_secrets",
+            "error",
+            f"the vendor's first password logs in {', '.join(logins.first_passwords)}",
+            "a password of this site for each user",
+            f"less {page('runai-secrets')}",
+        )
+    else:
+        yield "the backend refuses the vendor's first passwords"
+
+
+def researcher_login(inputs: HealthInputs) -> Answers:
+    """Run:ai itself asks researchers for a login, as the API server does."""
+    if not inputs.runai.access.enabled:
+        yield Skipped("runai.access is not enabled")
+    elif inputs.cluster is None or not inputs.has_backend:
+        yield Skipped("Run:ai is not installed yet")
+    elif inputs.cluster.runai_logins.researchers:
+        yield "Researcher Authentication is on"
+    elif inputs.runai.access.switched_on:
+        yield "Researcher Authentication is on, by site.yml"
+    else:
+        asked = inputs.cluster.runai_logins.researchers is not None
+        yield Finding(
+            "cluster",
+            "researcher_login",
+            "warning",
+            "a backend that has no call for Researcher Authentication"
+            if asked
+            else "a backend that was not asked to switch on Researcher Authentication",
+            "Researcher Authentication switched on: without it, Run:ai takes jobs without a login",
+            f"switch it on in the backend's General settings, then write switched_on: true under "
+            f"runai.access in site.yml: less {page('access')}"
+            if asked
+            else "appliance install --only runai --again",
+        )

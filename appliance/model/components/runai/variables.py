@@ -14,8 +14,9 @@ from appliance.model.components.runai.origin import backend_arguments, origins
 from appliance.model.components.runai.unmet import site_values, vendor_bundle
 from appliance.model.components.runai.vendor_defaults import VendorDefault
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
+from appliance.model.site.runai_settings import Access
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster import Cluster, RunaiLogins
 from appliance.model.state.desired import Desired
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.roles import inventory_roles
@@ -141,6 +142,11 @@ def _trusting(found: VendorBundle, namespace: str) -> list[dict[str, Any]]:
     ]
 
 
+def _are_open(logins: RunaiLogins, access: Access) -> bool:
+    """Whether a run is to ask the backend about its logins again."""
+    return logins.first_passwords != () or (access.enabled and logins.researchers is not True)
+
+
 def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[str, Any]:
     wanted = desired.site.settings.runai
     if wanted is None or found.cluster is None:
@@ -150,6 +156,13 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
     return {
         "runai_cluster_is_new": release is None or release.status != "deployed",
         "runai_cluster_is_unconfirmed": isinstance(cluster, Cluster) and cluster.runai_unconfirmed,
+        "runai_cluster_logins_are_open": isinstance(cluster, Cluster)
+        and _are_open(cluster.runai_logins, wanted.access),
+        "runai_cluster_first_passwords": [
+            {"user": user, "known": list(known)}
+            for user, known in vendor_defaults.FIRST_LOGINS.items()
+        ],
+        "runai_cluster_researchers": wanted.access.enabled,
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
         "runai_cluster_vendor_defaults": _defaults(vendor_defaults.CLUSTER),

@@ -56,6 +56,8 @@ BACKEND: Final = (
         "global.grafana.dbPassword", ("password",), "vault_runai_grafana_database_password"
     ),
 )
+# What a login is tried with after an install; the places above may not be all.
+FIRST_LOGINS: Final = {one.user: one.known for one in BACKEND if one.user}
 # The vendor's page: to be changed where admin@run.ai has another password than the default.
 CLUSTER: Final = (
     VendorDefault("runai-operator.config.runaiBackend.password", ("admin",), TENANT_PASSWORD),
