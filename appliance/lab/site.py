@@ -19,8 +19,8 @@ STATE = Path(".appliance")
 KEY = STATE / "ssh" / "id_ed25519"
 PLAIN_API_PORT, BALANCED_API_PORT = 6443, 8443
 VIRTUAL_ADDRESS_OFFSET = 10
-# The vendor's initial password from 2.7 on, from its documentation.
-ADMIN_PASSWORD = "Abcd!234"  # noqa: S105 - no secret: it is in a public page
+# Not one of the vendor's own: those are replaced, and reported where they are in force.
+ADMIN_PASSWORD = "Rehearsal-1"  # noqa: S105 - no secret: it is on this page
 # The number of slices per GPU of the last worker, for fractions; the others offer whole GPUs.
 SLICES = 4
 VENDOR_VERSION = "2.7.14"

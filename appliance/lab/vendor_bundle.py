@@ -26,9 +26,10 @@ from appliance.adapters.local.content import RELEASES, STANDINS, load_release
 from appliance.builder.fetch import Sources
 from appliance.builder.sources.local import packed_chart
 from appliance.errors import ApplianceError, BuildFailed
+from appliance.lab import vendor_definitions
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.runai_versions import minor_of
+from appliance.model.bundle.runai_versions import LINES, minor_of
 from appliance.model.bundle.sources import ComposeSource
 
 FOLDER = STANDINS / "vendor_bundle_standin"
@@ -185,9 +186,10 @@ def _fill(deploy: Path, version: str, line: tuple[int, int], parts: Ingredients)
     beside = deploy / "runai-backend" if (2, 9) <= line <= (2, 11) else deploy
     beside.mkdir(exist_ok=True)
     (beside / f"{backend}-{version}.tgz").write_bytes(chart)
-    crds = (FOLDER / "charts/runai-cluster/crds/runai-crds.yaml").read_bytes()
+    crds = vendor_definitions.written(line, FOLDER)
     (deploy / "runai-crds.yaml").write_bytes(crds)
-    cluster = _chart(deploy.parent, "runai-cluster", "runai-cluster", version, parts.crds)
+    of_chart = (("runai-crds.yaml", crds), *parts.crds)
+    cluster = _chart(deploy.parent, "runai-cluster", "runai-cluster", version, of_chart)
     (deploy / f"runai-cluster-{version}.tgz").write_bytes(cluster)
     _admin_cli(deploy, version, line)
     if parts.helm:
@@ -231,9 +233,23 @@ def _chart(
     chart = yaml.safe_load((folder / "Chart.yaml").read_text(encoding="utf-8"))
     chart.update(name=name, version=version, appVersion=version)
     (folder / "Chart.yaml").write_text(yaml.safe_dump(chart, sort_keys=False), encoding="utf-8")
+    _values(folder, name, version)
     for file_name, content in crds:
+        (folder / "crds").mkdir(exist_ok=True)
         (folder / "crds" / file_name).write_bytes(content)
     return packed_chart(folder, name)
+
+
+def _values(folder: Path, name: str, version: str) -> None:
+    """Give the chart the values of its generation, with its version's first password."""
+    values, later = folder / "values.yaml", folder / "control-plane-values.yaml"
+    if later.exists():
+        later.replace(values if name == "control-plane" else later)
+        later.unlink(missing_ok=True)
+    line = LINES.get(minor_of(version) or (0, 0))
+    text = values.read_text(encoding="utf-8")
+    password = line.first_password if line else "Abcd!234"
+    values.write_text(text.replace("FIRST_PASSWORD", password), encoding="utf-8")
 
 
 def _archive(files: dict[str, tuple[bytes, int]]) -> bytes:

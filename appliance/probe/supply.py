@@ -19,6 +19,7 @@ MARKER = "/var/lib/appliance/bundle.verified"
 STORAGE = "/var/lib/docker-registry"
 CONFIGURATION = "/etc/docker/registry/config.yml"
 VENDOR = "/var/lib/appliance/runai"
+ADMIN_CLI = "/usr/local/bin/runai-adm"
 BACKEND_CERTIFICATE = "/etc/appliance/runai/backend.crt"
 # This node's package source, and the digest of its index.
 PACKAGES = "/etc/appliance/packages.list"
@@ -134,7 +135,7 @@ def _users(source: Source, path: str) -> Dict[str, Optional[str]]:
 
 
 def vendor_bundle(source: Source) -> Dict[str, Any]:
-    """Return the unpacked vendor bundle, its registry, and the backend's certificate."""
+    """Return the unpacked vendor bundle, its registry, its CLI, and the backend's certificate."""
     bundle: Optional[Dict[str, Any]] = None
     text = source.text(VENDOR + "/bundle.json")
     if text is not None:
@@ -149,6 +150,7 @@ def vendor_bundle(source: Source) -> Dict[str, Any]:
         "bundle": bundle,
         "unpacked": bool(path) and source.exists("%s/%s" % (path, (bundle or {}).get("deploy"))),
         "prepared": source.word(path + "/prepared") if path else None,
+        "admin_cli": os.access(str(source.path(ADMIN_CLI)), os.X_OK),
         "held_bytes": _held(source),
         "certificate": describe(source, BACKEND_CERTIFICATE) if there else None,
     }

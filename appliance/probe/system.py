@@ -12,7 +12,7 @@ UNITS = (
     "docker.service", "docker.socket", "containerd.service", "kubelet.service",
     "chrony.service", "chronyd.service", "systemd-timesyncd.service", "ntp.service",
     "nginx.service", "docker-registry.service", "haproxy.service", "keepalived.service",
-    "docker-registry-tls.service", "pod-guard.service",
+    "docker-registry-tls.service", "pod-guard.service", "appliance-runai-address.service",
     "nfs-server.service", "nfs-ganesha.service", "dnsmasq.service",
     "ufw.service", "firewalld.service", "nftables.service", "systemd-resolved.service",
     "apt-daily.timer", "apt-daily-upgrade.timer", "apt-daily.service",

@@ -185,6 +185,11 @@ class Call:
         merge(self.objects[next(self.named())], json.loads(self.flags["patch"]))
         return 0
 
+    def logs(self):
+        """Print what a pod of the vendor might say."""
+        say("STANDIN: connected")
+        return 0
+
     def delete(self):
         """Forget objects; with a namespace goes what is in it."""
         for key in self.named():
@@ -216,7 +221,7 @@ def main():
         return 0
     call = Call(sys.argv[1:], load())
     verb = call.words[0]
-    verbs = ("get", "diff", "apply", "annotate", "patch", "delete", "create")
+    verbs = ("get", "diff", "apply", "annotate", "patch", "delete", "create", "logs")
     if verb == "rollout":
         return 0
     if verb not in verbs:

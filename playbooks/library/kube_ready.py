@@ -99,7 +99,8 @@ def lasting_faults(pods):
     """Return (sentence, pod, container or None) for each thing that waiting does not heal."""
     found = []
     for pod in pods:
-        if pod.get("status", {}).get("phase") == "Succeeded":
+        # A pod that failed or was evicted stays: its workload counts, which has another one.
+        if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             continue
         name, faults = pod["metadata"]["name"], pod_faults(pod)
         by_container = {fault.container: fault for fault in faults}

@@ -19,8 +19,10 @@ DOCUMENTATION = r"""
 module: runai_values
 short_description: Run runai-adm generate-values and keep its output
 description:
-  - Extracts C(runai-adm) from the vendor's archive (or uses it as it is), and runs it as the unit
-    C(appliance-runai-adm.service) in a folder that only root can read.
+  - Extracts C(runai-adm) from the vendor's archive (or uses it as it is), installs it for people,
+    and runs it as the unit C(appliance-runai-adm.service) in C(run_in), the folder C(deploy) of the
+    vendor bundle, where the vendor's pages run it.
+  - Moves its output to a folder that only root can read.
   - Runs it again only when the program, its arguments, or an input file changed.
   - Does not read the values file.
 options:
@@ -32,8 +34,10 @@ options:
     required: true
   environment: {description: Additional environment variables, type: dict, default: {}}
   inputs: {description: Files in the arguments, type: list, elements: path, default: []}
-  directory: {description: Where it runs, type: path, required: true}
-  output: {description: The file that it writes there, type: str, required: true}
+  run_in: {description: Where it runs, type: path, required: true}
+  install: {description: Where people find it, type: path, default: /usr/local/bin/runai-adm}
+  directory: {description: Where its output is kept, type: path, required: true}
+  output: {description: The file that it writes, type: str, required: true}
   deadline_seconds: {description: How long to wait for it, type: int, default: 120}
 author: [Hyperscalers]
 """
@@ -43,6 +47,7 @@ EXAMPLES = r"""
   runai_values:
     program: /var/lib/appliance/runai/2.7.14/deploy/runai-admin-cli-2.7.14-linux-amd64.tar.gz
     arguments: [generate-values, --domain, runai.rack.example, --airgapped]
+    run_in: /var/lib/appliance/runai/2.7.14/deploy
     directory: /etc/appliance/runai
     output: runai-backend-values.yaml
 """
@@ -53,6 +58,7 @@ digest: {description: sha256 of it, type: str, returned: when it is there}
 """
 
 NAME = "runai-adm"
+STAMPS = "/etc/appliance/runai"
 
 
 class ValuesError(Exception):
@@ -93,8 +99,45 @@ def take_program(source, target):
                 shutil.copyfileobj(archive.extractfile(member), stream)
     else:
         shutil.copyfile(str(source), str(new))
-    new.chmod(0o700)
+    new.chmod(0o755)
     new.replace(target)
+
+
+def installed(source, target):
+    """Whether the program at ``target`` is the one of ``source``, and can be run."""
+    note = stamp_of(target)
+    runnable = target.is_file() and os.access(str(target), os.X_OK)
+    return runnable and note.is_file() and note.read_text() == sha256(source)
+
+
+def stamp_of(target):
+    """The file that says which archive the installed program is from."""
+    return Path(STAMPS) / (target.name + ".source")
+
+
+def install(source, target):
+    """Bring the program to where people find it; return whether that was needed.
+
+    Raises:
+        ValuesError: the archive has none.
+    """
+    if installed(source, target):
+        return False
+    take_program(source, target)
+    private(Path(STAMPS))
+    stamp_of(target).write_text(sha256(source))
+    return True
+
+
+def keep(written, output):
+    """Move what the program wrote to where only root reads it, at once and whole."""
+    new = output.with_name(output.name + ".new")
+    handle = os.open(str(new), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(written.read_bytes())
+    new.chmod(0o600)
+    new.replace(output)
+    written.unlink()
 
 
 def private(directory):
@@ -116,21 +159,26 @@ def generate(want, run):
         [*want["arguments"], want["environment"]],
         [Path(path) for path in want["inputs"]],
     )
+    program = Path(want["install"])
+    brought = install(Path(want["program"]), program)
     if output.is_file() and stamp.is_file() and stamp.read_text() == digest:
-        return False
+        return brought
     private(directory)
     if stamp.exists():
         stamp.unlink()
-    take_program(Path(want["program"]), directory / NAME)
+    written = Path(want["run_in"]) / want["output"]
+    if written.exists():
+        # Of a run that was cut off: what is moved afterwards must be of this one.
+        written.replace(written.with_name(written.name + ".before"))
     job = NodeJob(NAME, run, python=sys.executable)
-    command = [str(directory / NAME), *want["arguments"]]
-    result, _ = job.run(command, want["environment"], str(directory), want["deadline_seconds"])
+    command = [str(program), *want["arguments"]]
+    result, _ = job.run(command, want["environment"], want["run_in"], want["deadline_seconds"])
     if result["rc"] != 0:
         raise ValuesError(explain(result))
-    if not output.is_file():
+    if not written.is_file():
         said = (result["stdout"] + result["stderr"]).strip()[-300:]
         raise ValuesError("%s succeeded but wrote no %s: %s" % (NAME, output.name, said))
-    output.chmod(0o600)
+    keep(written, output)
     handle = os.open(str(stamp), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as stream:
         stream.write(digest)
@@ -145,6 +193,8 @@ def main():
             "arguments": {"type": "list", "elements": "str", "required": True},
             "environment": {"type": "dict", "default": {}},
             "inputs": {"type": "list", "elements": "path", "default": []},
+            "run_in": {"type": "path", "required": True},
+            "install": {"type": "path", "default": "/usr/local/bin/runai-adm"},
             "directory": {"type": "path", "required": True},
             "output": {"type": "str", "required": True},
             "deadline_seconds": {"type": "int", "default": 120},
@@ -154,7 +204,8 @@ def main():
     want = module.params
     path = Path(want["directory"]) / want["output"]
     if module.check_mode:
-        module.exit_json(changed=not path.exists(), path=str(path))
+        absent = not (path.exists() and Path(want["install"]).exists())
+        module.exit_json(changed=absent, path=str(path))
     try:
         changed = generate(want, run)
     except (ValuesError, JobError, OSError, tarfile.TarError) as error:

@@ -14,12 +14,15 @@ from appliance.adapters.site.files import load_site
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from appliance.cli.app import Application
 from appliance.cli.lab.group import GPUS_OF_RUNAI
-from appliance.lab.site import ADMIN_PASSWORD, VENDOR_BUNDLE
+from appliance.lab.site import VENDOR_BUNDLE
+from appliance.model.bundle.runai_versions import LINES
 from appliance.model.components.gpu.operator import operator_values
 from appliance.model.site.groups import GPU_WORKERS, SYSTEM_NODES
 from tests.benchmarks.labs import Lab, Result, appliance, node_cpu, steps_of
 from tests.benchmarks.measured import MIB, basics, measure, median
 
+# The floor installs the charts as they come, with the vendor's own first password.
+FIRST_PASSWORD = LINES[(2, 7)].first_password
 HERE = Path(__file__).resolve().parent
 STEPS = ("storage", "gpu", "runai", "node_roles", "access")
 LARGE = 20_000_000_000
@@ -148,7 +151,7 @@ def _environment(directory: Path, bundle: Path) -> Mapping[str, str]:
         (files / f"{site.runai_domain}.{kind}").rename(files / f"tls.{kind}")
     vault = AnsibleVault(directory / KEPT).read(site.vault_file)
     (files / "ca.crt").write_text(vault["vault_site_ca_certificate"])
-    (files / "password").write_text(ADMIN_PASSWORD)
+    (files / "password").write_text(FIRST_PASSWORD)
     (files / "gpu.json").write_text(yaml.safe_dump(operator_values(desired, manifest)))
     server = (*manifest.package_roots["storage_server"], *manifest.package_roots["dns"])
     master = site.services_node

@@ -28,30 +28,30 @@ def test_a_bundle_that_fits_is_shown(tmp_path: Path, capsys: Capture) -> None:
     assert run(["runai", "inspect", str(tiny_bundle("2.7.1", tmp_path))]) == 0
     shown = capsys.readouterr().out
     assert "values file, up to 2.8" in shown
-    assert "yes: Kubernetes 1.23.5 runs Run:ai 2.4 to 2.10" in shown
+    assert "yes: Kubernetes 1.23.5 runs Run:ai 2.4 to 2.8" in shown
     assert "runai-backend 2.7.1, runai-cluster 2.7.1" in shown
 
 
 def test_the_keys_of_json_are_a_contract(tmp_path: Path, capsys: Capture) -> None:
-    path = tiny_bundle("2.10.4", tmp_path, compressed=True)
+    path = tiny_bundle("2.8.12", tmp_path, compressed=True)
     assert run(["runai", "inspect", "-o", "json", str(path)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == KEYS
-    assert (found["version"], found["supported"], found["missing"]) == ("2.10.4", True, [])
-    assert found["charts"][0]["path"] == "deploy/runai-backend/runai-backend-2.10.4.tgz"
+    assert (found["version"], found["supported"], found["missing"]) == ("2.8.12", True, [])
+    assert found["charts"][0]["path"] == "deploy/runai-backend-2.8.12.tgz"
     assert len(found["images"]) == len(NAMES)
     assert set(found["needs_bytes"]) == {"unpack", "docker", "registry"}
 
 
-@pytest.mark.parametrize("version", ["2.11.0", "2.17.3"])
+@pytest.mark.parametrize("version", ["2.9.3", "2.10.4", "2.11.0", "2.17.3"])
 def test_a_later_version_is_shown_and_refused(
     tmp_path: Path, capsys: Capture, version: str
 ) -> None:
     assert run(["runai", "inspect", "-o", "json", str(tiny_bundle(version, tmp_path))]) == 5
     shown = capsys.readouterr()
     assert json.loads(shown.out)["supported"] is False
-    assert f"Kubernetes 1.23.5 runs Run:ai 2.4 to 2.10, not {version}" in shown.err
-    assert "hint: ask the vendor for a bundle of Run:ai 2.4 to 2.10" in shown.err
+    assert f"Kubernetes 1.23.5 runs Run:ai 2.4 to 2.8, not {version}" in shown.err
+    assert "hint: ask the vendor for a bundle of Run:ai 2.4 to 2.8" in shown.err
 
 
 def test_a_truncated_bundle_is_reported_in_one_sentence(tmp_path: Path, capsys: Capture) -> None:

@@ -177,6 +177,8 @@ PLACES: Final[Places] = {
     },
     "appliance/lab/vendor_bundle.py": {
         "_chart: rmtree": TEMPORARY,
+        "_values: replace": TEMPORARY,
+        "_values: unlink": TEMPORARY,
         "write_vendor_bundle: replace": TEMPORARY,
         "write_vendor_bundle: rmtree": (TEMPORARY, 2),
     },
@@ -239,10 +241,6 @@ PLACES: Final[Places] = {
     "playbooks/library/kubeadm_leftovers.py": {
         "remove: rmtree": LEFTOVERS,
         "remove: unlink": LEFTOVERS,
-    },
-    "playbooks/library/runai_values.py": {
-        "generate: unlink": TEMPORARY,
-        "take_program: replace": WRITE,
     },
     "playbooks/library/text_files.py": {
         "put: unlink": ROLE,

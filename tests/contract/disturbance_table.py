@@ -22,6 +22,7 @@ from tests.contract.deletion_table import (
     TEMPORARY,
     UNFINISHED,
     WORDS,
+    WRITE,
     Evidence,
     Places,
 )
@@ -137,9 +138,19 @@ PLACES: Final[Places] = {
         "/usr/sbin/iptables-restore: iptables-legacy-restore": WORDS,
         "/usr/sbin/iptables-restore: iptables-nft-restore": WORDS,
     },
+    "playbooks/library/own_secrets.py": {
+        # Into memory.
+        "names_only: open w": TEMPORARY,
+        "would_be: write_bytes": TEMPORARY,
+        "write: replace": WRITE,
+    },
     "playbooks/library/runai_values.py": {
-        "generate: chmod": ROLE,
-        "generate: open w": STATE,
+        "generate: replace": WRITE,
+        "generate: unlink": TEMPORARY,
+        "install: write_text": STATE,
+        "keep: replace": WRITE,
+        "keep: unlink": TEMPORARY,
+        "take_program: replace": WRITE,
         "private: chmod": ROLE,
     },
     "playbooks/library/service_current.py": {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -53,10 +55,11 @@ def test_each_generation_of_values_renders(
     bundled = version != "2.10.4"
     assert named(items, "IngressClass") == ({"nginx"} if bundled else set())
     assert named(items, "Ingress") == (set() if bundled else {"runai-backend-ingress"})
-    users = yaml.safe_load(
-        next(i for i in items if i["kind"] == "Secret")["stringData"]["users.json"]
-    )
-    assert users == {"test@run.ai": "password" if version == "2.6.2" else "Abcd!234"}
+    secret = next(i for i in items if i["kind"] == "Secret")["data"]
+    assert base64.b64decode(secret["tls.crt"]) == b"CERTIFICATE"
+    first = "password" if version == "2.6.2" else "Abcd!234"
+    users = json.loads(base64.b64decode(secret["users.json"]))
+    assert users == {"admin@run.ai": "admin", "test@run.ai": first}
     _standins(items)
 
 

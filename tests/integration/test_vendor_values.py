@@ -1,13 +1,15 @@
-"""A bundle of Run:ai 2.9 or 2.10 from ``inspect`` to what the real helm renders.
+"""A bundle of the oldest and the newest supported line, from ``inspect`` to what helm renders.
 
-These are not installed end to end in a lab: they want an ingress controller and a Prometheus that
-the site brings. What is given to ``runai-adm`` and to helm is what the roles are told to give.
+A lab installs one version end to end. What is given to ``runai-adm`` and to helm here is what the
+roles are told to give.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +30,11 @@ from tests.vendor_bundles import tiny_images, unpack
 
 pytestmark = pytest.mark.bundle
 
-VERSIONS = ("2.9.3", "2.10.4")
+VERSIONS = ("2.4.7", "2.8.12")
 DOMAIN, REGISTRY = "runai.rack.test", "registry.rack.test:5000"
 # What a site lays over the vendor's values: beside them, inside them, and instead of one.
 OVERRIDES: dict[str, Any] = {
-    "backend": {"initTenant": {"users": {"ada@rack.test": "hidden"}}},
+    "backend": {"secret": {"sessionSecret": "hidden"}},
     "thanos": {"receive": {"persistence": {"nfs": {"server": "nas.rack.test", "path": "/other"}}}},
 }
 NFS = {"server": "198.18.7.11", "path": "/srv/runai"}
@@ -60,7 +62,7 @@ class Prepared:
         ]
         done = subprocess.run(
             [str(program), *words], cwd=self.work, capture_output=True, text=True, timeout=60,
-            check=False,
+            check=False, env={**os.environ, "REGISTRY_URL": REGISTRY},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return self.work / "runai-backend-values.yaml"
@@ -114,23 +116,25 @@ def only(items: list[Any], kind: str, name: str) -> dict[str, Any]:
 def test_inspect_says_what_it_is_and_that_this_release_carries_it(prepared: Prepared) -> None:
     told = prepared.told
     assert told["version"] in VERSIONS
-    assert told["generation"] == "values file, 2.9 to 2.11"
+    assert told["generation"] == "values file, up to 2.8"
     assert told["supported"] is True
     assert told["missing"] == told["faults"] == []
     names = {chart["name"]: chart["path"] for chart in told["charts"]}
-    assert names["runai-backend"].startswith("deploy/runai-backend/")
-    assert told["admin_cli"] == "deploy/runai-adm", "the bare program, no archive"
+    assert names["runai-backend"].startswith("deploy/runai-backend-")
+    assert told["admin_cli"].startswith("deploy/runai-admin-cli-")
 
 
 def test_runai_adm_gets_the_flags_of_its_generation(prepared: Prepared) -> None:
     words = prepared.variables["runai_backend_arguments"]
     assert words[0] == "generate-values"
-    assert "--external-ips" not in words
-    assert "--airgapped" not in words
-    assert words[words.index("--registry") + 1] == REGISTRY
+    assert "--external-ips" in words
+    # From 2.8 on the registry is an argument; before, the environment that the role gives has it.
+    assert ("--registry" in words) == (prepared.told["version"] == "2.8.12")
+    assert ("--airgapped" in words) == (prepared.told["version"] == "2.4.7")
     values = yaml.safe_load(prepared.values_file().read_text())
-    assert values["global"] == {"domain": DOMAIN, "image": {"registry": REGISTRY}}
-    assert "nginx-ingress" not in values
+    assert values["deployment"] == {"domain": DOMAIN}
+    assert values["backend"]["privateRegistryAddress"] == REGISTRY
+    assert values["nginx-ingress"]["controller"]["service"]["externalIPs"]
 
 
 def test_the_backend_renders_with_the_sites_values_over_the_vendors(
@@ -139,12 +143,9 @@ def test_the_backend_renders_with_the_sites_values_over_the_vendors(
     values, helm = prepared.values_file(), bundle_directory / "bin/helm"
     assert prepared.variables["runai_backend_values"] == OVERRIDES
     items = prepared.template(helm, "runai-backend", [values], OVERRIDES)
-    (rule,) = only(items, "Ingress", "runai-backend-ingress")["spec"]["rules"]
-    assert rule["host"] == DOMAIN
-    assert "IngressClass" not in {item["kind"] for item in items}, "the site brings its own"
-    secret = only(items, "Secret", "runai-backend-backend")["stringData"]
-    assert json.loads(secret["users.json"])["ada@rack.test"] == "hidden"
-    assert secret["tls.crt"] == "crt of the site"
+    assert "IngressClass" in {item["kind"] for item in items}, "the backend brings its own"
+    secret = only(items, "Secret", "runai-backend-backend")["data"]
+    assert base64.b64decode(secret["tls.crt"]) == b"crt of the site"
     volumes = {
         item["metadata"]["name"]: item["spec"]["nfs"]
         for item in items

@@ -48,7 +48,7 @@ def wishful(installed_lab: LabSite, tmp_path: Path) -> LabSite:
     settings = copy.directory / "group_vars" / "all" / "site.yml"
     settings.write_text(settings.read_text() + RUNAI.format(server=copy.address("cp1")))
     vault, kept = AnsibleVault(copy.directory / KEPT), settings.with_name("vault.yml")
-    secrets = {**vault.read(kept), "vault_runai_admin_password": "Abcd!234"}
+    secrets = {**vault.read(kept), "vault_runai_admin_password": "Rehearsal-1"}
     kept.write_text(vault.encrypt(yaml.safe_dump(secrets)))
     return copy
 

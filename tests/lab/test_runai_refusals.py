@@ -59,7 +59,7 @@ CASES: dict[str, Case] = {
     ),
     "a bundle for a later Kubernetes": Case(
         runai_faults.later_bundle,
-        ("vendor_bundle: found", "Kubernetes 1.23.5 runs Run:ai 2.4 to 2.10, not 2.17.3"),
+        ("vendor_bundle: found", "Kubernetes 1.23.5 runs Run:ai 2.4 to 2.8, not 2.17.3"),
         "appliance runai inspect",
     ),
     "a bundle without a chart": Case(

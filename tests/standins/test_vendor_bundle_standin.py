@@ -193,10 +193,10 @@ def test_an_agent_connects_the_cluster_with_the_values_it_was_given(
         "PERIOD_SECONDS": "0.1",
     }  # fmt: skip
     agent = [sys.executable, FOLDER / "images/agent.py"]
-    said = _until_said(agent, {**environment, "CA_FILE": str(tmp_path / "none")})
+    said = _until_said(agent, {**environment, "CA_FOLDER": str(tmp_path / "none")})
     assert "certificate verify failed" in said
     assert not (tmp_path / "connected").exists()
-    said = _until_said(agent, {**environment, "CA_FILE": str(served.authority)})
+    said = _until_said(agent, {**environment, "CA_FOLDER": str(served.authority)})
     assert said == f"STANDIN agent: connected to {served.url}"
     assert (tmp_path / "connected").exists()
     assert _state(served, token, cluster) == "connected"
@@ -283,8 +283,12 @@ def test_the_admin_cli_has_the_flags_of_its_version(
     path = cli.folder / "runai-backend-values.yaml"
     values = yaml.safe_load(path.read_text())
     assert path.stat().st_mode & 0o777 == 0o600
-    assert values["backend"]["https"] == {"crt": "CERTIFICATE", "key": "KEY"}
-    assert values["global"] == {"domain": "runai.lab.test", "image": {"registry": "reg:5000"}}
+    https = values["backend"]["https"]
+    assert base64.b64decode(https["crt"]) == b"CERTIFICATE"
+    assert base64.b64decode(https["key"]) == b"KEY"
+    assert values["backend"]["privateRegistryAddress"] == "reg:5000"
+    assert values["deployment"] == {"domain": "runai.lab.test"}
+    assert "global" not in values, "the vendor's values name the domain there from 2.12 on"
     assert ("nginx-ingress" in values) == (ADDRESS[0] in flags)
     done = cli.run("generate-values", *flags, unknown, "x")
     assert done.returncode == 1
@@ -297,7 +301,7 @@ def test_nfs_becomes_the_home_of_both_volumes(tmp_path: Path) -> None:
     words = (*ALWAYS, *ADDRESS, "--nfs-server", "nas", "--nfs-path", "/srv")
     assert cli.run("generate-values", *words).returncode == 0
     values = yaml.safe_load((cli.folder / "runai-backend-values.yaml").read_text())
-    nfs = {"nfs": {"server": "nas", "path": "/srv"}}
+    nfs = {"nfs": {"enabled": True, "server": "nas", "path": "/srv"}}
     assert values["postgresql"]["persistence"] == nfs
     assert values["thanos"]["receive"]["persistence"] == nfs
 

@@ -26,7 +26,7 @@ from appliance.adapters.kubernetes.gpu import (
 from appliance.adapters.kubernetes.objects import node_of, pod_network_of, pod_of
 from appliance.adapters.kubernetes.pod_tests.annotated import PodTests
 from appliance.adapters.kubernetes.prerequisites import read_prerequisites
-from appliance.adapters.kubernetes.releases import is_unconfirmed, read_releases
+from appliance.adapters.kubernetes.releases import NO_RECORD, read_record, read_releases
 from appliance.adapters.kubernetes.roles import RolesApi, api_flags, read_roles
 from appliance.adapters.kubernetes.storage import read_storage
 from appliance.model.state.cluster import (
@@ -80,6 +80,7 @@ class ClusterReader(ApiConnection):
             return cluster
         releases, operators = read_releases(client, call), read_gpu_operators(client, call)
         stack = read_gpu_stack(client, call, operators) if settings.gpu else None
+        unconfirmed, logins = read_record(client, call) if settings.runai else NO_RECORD
         return replace(
             cluster,
             releases=releases,
@@ -87,7 +88,8 @@ class ClusterReader(ApiConnection):
             gpu_operators=operators,
             discoveries=read_discoveries(client, call),
             prerequisites=read_prerequisites(client, call, releases) if settings.runai else None,
-            runai_unconfirmed=bool(settings.runai) and is_unconfirmed(client, call),
+            runai_unconfirmed=unconfirmed,
+            runai_logins=logins,
             vendor_pods=_pods(client, VENDOR_NAMESPACES) if settings.runai else (),
             roles=read_roles(client, call) if settings.runai else None,
         )

@@ -146,6 +146,7 @@ def pod_of(pod: Any) -> Pod:
             for volume in spec.volumes or []
             if volume.persistent_volume_claim
         ),
+        config_maps=tuple(v.config_map.name for v in spec.volumes or [] if v.config_map),
         confined=_why_confined(spec),
         empty_dir=any(v.empty_dir and v.empty_dir.medium != "Memory" for v in spec.volumes or []),
         gpus=devices_asked(pod)[WHOLE],

@@ -7,24 +7,33 @@ them may come to the control host.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from appliance.adapters.kubernetes.client import get_untyped
 from appliance.model.state.cluster import (
     CERTIFICATE_ANNOTATION,
     CHART_ANNOTATION,
+    DEFAULTS_ANNOTATION,
     ORIGIN_ANNOTATION,
     SITE_VALUES_ANNOTATION,
     VALUES_ANNOTATION,
     HelmRelease,
+    RunaiLogins,
 )
 from appliance.model.state.prerequisites import BACKEND_RELEASE
 
 # The ConfigMap in the backend's namespace that role runai_cluster keeps.
-CLUSTER_RECORD = "appliance-cluster"
-UNCONFIRMED = "unconfirmed"
+CLUSTER_RECORD: Final = "appliance-cluster"
+UNCONFIRMED: Final = "unconfirmed"
+FIRST_PASSWORDS: Final = "first-passwords"
+RESEARCHERS: Final = "researcher-login"
+USERS: Final = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,190}(,[\w.+-]{1,64}@[\w.-]{1,190}){0,9}")
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+PLACE: Final = re.compile(r"[\w .()@-]{1,120}")
+MOST_PLACES: Final = 50
+NO_RECORD: Final = (False, RunaiLogins())
 Call = Callable[..., Any]
 
 
@@ -34,8 +43,23 @@ def read_releases(client: Any, call: Call) -> tuple[HelmRelease, ...]:
     return newest(item["metadata"] for item in answer.get("items") or ())
 
 
-def is_unconfirmed(client: Any, call: Call) -> bool:
-    """Whether the record of Run:ai's cluster says that the backend was not seen to know it yet."""
+def _places(text: str | None) -> tuple[str, ...] | None:
+    """The places that a node noted; None for what is no list of texts."""
+    try:
+        found = json.loads(text or "null")
+    except ValueError:
+        return None
+    if not isinstance(found, list) or len(found) > MOST_PLACES:
+        return None
+    return tuple(one for one in found if isinstance(one, str) and PLACE.fullmatch(one))
+
+
+def read_record(client: Any, call: Call) -> tuple[bool, RunaiLogins]:
+    """Read the record of Run:ai's cluster.
+
+    Returns:
+        Whether the backend was not seen to know the cluster yet, and what is noted of its logins.
+    """
     from kubernetes.client import CoreV1Api
 
     found = call(
@@ -43,7 +67,11 @@ def is_unconfirmed(client: Any, call: Call) -> bool:
         BACKEND_RELEASE,
         field_selector=f"metadata.name={CLUSTER_RECORD}",
     )
-    return any(UNCONFIRMED in (item.data or {}) for item in found.items)
+    data: dict[str, str] = {k: v for item in found.items for k, v in (item.data or {}).items()}
+    said = data.get(FIRST_PASSWORDS, "")
+    users = () if said == "none" else tuple(said.split(",")) if USERS.fullmatch(said) else None
+    switched = {"on": True, "by-hand": False}.get(data.get(RESEARCHERS, ""))
+    return UNCONFIRMED in data, RunaiLogins(users, switched)
 
 
 class _Secrets:
@@ -83,6 +111,7 @@ def newest(secrets: Iterable[Mapping[str, Any]]) -> tuple[HelmRelease, ...]:
             site_values_sha256=notes.get(SITE_VALUES_ANNOTATION),
             origin_sha256=notes.get(ORIGIN_ANNOTATION),
             certificate_sha256=notes.get(CERTIFICATE_ANNOTATION),
+            vendor_defaults=_places(notes.get(DEFAULTS_ANNOTATION)),
         )
         key = (release.namespace, release.name)
         if key not in found or found[key].revision < release.revision:

@@ -48,6 +48,8 @@ def _show_report(report: VendorReport) -> None:
             note = f"not meaningful offline: {tests[0].offline}"
         rows.append([title, outcome, ", ".join(test.where for test in tests), note])
     print_table(["test", "outcome", "on", "note"], rows)
+    if report.file:
+        click.echo(f"for the vendor's support: {report.file}")
     for node in report.unheard:
         click.echo(f"warning: {node}: the vendor's tool did not finish on this node")
 
@@ -94,4 +96,5 @@ def _report_as_json(report: VendorReport) -> dict[str, Any]:
         ],
         "complete": list(report.complete),
         "unheard": list(report.unheard),
+        "file": report.file,
     }

@@ -10,6 +10,7 @@ import click
 from appliance.cli.install.plan_view import by_sentence, settled_as_json
 from appliance.cli.screen.render import print_table
 from appliance.model.components.control_plane.certificates import endings
+from appliance.model.components.runai import address as runai_address
 from appliance.model.node.maintenance_claims import claims_of
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node, Site
@@ -65,6 +66,7 @@ def _sentences(site: Site, observed: Observed) -> list[str]:
         cluster_sentence(observed),
         certificates_sentence(observed),
         storage_sentence(site, observed),
+        runai_address.sentence(site, observed),
     )
     return [sentence for sentence in found if sentence]
 
@@ -202,6 +204,7 @@ def status_as_json(
         "cluster": cluster_sentence(observed),
         "certificates": certificates_sentence(observed),
         "storage": storage_sentence(site, observed),
+        "runai_address": runai_address.sentence(site, observed),
         "nodes": [dict(zip(keys, _row(node, site, observed), strict=True)) for node in site.nodes],
         "life": life_sentences(observed),
         "standins": standins(observed),

@@ -1,25 +1,73 @@
-"""Run:ai's versions: the supported Kubernetes versions of each, and the components it includes.
+"""Run:ai's versions: the supported Kubernetes versions, what each includes, and what it lacks.
 
-The ranges are the vendor's own words, version by version; where two of its pages differ, the
-narrower one counts. Other versions are unknown here, and are refused as that.
+The Kubernetes ranges are the vendor's own words, version by version; where two of its pages differ,
+the narrower one counts. A version that is not here is unknown, and is refused as that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 Version = tuple[int, int]
 
-KUBERNETES: Final[Mapping[Version, tuple[Version, Version]]] = {
-    (2, 4): ((1, 19), (1, 23)),
-    (2, 5): ((1, 19), (1, 23)),
-    (2, 6): ((1, 21), (1, 24)),
-    (2, 7): ((1, 21), (1, 24)),
-    (2, 8): ((1, 21), (1, 24)),
-    (2, 9): ((1, 23), (1, 26)),
-    (2, 10): ((1, 23), (1, 26)),
+
+class Trusting(NamedTuple):
+    """Workloads of Run:ai that call the backend by its name, and so must trust its CA.
+
+    Attributes:
+        names: patterns of their names.
+        required: an install waits until one of that name exists.
+    """
+
+    namespace: Literal["runai-backend", "runai"]
+    names: str
+    required: bool = False
+
+
+class Line(NamedTuple):
+    """What is known of the versions 2.N.*.
+
+    Attributes:
+        kubernetes: the oldest and the newest that it runs on.
+        trusting: what learns the CA by a mount of ours, because its charts have no value for it.
+        first_password: the password of ``test@run.ai`` in the vendor's pages of that time.
+        auth_enabled: its cluster chart has ``researcher-service.args.authEnabled``.
+        lacks: why a site of ours cannot run it; empty where it can.
+    """
+
+    kubernetes: tuple[Version, Version]
+    trusting: tuple[Trusting, ...]
+    first_password: str
+    auth_enabled: bool = True
+    lacks: str = ""
+
+
+# The vendor's page of a local certificate authority documents global.customCA for the charts of
+# 2.13 and later. Before, a consultants' script gave NODE_EXTRA_CA_CERTS to the backend and mounted
+# the CA into assets-sync. The vendor's troubleshooting page names runai-agent and cluster-sync.
+_TRUSTING: Final = (
+    Trusting("runai-backend", "*backend-backend", required=True),
+    Trusting("runai", "runai-agent", required=True),
+    Trusting("runai", "*cluster-sync"),
+    Trusting("runai", "*assets-sync"),
+)
+_WITHOUT_INGRESS: Final = (
+    "it brings neither an ingress controller nor Prometheus, and no bundle of this product has them"
+)
+LINES: Final[Mapping[Version, Line]] = {
+    (2, 4): Line(((1, 19), (1, 23)), _TRUSTING, "password"),
+    (2, 5): Line(((1, 19), (1, 23)), _TRUSTING, "password"),
+    (2, 6): Line(((1, 21), (1, 24)), _TRUSTING, "password"),
+    (2, 7): Line(((1, 21), (1, 24)), _TRUSTING, "Abcd!234"),
+    (2, 8): Line(((1, 21), (1, 24)), _TRUSTING, "Abcd!234"),
+    (2, 9): Line(
+        ((1, 23), (1, 26)), _TRUSTING, "Abcd!234", auth_enabled=False, lacks=_WITHOUT_INGRESS
+    ),
+    (2, 10): Line(
+        ((1, 23), (1, 26)), _TRUSTING, "Abcd!234", auth_enabled=False, lacks=_WITHOUT_INGRESS
+    ),
 }
 LAST_WITH_ALL: Final[Version] = (2, 8)
 """The last that brings its own nginx and Prometheus; later ones want them to be there."""
@@ -51,12 +99,26 @@ def brings_its_own(version: Version | None) -> bool:
 
 
 def runs_on(version: Version, kubernetes: str) -> bool:
-    """Whether this version of Run:ai takes this Kubernetes, by the vendor's own words."""
-    known, running = KUBERNETES.get(version), minor_of(kubernetes)
-    return known is not None and running is not None and known[0] <= running <= known[1]
+    """Whether a site of ours with this Kubernetes runs this version of Run:ai."""
+    known, running = LINES.get(version), minor_of(kubernetes)
+    if known is None or known.lacks or running is None:
+        return False
+    return known.kubernetes[0] <= running <= known.kubernetes[1]
+
+
+def what_it_lacks(version: Version | None) -> str:
+    """Why no site of ours runs a version that the vendor's table names; else empty."""
+    known = LINES.get(version) if version else None
+    return known.lacks if known else ""
+
+
+def trusting(version: Version | None) -> tuple[Trusting, ...]:
+    """What has to be given the CA; of an unknown version nothing, which is refused anyway."""
+    known = LINES.get(version) if version else None
+    return known.trusting if known else ()
 
 
 def supported_range(kubernetes: str) -> str:
-    """The versions that take this Kubernetes, for people: ``2.4 to 2.10``."""
-    fit = [version for version in KUBERNETES if runs_on(version, kubernetes)]
+    """The versions that a site with this Kubernetes runs, for people: ``2.4 to 2.8``."""
+    fit = [version for version in LINES if runs_on(version, kubernetes)]
     return f"{dotted(fit[0])} to {dotted(fit[-1])}" if fit else "no known version"

@@ -17,6 +17,7 @@ from appliance.model.bundle.runai_versions import (
     minor_of,
     runs_on,
     supported_range,
+    what_it_lacks,
 )
 
 FILE_NAMES = (
@@ -234,7 +235,9 @@ class VendorBundle:
         line = minor_of(self.version)
         if line is not None and runs_on(line, kubernetes):
             return None
-        return f"{supported_range(kubernetes)}, not {self.version or 'of unknown version'}"
+        lacking = what_it_lacks(line)
+        because = f": {lacking}" if lacking else ""
+        return f"{supported_range(kubernetes)}, not {self.version or 'of unknown version'}{because}"
 
     def faults(self, kubernetes: str) -> tuple[str, ...]:
         """Everything for which it is refused, one sentence each; the first one tells most."""

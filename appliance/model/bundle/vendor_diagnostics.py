@@ -75,11 +75,13 @@ class VendorReport:
 
     Attributes:
         complete: nodes whose tests came to their end.
+        file: where the tool's own file is kept on the control host; empty: nowhere.
     """
 
     tests: tuple[VendorTest, ...] = ()
     complete: tuple[str, ...] = ()
     unheard: tuple[str, ...] = ()
+    file: str = ""
 
     @property
     def failures(self) -> tuple[VendorTest, ...]:

@@ -14,6 +14,7 @@ from pydantic import Field, StrictInt
 from appliance.model.site.fields import Address, DnsName, Flag, Kernel, Settings, Text
 
 Gigabytes = Annotated[StrictInt, Field(ge=1, le=100_000)]
+RouterId = Annotated[StrictInt, Field(ge=1, le=255)]
 Days = Annotated[StrictInt, Field(ge=0, le=3650)]
 
 
@@ -59,6 +60,8 @@ class Access(Settings):
     """true: the API server accepts logins of the backend."""
     mode: Literal["local", "sso"] = "local"
     """local: users of the backend itself; sso: users of the organisation's identity provider."""
+    switched_on: Flag = False
+    """true: a person switched on Researcher Authentication in the backend's General settings."""
 
 
 class Runai(Settings):
@@ -69,7 +72,11 @@ class Runai(Settings):
     domain: DnsName | None = None
     """The backend's name; null: runai.<domain>."""
     address: Address | None = None
-    """The backend's address; null: the first system node's."""
+    """The backend's address; null: the system nodes' own addresses."""
+    address_on: Literal["node", "keepalived", "elsewhere"] = "node"
+    """Who has address. node: a node has it; keepalived: a system node, moved on failure."""
+    router_id: RouterId | None = None
+    """VRRP number of address, 1 to 255, on its LAN; null: from the address."""
     certificate: Text | None = None
     """Path of its certificate chain (PEM), its key in the vault; null: the site's CA signs one."""
     certificate_minimum_days: Days = 30

@@ -28,6 +28,8 @@ VALUES_ANNOTATION = "appliance.dev/values-sha256"
 SITE_VALUES_ANNOTATION = "appliance.dev/site-values-sha256"
 ORIGIN_ANNOTATION = "appliance.dev/origin-sha256"
 CERTIFICATE_ANNOTATION = "appliance.dev/certificate-sha256"
+# What playbooks/library/own_secrets.py notes.
+DEFAULTS_ANNOTATION = "appliance.dev/vendor-defaults"
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class HelmRelease:
             earlier version made the release.
         origin_sha256: of what else of the site it was made from, likewise.
         certificate_sha256: fingerprint of the certificate that went into it, likewise.
+        vendor_defaults: places of its values with the vendor's own secret; None: not noted.
     """
 
     namespace: str
@@ -148,6 +151,7 @@ class HelmRelease:
     site_values_sha256: str | None = None
     origin_sha256: str | None = None
     certificate_sha256: str | None = None
+    vendor_defaults: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +221,19 @@ class Unreachable:
 
 
 @dataclass(frozen=True)
+class RunaiLogins:
+    """What step ``runai`` noted about the logins of Run:ai's backend.
+
+    Attributes:
+        first_passwords: users whom a published password of the vendor logs in; None: not tried.
+        researchers: whether Researcher Authentication is on; None: not noted.
+    """
+
+    first_passwords: tuple[str, ...] | None = None
+    researchers: bool | None = None
+
+
+@dataclass(frozen=True)
 class Cluster:
     """The API answered.
 
@@ -232,6 +249,7 @@ class Cluster:
         vendor_pods: of Run:ai's namespaces, likewise.
         runai_unconfirmed: Run:ai's backend was not seen to know this cluster since its part was
             installed with values of the backend.
+        runai_logins: what is noted of the backend's logins.
         api_flags: of the control plane: OIDC, configured and running, and the ranges.
         roles: Run:ai's labels and RunaiConfig; None for a site without Run:ai.
     """
@@ -257,6 +275,7 @@ class Cluster:
     prerequisites: Prerequisites | None = None
     vendor_pods: tuple[Pod, ...] = ()
     runai_unconfirmed: bool = False
+    runai_logins: RunaiLogins = RunaiLogins()
 
     @property
     def initialised(self) -> bool:

@@ -71,6 +71,7 @@ class Pod:
         app: its label ``k8s-app``, ``app`` or ``component``.
         mirror: the kubelet made it from a file on the node.
         claims: names of its PersistentVolumeClaims.
+        config_maps: names of the ConfigMaps that it mounts.
         confined: why its own spec lets it run on one node alone, or an empty string.
         empty_dir: it keeps data in an emptyDir.
         gpus: whole GPUs that it holds.
@@ -90,6 +91,7 @@ class Pod:
     mirror: bool = False
     tolerations: tuple[Toleration, ...] = ()
     claims: tuple[str, ...] = ()
+    config_maps: tuple[str, ...] = ()
     confined: str = ""
     empty_dir: bool = False
     gpus: int = 0

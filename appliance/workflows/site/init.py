@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance.errors import ConfigError, Refused
+from appliance.model.components.runai.vendor_defaults import SECRETS as VENDOR_SECRETS
+from appliance.model.components.runai.vendor_defaults import new_secret
 from appliance.model.site.files.schema import site_schema_text
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.files.text import SCHEMA, hosts_text, node_text, site_text
@@ -81,6 +83,11 @@ def site_init(
         )
     )
     secrets += f"{REGISTRY_PASSWORD}: {vault.new_secret()}\n"
+    secrets += "".join(
+        f"{name}: {new_secret(name, vault.new_secret())}\n"
+        for name in VENDOR_SECRETS
+        if name not in request.secrets
+    )
     return files.write({**texts, VAULT: vault.encrypt(secrets)})
 
 

@@ -12,7 +12,8 @@ short_description: Wait until the backend sees the cluster
 description:
   - Asks what the backend says of the cluster that C(runai_cluster_values) made, until the backend
     no longer says that the cluster is away; notes that in the ConfigMap C(appliance-cluster).
-  - A backend that tells no state, or one in words of its own, is believed.
+  - Only the word C(connected) is believed. No state, or an unknown one, shows nothing, and C(shown)
+    says so; M(runai_cluster_evidence) then decides from the cluster's side.
 options:
   domain: {description: The backend's name, type: str, required: true}
   authority: {description: The CA (PEM file) that vouches for it, type: path, required: true}
@@ -45,8 +46,10 @@ EXAMPLES = r"""
 RETURN = r"""
 uuid: {description: The backend's name of the cluster, type: str, returned: success}
 connection: {description: What the backend says of it, type: str, returned: success}
+shown: {description: Whether that is the word for a connection, type: bool, returned: success}
 """
 
+CONNECTED = "connected"
 AWAY = ("waiting", "disconnected", "not connected")
 
 
@@ -64,7 +67,7 @@ def connection(backend, record, want):
             "the backend does not list the cluster %s, whose part runs here: look at its web page, "
             "Clusters" % want["cluster"]
         )
-    said = str(ours[0].get("status") or "")
+    said = "".join(c for c in str(ours[0].get("status") or "") if c.isprintable())[:100]
     if said.lower().replace("_", " ").startswith(AWAY):
         raise BackendError(
             "the pods of the cluster %s are ready, and the backend says of it: %s. See why: "
@@ -73,13 +76,18 @@ def connection(backend, record, want):
     return uuid, said, record.confirm()
 
 
+def is_shown(said):
+    """Return whether the backend's word is the known one for a connection."""
+    return said.strip().lower() == CONNECTED
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     if module.check_mode:
         module.exit_json(changed=False)
     uuid, said, changed = answer(module, connection)
-    module.exit_json(changed=changed, uuid=uuid, connection=said)
+    module.exit_json(changed=changed, uuid=uuid, connection=said, shown=is_shown(said))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ NAMESPACE = "runai-backend"
 CONFIG_MAP = "appliance-cluster"
 # The planner reads it: step runai is not done as long as it is there.
 UNCONFIRMED = "unconfirmed"
+FIRST_PASSWORDS, RESEARCHERS = "first-passwords", "researcher-login"
+TOKEN = "/auth/realms/runai/protocol/openid-connect/token"  # noqa: S105 - a path
+SETTING = "/v1/k8s/setting"
 SECONDS = 20
 
 
@@ -60,28 +63,65 @@ class Backend:
         Raises:
             BackendError: no answer, or the login is refused.
         """
-        form = {
-            "grant_type": "password",
-            "client_id": "runai",
-            "scope": "openid",
-            "response_type": "id_token",
-            "username": username,
-            "password": password,
-        }
-        path = "/auth/realms/runai/protocol/openid-connect/token"
-        status, body = self._ask(path, urllib.parse.urlencode(form).encode())
-        if status in (400, 401, 403):
+        status, body = self._login(username, password)
+        if status == 400:
+            # OpenID Connect: the request itself, or the account, not the password.
+            raise BackendError(
+                "%s does not take a login of %s by password: it answers 400, %s. A user who has to "
+                "change the password, or a realm that wants another kind of login, answers so; log "
+                "in once in a browser, or download the values of the cluster there and give their "
+                "path as runai.cluster_values_file in site.yml"
+                % (self._url, username, _error_of(body)),
+                final=True,
+            )
+        if status in (401, 403):
             raise BackendError(
                 "%s refuses the login of %s: its password is vault_runai_admin_password in "
                 "group_vars/all/vault.yml (ansible-vault edit), the user runai.admin_user in "
                 "site.yml" % (self._url, username),
                 final=True,
             )
-        self._require(status, path)
+        self._require(status, TOKEN)
         document = _document(body)
         self._token = document.get("id_token") or document.get("access_token")
         if not self._token:
-            raise BackendError("%s%s answers without a token" % (self._url, path))
+            raise BackendError("%s%s answers without a token" % (self._url, TOKEN))
+
+    def accepts(self, username, password):
+        """Return whether a login succeeds, or fails only because the password must be changed.
+
+        Raises:
+            BackendError: no answer, or one that tells neither.
+        """
+        status, body = self._login(username, password)
+        if status == 400:
+            # Keycloak says so only after the right password.
+            return "not fully set up" in _error_of(body).lower()
+        if status not in (401, 403):
+            self._require(status, TOKEN)
+        return status < 300
+
+    def settings(self):
+        """Return the settings of the tenant; None when the backend does not list them.
+
+        Raises:
+            BackendError: no answer.
+        """
+        status, body = self._ask(SETTING)
+        try:
+            found = json.loads(body) if status == 200 else None
+        except ValueError:
+            return None
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else None
+
+    def set(self, key, value):
+        """Change a setting of the tenant; return whether the backend took it.
+
+        Raises:
+            BackendError: no answer.
+        """
+        body = json.dumps({"key": key, "value": value}).encode()
+        return self._ask(SETTING, body, "application/json", method="PUT")[0] < 300
 
     def create(self, name):
         """Create a cluster and return its uuid; None when there is one of that name already.
@@ -133,12 +173,25 @@ class Backend:
         self._require(status, path)
         return body
 
+    def _login(self, username, password):
+        form = {
+            "grant_type": "password",
+            "client_id": "runai",
+            "scope": "openid",
+            "response_type": "id_token",
+            "username": username,
+            "password": password,
+        }
+        return self._ask(TOKEN, urllib.parse.urlencode(form).encode())
+
     def _require(self, status, path):
         if status >= 300:
             raise BackendError("%s%s answers %d" % (self._url, path.partition("?")[0], status))
 
-    def _ask(self, path, body=None, kind=None):
-        request = urllib.request.Request(self._url + path, data=body)  # noqa: S310 - https
+    def _ask(self, path, body=None, kind=None, method=None):
+        request = urllib.request.Request(  # noqa: S310 - https
+            self._url + path, data=body, method=method
+        )
         if kind:
             request.add_header("Content-Type", kind)
         if self._token:
@@ -164,6 +217,14 @@ def _document(body):
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _error_of(body):
+    """Return the words of an OpenID Connect error, without what a terminal would act on."""
+    document = _document(body)
+    said = [str(document.get(key) or "") for key in ("error", "error_description")]
+    text = ": ".join(word for word in said if word) or "without a reason"
+    return "".join(c if c.isprintable() else " " for c in text)[:200]
 
 
 class Record:
@@ -194,6 +255,17 @@ class Record:
         if UNCONFIRMED not in self.read():
             return False
         self._patch({UNCONFIRMED: None})
+        return True
+
+    def note(self, data):
+        """Keep what was found; return whether it was not noted yet."""
+        known = self.read()
+        if all(known.get(key) == value for key, value in data.items()):
+            return False
+        where = ["configmap", CONFIG_MAP, "--namespace=" + NAMESPACE]
+        if self._kubectl.get(*where) is None:
+            self._kubectl.call(["create", *where])
+        self._patch(data)
         return True
 
     def _patch(self, data):

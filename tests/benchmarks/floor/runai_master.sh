@@ -60,10 +60,16 @@ cluster() { # the backend's name, the cluster's
     sed 's/.*"uuid": *"\([^"]*\)".*/\1/')
   ask -K $f/login "https://$1/v1/k8s/clusters/$uuid/installfile?cloud=op" >$f/cluster.yaml
   kubectl create namespace runai >/dev/null
-  kubectl -n runai create secret generic runai-ca-cert --from-file=runai-ca.pem=$f/ca.crt >/dev/null
+  kubectl -n runai create configmap appliance-ca --from-file=ca.pem=$f/ca.crt >/dev/null
   $helm upgrade --install runai-cluster $f/deploy/runai-cluster-*.tgz -n runai -f $f/cluster.yaml >/dev/null
+  kubectl -n runai patch deployment runai-agent --patch "$(agent_trust)" >/dev/null
   ready runai
   until ask -K $f/login "https://$1/v1/k8s/clusters/$uuid" | grep -q '"connected"'; do sleep 0.5; done
+}
+agent_trust() { # as pod_trust does it
+  printf '%s' '{"spec":{"template":{"spec":{"volumes":[{"name":"appliance-ca","configMap":{"name":"appliance-ca"}}],' \
+    '"containers":[{"name":"agent","volumeMounts":[{"name":"appliance-ca","subPath":"ca.pem",' \
+    '"mountPath":"/etc/ssl/certs/appliance-ca.pem"}]}]}}}}'
 }
 roles() { # nodes
   read -ra nodes <<<"$1"

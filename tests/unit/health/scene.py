@@ -16,7 +16,9 @@ from appliance.model.state.cluster import (
     ClusterStorage,
     Discovery,
     GpuOperator,
+    HelmRelease,
     NoCluster,
+    RunaiLogins,
 )
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
@@ -81,6 +83,12 @@ def _prerequisites(changes: dict[str, Any]) -> Prerequisites:
     return Prerequisites(**values)
 
 
+def _logins(case: dict[str, Any]) -> dict[str, Any]:
+    told = case.get("logins", {"first_passwords": []})
+    users = told.get("first_passwords")
+    return {**told, "first_passwords": None if users is None else tuple(users)}
+
+
 def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
     if case.get("cluster", "there") is None:
         return NoCluster()
@@ -104,6 +112,11 @@ def _cluster(case: dict[str, Any], desired: Desired) -> ClusterState:
         found.pod_network,
         storage=found.storage if case.get("storage") != "none" else ClusterStorage(),
         prerequisites=_prerequisites(case.get("prerequisites", {})),
+        releases=tuple(
+            HelmRelease(space, name, "deployed", vendor_defaults=None if of is None else tuple(of))
+            for space, name, of in case.get("vendor_defaults", ())
+        ),
+        runai_logins=RunaiLogins(**_logins(case)),
         gpu_operators=tuple(GpuOperator(**one) for one in case.get("gpu_operators", ())),
         discoveries=tuple(Discovery(**one) for one in case.get("discoveries", ())),
     )

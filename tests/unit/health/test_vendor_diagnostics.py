@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -102,7 +104,8 @@ class _Shell:
 
 def _run(tool: Path, **more: Any) -> tuple[VendorReport, str]:
     shell = _Shell()
-    report = run_vendor_diagnostics(samples.site(), cast(SshNodes, shell), tool, **more)
+    site = dataclasses.replace(samples.site(), directory=Path(tempfile.mkdtemp()))
+    report = run_vendor_diagnostics(site, cast(SshNodes, shell), tool, **more)
     return report, shell.commands[0]
 
 
@@ -113,6 +116,28 @@ def test_the_tool_is_told_name_registry_and_image() -> None:
     assert "-registry https://registry.rack.test:5000" in told
     assert "-image registry.rack.test:5000/preinstall-diagnostics" in told
     assert report.failures == ()
+
+
+def test_the_file_that_support_asks_for_is_kept_privately() -> None:
+    report, _ = _run(DATA / "standin")
+    kept = Path(report.file)
+    assert kept.name == "runai-preinstall-diagnostics.txt"
+    assert kept.parent.name == "reports"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    # The stand-in writes no file of its own: then what it printed is kept.
+    assert kept.read_text().startswith("STANDIN preinstall-diagnostics ")
+    assert "in base64" not in kept.read_text()
+
+
+def test_the_tools_own_file_is_kept_where_it_writes_one(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text(
+        '#!/bin/sh\nwhile [ $# -gt 1 ]; do [ "$1" = -output ] && out=$2; shift; done\n'
+        "echo 'all of it' >\"$out\"; printf '[TEST] a\\n[PASS]\\n'\n"
+    )
+    report, _ = _run(tool)
+    assert Path(report.file).read_text() == "all of it\n"
+    assert [test.title for test in report.tests] == ["a"]
 
 
 def test_another_image_can_be_named() -> None:

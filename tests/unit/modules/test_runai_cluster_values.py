@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes.releases import CLUSTER_RECORD, UNCONFIRMED, is_unconfirmed
+from appliance.adapters.kubernetes.releases import (
+    CLUSTER_RECORD,
+    NO_RECORD,
+    UNCONFIRMED,
+    read_record,
+)
 from appliance.model.state.prerequisites import BACKEND_RELEASE
 from tests.unit.modules.loading import load
 
@@ -181,10 +186,10 @@ def test_the_planner_reads_what_the_role_notes() -> None:
     noted = (api.NAMESPACE, api.CONFIG_MAP, api.UNCONFIRMED)
     assert noted == (BACKEND_RELEASE, CLUSTER_RECORD, UNCONFIRMED)
     listed = [SimpleNamespace(data={"uuid": "u1", UNCONFIRMED: "true"})]
-    assert is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=listed))
+    assert read_record(None, lambda *_, **__: SimpleNamespace(items=listed))[0]
     listed[0].data.pop(UNCONFIRMED)
-    assert not is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=listed))
-    assert not is_unconfirmed(None, lambda *_, **__: SimpleNamespace(items=[]))
+    assert not read_record(None, lambda *_, **__: SimpleNamespace(items=listed))[0]
+    assert read_record(None, lambda *_, **__: SimpleNamespace(items=[])) == NO_RECORD
 
 
 def test_the_record_says_until_it_is_confirmed_that_it_is_not() -> None:
@@ -200,19 +205,23 @@ def test_the_record_says_until_it_is_confirmed_that_it_is_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("listed", "said"),
+    ("listed", "said", "shown"),
     [
-        ({"status": "connected"}, "connected"),
-        ({"status": "ServiceIssues"}, "ServiceIssues"),
-        ({}, ""),
+        ({"status": "connected"}, "connected", True),
+        ({"status": "Connected"}, "Connected", True),
+        ({"status": "ServiceIssues"}, "ServiceIssues", False),
+        ({"status": "connecting"}, "connecting", False),
+        ({"status": "\x1b[2Jconnected"}, "[2Jconnected", False),
+        ({}, "", False),
     ],
 )
-def test_the_backend_is_believed_unless_it_says_that_the_cluster_is_away(
-    make: Make, listed: dict[str, str], said: str
+def test_only_the_known_word_shows_a_connection(
+    make: Make, listed: dict[str, str], said: str, shown: bool
 ) -> None:
     backend, _ = make(list=(200, [{"uuid": "u0"}, {"uuid": "u1", **listed}]))
     record = ours()
     assert seen.connection(backend, record, WANT) == ("u1", said, True)
+    assert seen.is_shown(said) is shown
     assert record.data == {"cluster": "rack", "uuid": "u1"}
     assert seen.connection(backend, record, WANT) == ("u1", said, False)
 
@@ -250,6 +259,12 @@ def test_another_name_is_another_cluster(make: Make) -> None:
     ("changed", "want", "told"),
     [
         ({}, {"password": "wrong"}, "refuses the login of test@run.ai"),
+        (
+            {"token": (400, {"error": "invalid_grant", "error_description": "not set up\x1b[0m"})},
+            {},
+            r"answers 400, invalid_grant: not set up \[0m\. A user who has to change",
+        ),
+        ({"token": (400, "<html>")}, {}, "answers 400, without a reason"),
         ({"create": (404, {})}, {}, "download runai-rack.yaml"),
         ({"create": (409, {})}, {}, "has a cluster rack already"),
     ],

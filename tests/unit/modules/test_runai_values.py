@@ -20,6 +20,7 @@ class FakeJob:
     writes = True
     code = 0
     runs: list[list[str]]
+    folders: list[str]
 
     def __init__(self, *_arguments: object, **_named: object) -> None: ...
 
@@ -29,6 +30,7 @@ class FakeJob:
         assert deadline_seconds == 9
         assert environment == {"REGISTRY_URL": "r:5000"}
         self.runs.append(command)
+        self.folders.append(directory)
         if self.writes:
             (Path(directory) / "values.yaml").write_text("a: 1\n")
         told = {
@@ -41,9 +43,14 @@ class FakeJob:
         return told, False
 
 
+@pytest.fixture(autouse=True)
+def _stamps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runai_values, "STAMPS", str(tmp_path / "stamps"))
+
+
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> type[FakeJob]:
-    made = type("Job", (FakeJob,), {"runs": []})
+    made = type("Job", (FakeJob,), {"runs": [], "folders": []})
     monkeypatch.setattr(runai_values, "NodeJob", made)
     return made
 
@@ -56,6 +63,8 @@ def want(tmp_path: Path) -> dict[str, Any]:
         entry = tarfile.TarInfo("bin/runai-adm")
         entry.size = len(content)
         tar.addfile(entry, io.BytesIO(content))
+    for folder in ("deploy", "bin"):
+        (tmp_path / folder).mkdir()
     certificate = tmp_path / "tls.crt"
     certificate.write_text("one")
     return {
@@ -63,6 +72,8 @@ def want(tmp_path: Path) -> dict[str, Any]:
         "arguments": ["generate-values", "--domain", "x"],
         "inputs": [str(certificate)],
         "environment": {"REGISTRY_URL": "r:5000"},
+        "run_in": str(tmp_path / "deploy"),
+        "install": str(tmp_path / "bin/runai-adm"),
         "directory": str(tmp_path / "runai"),
         "output": "values.yaml",
         "deadline_seconds": 9,
@@ -74,8 +85,11 @@ def test_it_is_run_once(job: type[FakeJob], want: dict[str, Any]) -> None:
     assert runai_values.generate(want, None) is False
     (command,) = job.runs
     directory = Path(want["directory"])
-    assert command == [str(directory / "runai-adm"), *want["arguments"]]
-    assert (directory / "runai-adm").read_bytes() == b"#!/bin/sh\n"
+    assert command == [want["install"], *want["arguments"]]
+    assert Path(want["install"]).read_bytes() == b"#!/bin/sh\n"
+    assert Path(want["install"]).stat().st_mode & 0o777 == 0o755
+    assert job.folders == [want["run_in"]]
+    assert not (Path(want["run_in"]) / "values.yaml").exists(), "it holds the certificate's key"
     assert directory.stat().st_mode & 0o077 == 0
     assert (directory / "values.yaml").stat().st_mode & 0o077 == 0
 
@@ -95,6 +109,32 @@ def test_it_is_run_again_when_something_is_another(
         (Path(want["directory"]) / "values.yaml").unlink()
     assert runai_values.generate(want, None) is True
     assert len(job.runs) == 2
+
+
+@pytest.mark.parametrize("what", ["removed", "not executable", "of another bundle"])
+def test_the_program_that_people_use_is_put_back_without_a_run(
+    job: type[FakeJob], want: dict[str, Any], what: str
+) -> None:
+    runai_values.generate(want, None)
+    program = Path(want["install"])
+    if what == "removed":
+        program.unlink()
+    elif what == "not executable":
+        program.chmod(0o644)
+    else:
+        runai_values.stamp_of(program).write_text("of another")
+    assert runai_values.generate(want, None) is True
+    assert program.stat().st_mode & 0o777 == 0o755
+    assert len(job.runs) == 1
+
+
+def test_values_of_a_run_that_was_cut_off_are_not_taken_for_those_of_this_one(
+    job: type[FakeJob], want: dict[str, Any]
+) -> None:
+    (Path(want["run_in"]) / "values.yaml").write_text("of yesterday")
+    job.writes = False
+    with pytest.raises(runai_values.ValuesError, match=r"wrote no values\.yaml"):
+        runai_values.generate(want, None)
 
 
 def test_one_that_failed_is_run_again(job: type[FakeJob], want: dict[str, Any]) -> None:

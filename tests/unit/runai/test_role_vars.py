@@ -15,6 +15,7 @@ from appliance.model.components.runai.variables import variables as runai_vars
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.site.vault_ref import CA_CERTIFICATE, VaultRef
 from appliance.model.state.certificates import values_digest
+from appliance.model.state.cluster import RunaiLogins
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 from tests import samples
@@ -99,6 +100,35 @@ def test_a_run_that_was_killed_before_the_backend_saw_the_cluster_is_made_up_for
     assert not any("was not seen" in one for one in releases(named, Observed({}, seen)))
 
 
+@pytest.mark.parametrize(
+    ("access", "noted", "asks"),
+    [
+        (False, RunaiLogins(()), False),
+        (False, RunaiLogins(None), True),
+        (False, RunaiLogins(("test@run.ai",)), True),
+        (True, RunaiLogins(()), True),
+        (True, RunaiLogins((), researchers=False), True),
+        (True, RunaiLogins((), researchers=True), False),
+    ],
+)
+def test_logins_are_asked_about_until_they_are_as_they_should_be(
+    access: bool, noted: RunaiLogins, asks: bool
+) -> None:
+    desired = wished("2.7.1", access={"enabled": access})
+    seen = dataclasses.replace(samples.cluster(desired), runai_logins=noted)
+    found = runai_vars(samples.planned_run(desired, Observed({}, seen)))
+    assert found["runai_cluster_logins_are_open"] is asks
+    assert found["runai_cluster_researchers"] is access
+
+
+def test_the_vendors_first_logins_of_every_version_are_tried() -> None:
+    tried = {one["user"]: one["known"] for one in told("2.7.1")["runai_cluster_first_passwords"]}
+    assert tried == {
+        "test@run.ai": ["password", "Abcd!234"],
+        "admin@run.ai": ["admin", "password", "Abcd!234"],
+    }
+
+
 @pytest.mark.parametrize("file", ["values.yml", "connection.yml"])
 def test_only_a_login_asks_for_the_password(file: str) -> None:
     tasks = yaml.safe_load((CONTENT / "roles/runai_cluster/tasks" / file).read_text())
@@ -120,6 +150,15 @@ def test_the_cluster_trusts_whoever_signed_the_backends_certificate() -> None:
     )
     found = runai_vars(samples.planned_run(desired, Observed({}, samples.cluster(desired))))
     assert found["runai_cluster_ca_certificate"] == "PEM of a CA"
+    assert found["runai_backend_ca_certificate"] == "PEM of a CA"
+
+
+def test_what_is_given_the_ca_and_what_is_listened_to_come_from_the_table_of_versions() -> None:
+    found = told("2.7.1")
+    assert found["runai_backend_trusting"] == [{"names": "*backend-backend", "required": True}]
+    assert found["runai_cluster_trusting"][0] == {"names": "runai-agent", "required": True}
+    listened = [one["names"] for one in found["runai_cluster_trusting"]]
+    assert found["runai_cluster_talkers"] == listened
 
 
 def test_the_login_believes_that_same_authority() -> None:
@@ -146,8 +185,9 @@ def test_the_login_believes_that_same_authority() -> None:
 
 def test_the_backends_certificate_is_watched_while_the_clusters_part_is_waited_for() -> None:
     role = CONTENT / "roles/runai_cluster"
-    tasks = yaml.safe_load((role / "tasks/main.yml").read_text())
-    (wait,) = (task["kube_ready"] for task in tasks if "kube_ready" in task)
+    tasks = yaml.safe_load((role / "tasks/ready.yml").read_text())
+    wait, again = (task["kube_ready"] for task in tasks if "kube_ready" in task)
+    assert "certificate" not in again
     assert wait["certificate"].startswith("{{ __runai_cluster_certificate if ")
     names = yaml.safe_load((role / "vars/main.yml").read_text())
     assert names["__runai_cluster_certificate"] == "/etc/appliance/runai/backend.crt"
@@ -209,3 +249,37 @@ def test_a_services_host_outside_the_cluster_answers_for_the_name_too() -> None:
     assert list(step.unmet(site.node("w2"), asked, observed)) == [
         "dnsmasq, which resolves the backend's name, does not run"
     ]
+
+
+AUTHENTICATED = {
+    "runai-operator": {"config": {"researcher-service": {"args": {"authEnabled": True}}}}
+}
+
+
+def test_with_researchers_logins_the_clusters_part_asks_for_them_too() -> None:
+    assert told("2.7.1")["runai_cluster_values"] == {}
+    found = told("2.7.1", access={"enabled": True}, cluster_values={"runai-operator": {"x": 1}})
+    assert found["runai_cluster_values"] == {
+        "runai-operator": {**AUTHENTICATED["runai-operator"], "x": 1}
+    }
+
+
+def test_a_plan_sees_that_the_logins_were_switched_on() -> None:
+    off, on = wished("2.7.1"), wished("2.7.1", access={"enabled": True})
+    assert site_values(on)["runai-cluster"] == AUTHENTICATED
+    assert values_digest(site_values(on)) != values_digest(site_values(off))
+
+
+def test_what_the_site_says_itself_of_logins_wins() -> None:
+    own = {"runai-operator": {"config": {"researcher-service": {"args": {"authEnabled": False}}}}}
+    found = told("2.7.1", access={"enabled": True}, cluster_values=own)
+    assert found["runai_cluster_values"] == own
+
+
+def test_secrets_in_place_of_the_vendors_are_references_with_nothing_in_their_place() -> None:
+    found = told("2.7.1")
+    for role in ("backend", "cluster"):
+        rows = found[f"runai_{role}_vendor_defaults"]
+        assert {row["secret"] for row in rows} == set(found[f"runai_{role}_own_secrets"])
+        for name, reference in found[f"runai_{role}_own_secrets"].items():
+            assert reference == VaultRef(name, "''")

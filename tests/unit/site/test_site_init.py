@@ -11,6 +11,7 @@ import yaml
 from appliance.adapters.site.files import check_site, load_site
 from appliance.adapters.site.folder import SiteDirectory
 from appliance.errors import ConfigError, Refused
+from appliance.model.components.runai.vendor_defaults import SECRETS as VENDOR_SECRETS
 from appliance.model.site.authority import Authority
 from appliance.model.site.files.diagnostics import model_of
 from appliance.model.site.files.new import NewSite
@@ -92,11 +93,17 @@ def test_three_control_planes_get_keepalived_on_8443(tmp_path: Path) -> None:
 def test_the_authority_goes_into_the_vault_and_nowhere_else(tmp_path: Path) -> None:
     vault = FakeVault()
     written = write(tmp_path / "rack7", new(), vault)
-    assert yaml.safe_load(vault.sealed[0]) == {
+    held = yaml.safe_load(vault.sealed[0])
+    own = {name: held.pop(name) for name in VENDOR_SECRETS}
+    assert held == {
         "vault_site_ca_certificate": "certificate of rack7\nline two\n",
         "vault_site_ca_key": "key\nline two\n",
         "vault_registry_password": "a-secret-that-was-just-made",
     }
+    # In place of the secrets that the vendor's charts bring along; two of them are of logins.
+    assert own.pop("vault_runai_admin_password") == "Ra1-a-secret-that-was-just-made"
+    assert own.pop("vault_runai_tenant_admin_password") == "Ra1-a-secret-that-was-just-made"
+    assert set(own.values()) == {"a-secret-that-was-just-made"}
     for path in written:
         assert "line two" not in path.read_text(encoding="utf-8")
 

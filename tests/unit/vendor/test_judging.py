@@ -24,7 +24,7 @@ def bundle(version: str = "2.7.1", **changes: Any) -> VendorBundle:
     return judged(version, **{**sizes, **changes})
 
 
-@pytest.mark.parametrize("version", ["2.4.0", "2.7.14", "v2.8.1", "2.10.99"])
+@pytest.mark.parametrize("version", ["2.4.0", "2.7.14", "v2.8.1", "2.8.22"])
 def test_versions_that_kubernetes_1_23_runs(version: str) -> None:
     assert bundle(version).faults("1.23.5") == ()
 
@@ -32,13 +32,20 @@ def test_versions_that_kubernetes_1_23_runs(version: str) -> None:
 @pytest.mark.parametrize("version", ["2.3.9", "2.11.0", "2.17.0", "3.0.1"])
 def test_versions_that_it_does_not_run_are_refused_with_the_range(version: str) -> None:
     assert bundle(version).faults("1.23.5") == (
-        f"Kubernetes 1.23.5 runs Run:ai 2.4 to 2.10, not {version}",
+        f"Kubernetes 1.23.5 runs Run:ai 2.4 to 2.8, not {version}",
     )
+
+
+@pytest.mark.parametrize("version", ["2.9.3", "2.10.4"])
+def test_versions_without_ingress_and_prometheus_are_refused_by_name(version: str) -> None:
+    (fault,) = bundle(version).faults("1.23.5")
+    assert fault.startswith(f"Kubernetes 1.23.5 runs Run:ai 2.4 to 2.8, not {version}: it brings ")
+    assert "neither an ingress controller nor Prometheus" in fault
 
 
 def test_an_unknown_kubernetes_version_supports_no_runai_version() -> None:
     assert bundle().faults("1.31.0")[0].endswith("no known version, not 2.7.1")
-    assert supported_range("1.23.99") == "2.4 to 2.10"
+    assert supported_range("1.23.99") == "2.4 to 2.8"
 
 
 def test_a_damaged_bundle_says_that_alone() -> None:

@@ -12,6 +12,8 @@ from appliance.model.bundle.runai_versions import runs_on
     [
         ((2, 7), "v1.23.5", True),
         ((2, 7), "v1.25.0", False),
+        ((2, 9), "v1.23.5", False),
+        ((2, 10), "v1.23.5", False),
         ((2, 11), "v1.23.5", False),
         ((2, 11), "", False),
         ((2, 7), "", False),

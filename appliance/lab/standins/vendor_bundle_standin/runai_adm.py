@@ -6,13 +6,13 @@ Node roles and logs are not its part in a lab.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
 from pathlib import Path
 
 OUTPUT = "runai-backend-values.yaml"
-PROMETHEUS = "http://runai-cluster-kube-prometh-prometheus.monitoring.svc:9090"
 # The builder puts the version here.
 VERSION = "0.0.0"
 BOTH = {"--domain", "--tls-cert", "--tls-key", "--nfs-server", "--nfs-path"}
@@ -68,14 +68,21 @@ def read(path: str) -> str:
         raise
 
 
+def packed(text: str) -> str:
+    """As the vendor's published values say it: the output of ``base64 -w0``."""
+    return base64.b64encode(text.encode()).decode()
+
+
 def persistence(found: dict[str, str]) -> dict[str, object]:
     """Where volumes come from: NFS, else the default StorageClass."""
     server, path = found.get("--nfs-server"), found.get("--nfs-path")
-    return {"nfs": {"server": server, "path": path}} if server and path else {}
+    if not (server and path):
+        return {}
+    return {"nfs": {"enabled": True, "server": server, "path": path}}
 
 
 def values(found: dict[str, str]) -> dict[str, object]:
-    """The values file. Its documented keys, and those that these charts need."""
+    """The values file: keys that the vendor's published file or its pages have."""
     for flag in ("--domain", "--tls-cert", "--tls-key"):
         if not found.get(flag):
             fail(f"required flag {flag} not set")
@@ -83,12 +90,16 @@ def values(found: dict[str, str]) -> dict[str, object]:
     if "--airgapped" in found:
         registry = os.environ.get("REGISTRY_URL", "")
     document: dict[str, object] = {
-        "global": {"domain": found["--domain"], "image": {"registry": registry}},
+        "deployment": {"domain": found["--domain"]},
         "backend": {
-            "https": {"crt": read(found["--tls-cert"]), "key": read(found["--tls-key"])},
-            "initTenant": {"promProxy": PROMETHEUS},
+            "https": {
+                "enabled": True,
+                "crt": packed(read(found["--tls-cert"])),
+                "key": packed(read(found["--tls-key"])),
+            },
+            "isAirgapped": True,
+            "privateRegistryAddress": registry,
         },
-        "grafana": {"datasources": {"datasources.yaml": {"datasources": {"url": PROMETHEUS}}}},
         "postgresql": {"persistence": persistence(found)},
         "thanos": {"receive": {"persistence": persistence(found)}},
     }
@@ -96,7 +107,7 @@ def values(found: dict[str, str]) -> dict[str, object]:
         if not found.get("--external-ips"):
             fail("required flag --external-ips not set")
         document["nginx-ingress"] = {
-            "controller": {"externalIPs": found["--external-ips"].split(",")}
+            "controller": {"service": {"externalIPs": found["--external-ips"].split(",")}}
         }
     return document
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from appliance.model.bundle.runai_versions import (
-    KUBERNETES,
+    LINES,
     brings_its_own,
     dotted,
     minor_of,
     runs_on,
     supported_range,
+    what_it_lacks,
 )
 from appliance.model.checks.engine import Need, Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
@@ -56,16 +57,18 @@ def version(inputs: HealthInputs) -> Answers:
         )
         return
     if _unfit(inputs):
+        lacking = what_it_lacks(vendor)
         yield Finding(
             CLUSTER,
             "cluster_version",
             "error",
-            f"Run:ai {dotted(vendor)} ({inputs.bundle_name}) for Kubernetes {running}",
+            f"Run:ai {dotted(vendor)} ({inputs.bundle_name}) for Kubernetes {running}"
+            + (f": {lacking}" if lacking else ""),
             f"one of {fitting}",
             "ask the vendor for a bundle of one of these versions",
         )
     else:
-        low, high = KUBERNETES[vendor]
+        low, high = LINES[vendor].kubernetes
         yield f"{named}; Run:ai {dotted(vendor)} supports {dotted(low)} to {dotted(high)}"
 
 
@@ -187,22 +190,8 @@ def shared_storage(inputs: HealthInputs) -> Answers:
 
 
 def ingress_class(inputs: HealthInputs) -> Answers:
-    """Up to 2.8 the backend brings its own nginx, and a second one collides with it."""
+    """The backend brings its own nginx, and a second one collides with it."""
     found = inputs.prerequisites or Prerequisites()
-    names = ", ".join(str(one) for one in found.ingress_classes)
-    if not brings_its_own(inputs.vendor_version):
-        if not found.ingress_classes:
-            yield Finding(
-                CLUSTER,
-                "ingress_class",
-                "error",
-                "no IngressClass",
-                "an ingress controller: Run:ai 2.9 and later do not include one",
-                "install ingress-nginx from a bundle that contains it",
-            )
-        else:
-            yield names
-        return
     nginx = next((one for one in found.ingress_classes if one.name == NGINX), None)
     if nginx is None or nginx.is_runais:
         yield str(nginx) if nginx else f"no IngressClass {NGINX} yet: Run:ai installs its own"
@@ -221,23 +210,11 @@ def ingress_class(inputs: HealthInputs) -> Answers:
 
 
 def prometheus(inputs: HealthInputs) -> Answers:
-    """Up to 2.8 the cluster part brings its own Prometheus; later versions need an existing one."""
+    """The cluster part brings its own Prometheus, and a second one would fight with it."""
     found = inputs.prerequisites or Prerequisites()
     names = ", ".join(str(one) for one in found.prometheuses)
     others = [one for one in found.prometheuses if not one.is_runais]
-    if not brings_its_own(inputs.vendor_version):
-        if found.prometheuses:
-            yield names
-        else:
-            yield Finding(
-                CLUSTER,
-                "prometheus",
-                "error",
-                "no Prometheus",
-                "a Prometheus: Run:ai 2.9 and later do not include one",
-                "install kube-prometheus-stack from a bundle that contains it",
-            )
-    elif others and not _switched_off(inputs, "kube-prometheus-stack"):
+    if others and not _switched_off(inputs, "kube-prometheus-stack"):
         yield Finding(
             CLUSTER,
             "prometheus",

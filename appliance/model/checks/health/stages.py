@@ -22,6 +22,7 @@ from appliance.model.checks.health.inputs import (
     HealthCheck,
     HealthInputs,
 )
+from appliance.model.checks.health.vendor_secrets import researcher_login, vendor_secrets
 from appliance.model.state.findings import Finding
 
 __all__ = ["CHECKS", "Result", "Stage", "before_change", "health"]
@@ -142,6 +143,20 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
     ),
     HealthCheck(
         "login", login.login, BEFORE, "the login for the backend is known", step=STEP, of_runai=True
+    ),
+    HealthCheck(
+        "vendor_secrets",
+        vendor_secrets,
+        AFTER,
+        "no secret is the vendor's published one",
+        of_runai=True,
+    ),
+    HealthCheck(
+        "researcher_login",
+        researcher_login,
+        AFTER,
+        "Run:ai asks researchers for a login",
+        of_runai=True,
     ),
     HealthCheck(
         "dns_control_host",

@@ -13,6 +13,7 @@ from appliance.model.checks.engine import Check, run_all
 from appliance.model.checks.site.access import ACCESS_CHECKS
 from appliance.model.checks.site.gpu import GPU_CHECKS
 from appliance.model.checks.site.network import NETWORK_CHECKS, NETWORK_WARNINGS
+from appliance.model.checks.site.runai import RUNAI_CHECKS
 from appliance.model.checks.site.storage import STORAGE_CHECKS
 from appliance.model.site.files.diagnostics import SiteFault, did_you_mean
 from appliance.model.site.files.draft import Draft, KnownContent
@@ -215,6 +216,7 @@ FAULTS: Final[tuple[Rule, ...]] = (
     kubeadm_checks_are_named,
     *ACCESS_CHECKS,
     *GPU_CHECKS,
+    *RUNAI_CHECKS,
     *STORAGE_CHECKS,
     *NETWORK_CHECKS,
 )

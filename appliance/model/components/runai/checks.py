@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from appliance.model.bundle.runai_versions import supported_range
 from appliance.model.bundle.vendor_bundle import GIGABYTE, Needs, short_of_space
+from appliance.model.components.runai.address import runai_address
 from appliance.model.components.runai.unmet import vendor_bundle as bundle_of
 from appliance.model.components.subject import Subject
 from appliance.model.state.cluster import Cluster
@@ -131,4 +132,10 @@ def registry_login(subject: Subject) -> Iterator[Finding]:
         )
 
 
-CHECKS = (vendor_bundle, vendor_bundle_version, vendor_bundle_space, registry_login)
+CHECKS = (
+    vendor_bundle,
+    vendor_bundle_version,
+    vendor_bundle_space,
+    registry_login,
+    runai_address,
+)

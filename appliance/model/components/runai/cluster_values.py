@@ -20,13 +20,14 @@ def cluster_values(settings: SiteSettings) -> dict[str, Any]:
     """The values that a site's files give; what the site says itself comes last."""
     own: Mapping[str, Any] = WITHOUT_DISCOVERY if settings.gpu is not None else {}
     given = settings.runai.cluster_values if settings.runai else {}
-    return _merged(own, given)
+    return laid_over(own, given)
 
 
-def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values merged deeply; ``more`` wins."""
     found = dict(base)
     for key, value in more.items():
-        before = found.get(key)
-        both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        found[key] = _merged(before, value) if both else value  # type: ignore[arg-type]
+        below = found.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        found[key] = laid_over(below, value) if both else value  # type: ignore[arg-type]
     return found

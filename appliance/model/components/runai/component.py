@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from appliance.model.components.base import Component, Step
 from appliance.model.components.runai import (
+    address,
     checks,
     unmet,
     variables,
@@ -12,13 +13,14 @@ from appliance.model.site.settings import Node, Site
 
 
 def nodes(site: Site) -> tuple[Node, ...]:
-    """The node of the vendor's bundle, and the one that answers for the backend's name."""
+    """The node of the vendor's bundle, who answers for the backend's name, who has its address."""
     runai = site.settings.runai
     if runai is None or runai.vendor_bundle is None:
         return ()
     # The services host answers for the backend's name, whether or not it is in the cluster.
     serves = {site.services_node.name} if runai.own_dns else set()
-    named = {site.vendor_node.name} | serves
+    carry = {node.name for node in site.system_nodes} if address.is_moved(site) else set()
+    named = {site.vendor_node.name} | serves | carry
     return tuple(node for node in site.nodes if node.name in named)
 
 
@@ -35,6 +37,7 @@ RUNAI = Component(
     ),
     checks=checks.CHECKS,
     variables=variables.variables,
+    node_variables=address.node_variables,
     groups=variables.groups,
 )
 COMPONENTS = (RUNAI,)

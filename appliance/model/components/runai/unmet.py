@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from appliance.model.bundle.runai_versions import minor_of, trusting
 from appliance.model.bundle.vendor_bundle import VendorBundle
-from appliance.model.components.runai.cluster_values import cluster_values
+from appliance.model.components.runai import address
+from appliance.model.components.runai.cluster_values import cluster_values, laid_over
 from appliance.model.components.runai.origin import origins
+from appliance.model.components.runai.pods import pods_in_the_way, without_the_authority
 from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Node
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
@@ -19,12 +22,17 @@ from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 if TYPE_CHECKING:
     from appliance.model.state.observed import Observed
 
+# Run:ai's page of researcher authentication, charts up to 2.8: the cluster's half of the switch.
+AUTHENTICATED: dict[str, Any] = {
+    "runai-operator": {"config": {"researcher-service": {"args": {"authEnabled": True}}}}
+}
 RELEASES = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
 
 
 def runai(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The name resolves, the bundle is unpacked, both releases are deployed, all pods ready."""
     yield from own_dns(node, desired, observed.node_facts[node.name])
+    yield from address.unmet(node, desired, observed)
     yield from bundle(node, desired, observed)
     if node.name == desired.site.vendor_node.name:
         yield from certificate(desired, observed.node_facts[node.name])
@@ -70,11 +78,13 @@ def site_values(desired: Desired) -> dict[str, Mapping[str, Any]]:
     ):
         instead = desired.override(role, "values")
         found[release] = instead if isinstance(instead, Mapping) else own
+    if wanted.access.enabled:
+        found["runai-cluster"] = laid_over(AUTHENTICATED, found["runai-cluster"])
     return found
 
 
 def releases(desired: Desired, observed: Observed) -> Iterator[str]:
-    """Backend and cluster part are deployed, as reported by helm and the API, and connected.
+    """Backend and cluster part are deployed, as reported by helm and the API, ready and connected.
 
     A release of an earlier version has no digest of the site's values, so it differs as well. That
     is harmless: ``helm_release`` compares all values, and runs helm only where those differ.
@@ -89,9 +99,12 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
             yield f"{name} is not installed"
         else:
             yield from _made_from(release, desired, observed)
-    for pod in cluster.vendor_pods:
-        if not pod.ready and pod.phase != "Succeeded":
-            yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+    for pod in pods_in_the_way(cluster.vendor_pods):
+        yield f"pod {pod.namespace}/{pod.name} is not ready: {pod.reason or pod.phase}"
+    found = vendor_bundle(desired, observed)
+    named = trusting(minor_of(found.version) if found else None)
+    for pod in without_the_authority(cluster.vendor_pods, named):
+        yield f"pod {pod.where} was not given the CA of the backend's certificate"
     settings = desired.site.settings.runai
     # With a file that a person downloaded, nobody logs in to ask.
     if cluster.runai_unconfirmed and settings and not settings.cluster_values_file:
@@ -142,6 +155,8 @@ def bundle(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         return
     if facts.at("runai.prepared") != desired.site.settings.registry:
         yield f"prepare_installation.sh of Run:ai {found.version} has not completed"
+    if found.cli is not None and not facts.at("runai.admin_cli"):
+        yield "runai-adm cannot be run there: no program /usr/local/bin/runai-adm"
     services = observed.node_facts.get(desired.site.services_node.name)
     held = (services.at("registry.images") if services else None) or {}
     images = found.contents.images

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
+from appliance.model.bundle.runai_versions import minor_of, trusting
 from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.components.runai import address, vendor_defaults
 from appliance.model.components.runai.backend_certificate import KEY_NAME
-from appliance.model.components.runai.cluster_values import cluster_values
 from appliance.model.components.runai.origin import backend_arguments, origins
-from appliance.model.components.runai.unmet import vendor_bundle
+from appliance.model.components.runai.unmet import site_values, vendor_bundle
+from appliance.model.components.runai.vendor_defaults import VendorDefault
 from appliance.model.site.files.secrets import push_secret
+from appliance.model.site.runai_settings import Access
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster import Cluster, RunaiLogins
 from appliance.model.state.desired import Desired
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.roles import inventory_roles
@@ -28,12 +32,21 @@ UNPACKED = "/var/lib/appliance/runai"
 
 def variables(run: PlannedRun) -> Vars:
     """Those of the vendor's bundle and of the site's own DNS server."""
-    return {**_runai(run.desired, run.observed), **_dns(run.desired, run.manifest)}
+    return {
+        **_runai(run.desired, run.observed),
+        **_dns(run.desired, run.manifest),
+        **address.variables(run.desired, run.manifest),
+    }
 
 
 def groups(desired: Desired) -> dict[str, Vars]:
-    """The group that holds the node to which the vendor's bundle goes."""
-    return {"appliance_vendor": {"hosts": {desired.site.vendor_node.name: None}}}
+    """The node that gets the vendor's bundle, and those that may carry the backend's address."""
+    site = desired.site
+    carry = site.system_nodes if address.is_moved(site) else ()
+    return {
+        "appliance_vendor": {"hosts": {site.vendor_node.name: None}},
+        "appliance_runai_address": {"hosts": {node.name: None for node in carry}},
+    }
 
 
 def _runai(desired: Desired, observed: Observed) -> Vars:
@@ -105,9 +118,14 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_helm_sha256": manifest.binary_sha256("helm"),
         "runai_backend_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_backend_chart": found.backend.path,
+        "runai_backend_deploy": found.deploy,
         "runai_backend_program": found.cli or "",
         "runai_backend_arguments": arguments,
         "runai_backend_origin": origins(desired, found)[BACKEND_RELEASE],
+        "runai_backend_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
+        "runai_backend_vendor_defaults": _defaults(vendor_defaults.BACKEND),
+        "runai_backend_own_secrets": _own(vendor_defaults.BACKEND),
+        "runai_backend_trusting": _trusting(found, "runai-backend"),
         "runai_backend_certificate": desired.backend_certificate or "",
         "runai_backend_certificate_key": VaultRef(KEY_NAME) if wanted.certificate else "",
         "runai_backend_system_nodes": [
@@ -116,6 +134,29 @@ def _backend(desired: Desired, found: VendorBundle) -> dict[str, Any]:
         "runai_backend_values": dict(wanted.values),
         "runai_backend_secret_values": VaultRef("vault_runai_values", "{}"),
     }
+
+
+def _defaults(known: Iterable[VendorDefault]) -> list[dict[str, Any]]:
+    return [{**one._asdict(), "known": list(one.known)} for one in known]
+
+
+def _own(known: Iterable[VendorDefault]) -> dict[str, VaultRef]:
+    """What comes instead; a vault that was made before this product knew of it has none."""
+    return {one.secret: VaultRef(one.secret, "''") for one in known}
+
+
+def _trusting(found: VendorBundle, namespace: str) -> list[dict[str, Any]]:
+    """What is given the CA in one namespace, by the version of the bundle."""
+    return [
+        {"names": one.names, "required": one.required}
+        for one in trusting(minor_of(found.version))
+        if one.namespace == namespace
+    ]
+
+
+def _are_open(logins: RunaiLogins, access: Access) -> bool:
+    """Whether a run is to ask the backend about its logins again."""
+    return logins.first_passwords != () or (access.enabled and logins.researchers is not True)
 
 
 def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[str, Any]:
@@ -127,8 +168,21 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
     return {
         "runai_cluster_is_new": release is None or release.status != "deployed",
         "runai_cluster_is_unconfirmed": isinstance(cluster, Cluster) and cluster.runai_unconfirmed,
+        "runai_cluster_logins_are_open": isinstance(cluster, Cluster)
+        and _are_open(cluster.runai_logins, wanted.access),
+        "runai_cluster_first_passwords": [
+            {"user": user, "known": list(known)}
+            for user, known in vendor_defaults.FIRST_LOGINS.items()
+        ],
+        "runai_cluster_researchers": wanted.access.enabled,
         "runai_cluster_ca_certificate": desired.issuer_ca or CA_CERTIFICATE,
         "runai_cluster_name": wanted.cluster_name,
+        "runai_cluster_vendor_defaults": _defaults(vendor_defaults.CLUSTER),
+        "runai_cluster_own_secrets": _own(vendor_defaults.CLUSTER),
+        "runai_cluster_trusting": _trusting(found, "runai"),
+        "runai_cluster_talkers": [
+            one.names for one in trusting(minor_of(found.version)) if one.namespace == "runai"
+        ],
         "runai_cluster_domain": desired.site.runai_domain,
         "runai_cluster_bundle_dir": f"{UNPACKED}/{found.sha256[:16]}",
         "runai_cluster_chart": found.cluster.path,
@@ -136,7 +190,7 @@ def _cluster(desired: Desired, observed: Observed, found: VendorBundle) -> dict[
         "runai_cluster_username": wanted.admin_user,
         # A site may remove it from the vault when it is no longer used.
         "runai_cluster_password": VaultRef("vault_runai_admin_password", "''"),
-        "runai_cluster_values": cluster_values(desired.site.settings),
+        "runai_cluster_values": dict(site_values(desired)["runai-cluster"]),
         "runai_cluster_secret_values": VaultRef("vault_runai_cluster_values", "{}"),
         "runai_cluster_values_file": wanted.cluster_values_file or "",
     }

@@ -186,6 +186,7 @@ class VendorRecord(Section):
 
 
 class RunAi(Section):
+    admin_cli: bool | None = None
     bundle: VendorRecord | None = None
     certificate: Certificate | None = None
     held_bytes: Count | None = None

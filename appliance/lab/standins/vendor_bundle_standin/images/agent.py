@@ -1,11 +1,13 @@
 """STANDIN of the cluster part's agent: tells the backend that the cluster lives.
 
-Reaches the backend over TLS by its name, trusting the secret ``runai-ca-cert`` beside the system's
-authorities. Makes a namespace for each project.
+Reaches the backend over TLS by its name. It trusts what is in ``/etc/ssl/certs``, as a program in
+Go does, and reads no secret of its own for that: charts of 2.4 to 2.12 have none. Makes a namespace
+for each project.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import ssl
@@ -21,7 +23,7 @@ CLUSTER = os.environ.get("CLUSTER_UUID", "")
 VERSION = os.environ.get("VERSION", "0.0.0")
 PUBLIC = os.environ.get("PUBLIC_CONFIGMAP", "") == "true"
 PASSWORD = Path(os.environ.get("PASSWORD_FILE", "/etc/runai/password"))
-AUTHORITY = Path(os.environ.get("CA_FILE", "/etc/runai-ca/runai-ca.pem"))
+AUTHORITIES = Path(os.environ.get("CA_FOLDER", "/etc/ssl/certs"))
 MARK = Path(os.environ.get("MARK_FILE", "/tmp/connected"))  # noqa: S108 - in an image
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 API = "https://kubernetes.default.svc"
@@ -29,11 +31,20 @@ PERIOD_SECONDS = float(os.environ.get("PERIOD_SECONDS", "5"))
 CONDITIONS = ("DependenciesFulfilled", "Deployed", "Available", "Reconciled")
 
 
-def ask(url: str, token: str, authority: Path, body: Any = None, method: str = "") -> Any:
-    """Send a request with a bearer token; the answer's document."""
+def trusted(authorities: Path) -> ssl.SSLContext:
+    """A context that trusts a file, or every file of a folder, as crypto/x509 of Go reads it."""
     context = ssl.create_default_context()
-    if authority.is_file():
-        context.load_verify_locations(authority)
+    files = sorted(authorities.iterdir()) if authorities.is_dir() else [authorities]
+    for file in files:
+        if file.is_file():
+            with contextlib.suppress(ssl.SSLError):
+                context.load_verify_locations(file)
+    return context
+
+
+def ask(url: str, token: str, authorities: Path, body: Any = None, method: str = "") -> Any:
+    """Send a request with a bearer token; the answer's document."""
+    context = trusted(authorities)
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data=data, method=method or ("POST" if data else "GET"))
     request.add_header("Authorization", f"Bearer {token}")
@@ -62,7 +73,7 @@ def made(path: str, name: str, body: Any) -> None:
 
 def projects(password: str) -> None:
     """A namespace for each project."""
-    for project in ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/projects", password, AUTHORITY):
+    for project in ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/projects", password, AUTHORITIES):
         name = f"runai-{project['name']}"
         body = {
             "apiVersion": "v1",
@@ -85,7 +96,7 @@ def public(ok: bool) -> None:
 def once() -> None:
     """One sign of life."""
     password = PASSWORD.read_text().strip()
-    ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/status", password, AUTHORITY, {"version": VERSION})
+    ask(f"{BACKEND}/v1/k8s/clusters/{CLUSTER}/status", password, AUTHORITIES, {"version": VERSION})
     projects(password)
     if PUBLIC:
         public(ok=True)

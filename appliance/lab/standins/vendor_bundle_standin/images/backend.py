@@ -28,6 +28,13 @@ REGISTRY = os.environ.get("REGISTRY", "")
 STORE = os.environ.get("STORE_URL", "http://runai-backend-postgresql:5432")
 SECRETS = Path(os.environ.get("SECRETS_DIR", "/etc/runai-backend"))
 REALM = "/auth/realms/runai"
+SETTING = "/v1/k8s/setting"
+# The first key is one of a public script; the second key is ours, its label that of the page.
+KNOWN = (
+    {"key": "tenant.login_with_sso", "label": "Login with SSO", "type": "Boolean"},
+    {"key": "tenant.standin_researcher_authentication", "label": "Researcher Authentication",
+     "type": "Boolean"},
+)  # fmt: skip
 CLIENTS = {"runai", "runai-cli", "runai-cli-sso"}
 TOKEN_SECONDS, REFRESH_SECONDS = 300, 36_000
 CONNECTED_SECONDS = 30
@@ -106,6 +113,10 @@ class Backend(BaseHTTPRequestHandler):
         """Tokens, new clusters and projects, signs of life."""
         self._guarded(self._post)
 
+    def do_PUT(self) -> None:
+        """A setting of the tenant."""
+        self._guarded(self._put)
+
     def _guarded(self, answer: Any) -> None:
         content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
@@ -126,6 +137,9 @@ class Backend(BaseHTTPRequestHandler):
             self._json(200, _configuration())
         elif path == f"{REALM}/protocol/openid-connect/certs":
             self._json(200, {"keys": [tokens.public(self.store.key())]})
+        elif path == SETTING:
+            listed = [{**one, "value": self._settings().get(one["key"], False)} for one in KNOWN]
+            self._json(*((200, listed) if self._user() else (401, {"message": "Unauthorized"})))
         elif path.startswith("/v1/k8s/clusters"):
             self._get_clusters(path, url.query)
         else:
@@ -154,6 +168,22 @@ class Backend(BaseHTTPRequestHandler):
             self._json(200, _shown(clusters[parts[0]]))
         else:
             self._json(404, {"message": "not found"})
+
+    def _settings(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.store.get("settings", {})
+        return found
+
+    def _put(self, url: Any, content: bytes) -> None:
+        if url.path.rstrip("/") != SETTING or not self._user():
+            self._json(401, {"message": "Unauthorized"})
+            return
+        body = json.loads(content)
+        if body["key"] not in {one["key"] for one in KNOWN}:
+            self._json(404, {"message": "no such setting"})
+            return
+        with self.store.lock:
+            self.store.put("settings", {**self._settings(), body["key"]: body["value"]})
+        self._json(200, {})
 
     def _post(self, url: Any, content: bytes) -> None:
         if url.path == f"{REALM}/protocol/openid-connect/token":

@@ -1,7 +1,7 @@
 {{- /* A stateful service on a volume of its own. root, name, claim, size, folder, persistence. */ -}}
 {{- define "standin.stateful" -}}
-{{- $nfs := .persistence.nfs }}
-{{- if $nfs }}
+{{- $nfs := .persistence.nfs | default dict }}
+{{- if $nfs.server }}
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: {{ .claim }}, labels: {app: {{ .name }}, standin: "true"}}
@@ -21,7 +21,7 @@ metadata:
 spec:
   accessModes: [ReadWriteOnce]
   resources: {requests: {storage: {{ .size }}}}
-  {{- if $nfs }}
+  {{- if $nfs.server }}
   storageClassName: ""
   volumeName: {{ .claim }}
   {{- else if .persistence.storageClassName }}
