@@ -137,7 +137,7 @@ class SiteSettings(Settings):
     appliance_release: Text
     """The tested set of versions to install, as `appliance bundle build --release` takes it."""
     operating_system: Text
-    """What the nodes run: ubuntu-20.04, or debian-12 in a lab."""
+    """What the nodes run: ubuntu-20.04; debian-12 or debian-11 in a lab."""
     domain: Zone
     """The DNS zone of the appliance's names."""
     dns_servers: tuple[Address, ...] = Field(default=(), max_length=3)
