@@ -119,16 +119,16 @@ def alone(what: str) -> Iterator[None]:
         yield
 
 
-def built_bundle(*, standins: bool = False) -> Path:
+def built_bundle(*, standins: bool = False, os_name: str = OS) -> Path:
     """The bundle, built once a run by the real command, or the one that the caller names.
 
     ``APPLIANCE_TEST_BUNDLE=DIR`` and, with stand-ins, ``APPLIANCE_TEST_GPU_BUNDLE=DIR`` name one.
     """
     given = os.environ.get("APPLIANCE_TEST_GPU_BUNDLE" if standins else "APPLIANCE_TEST_BUNDLE")
-    if given:
+    if given and os_name == OS:
         return Path(given)
-    directory = folder() / ("bundle-standins" if standins else "bundle")
-    words = ["bundle", "build", "--release", RELEASE, "--os", OS, str(directory)]
+    directory = folder() / f"bundle-{os_name}{'-standins' if standins else ''}"
+    words = ["bundle", "build", "--release", RELEASE, "--os", os_name, str(directory)]
     with alone(directory.name):
         if not (directory / "manifest.json").is_file():
             require_for(Use.BUILD, Use.COMPILE)
