@@ -22,6 +22,7 @@ from types import FrameType
 from appliance.adapters.local.content import list_releases
 from appliance.adapters.local.processes import find_program
 from appliance.errors import CommandFailed
+from appliance.lab.layout import SYSTEMS
 from appliance.lab.podman import Podman
 from appliance.model.programs import Use
 from tests.commands import appliance, succeed
@@ -35,7 +36,8 @@ WORKER = "PYTEST_XDIST_WORKER"
 TRIES = 2
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PODMANS_OWN = {"conmon", "aardvark-dns"}
-RELEASE, OS = list_releases()[-1], "debian-12"
+# What the nodes of this run's labs run; the row debian-11 of a release chooses another.
+RELEASE, OS = list_releases()[-1], os.environ.get("APPLIANCE_TEST_OS") or SYSTEMS[0]
 
 
 def begin() -> bool:
@@ -117,16 +119,16 @@ def alone(what: str) -> Iterator[None]:
         yield
 
 
-def built_bundle(*, standins: bool = False) -> Path:
+def built_bundle(*, standins: bool = False, os_name: str = OS) -> Path:
     """The bundle, built once a run by the real command, or the one that the caller names.
 
     ``APPLIANCE_TEST_BUNDLE=DIR`` and, with stand-ins, ``APPLIANCE_TEST_GPU_BUNDLE=DIR`` name one.
     """
     given = os.environ.get("APPLIANCE_TEST_GPU_BUNDLE" if standins else "APPLIANCE_TEST_BUNDLE")
-    if given:
+    if given and os_name == OS:
         return Path(given)
-    directory = folder() / ("bundle-standins" if standins else "bundle")
-    words = ["bundle", "build", "--release", RELEASE, "--os", OS, str(directory)]
+    directory = folder() / f"bundle-{os_name}{'-standins' if standins else ''}"
+    words = ["bundle", "build", "--release", RELEASE, "--os", os_name, str(directory)]
     with alone(directory.name):
         if not (directory / "manifest.json").is_file():
             require_for(Use.BUILD, Use.COMPILE)

@@ -45,6 +45,12 @@ class LabMachine:
         release = platform.freedesktop_os_release()
         return f"{release['ID']}-{release.get('VERSION_ID', '')}"
 
+    def serves(self, operating_system: str) -> bool:
+        """Whether the archives of this machine's apt sources have packages for such nodes."""
+        from appliance.lab.archives import served
+
+        return served(operating_system)
+
     def programs(self, names: Collection[str]) -> frozenset[str]:
         """The installed ones of these programs."""
         return present(names)

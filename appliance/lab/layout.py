@@ -22,6 +22,8 @@ CgroupLayout = Literal["v1", "hybrid", "v2"]
 LAB_RANGE = IPv4Network("198.18.0.0/16")
 POD_CIDR = "198.19.0.0/17"
 SERVICE_CIDR = "198.19.128.0/17"
+# What nodes can run, the usual one first; the recipe of their image says which suite each is.
+SYSTEMS = ("debian-12", "debian-11")
 FIRST_CONTROL_PLANE, FIRST_WORKER = 11, 21
 HARDWARE = "lab/container"
 NODE_USER = "appliance"
@@ -33,6 +35,7 @@ V2_MARKER = "/sys/fs/cgroup/cgroup.controllers"
 HYBRID_MARKER = "/sys/fs/cgroup/unified/cgroup.controllers"
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?")
+_IMAGE = re.compile(r".*/appliance-lab-node:(?P<system>[a-z]+-[0-9.]+)-[0-9a-f]{12}")
 _UUIDS = uuid.UUID("7f1c0c54-6a0e-4a53-9d0f-5eedc0ffee00")
 
 _COMMON_OPTIONS = (
@@ -105,12 +108,20 @@ class StandIn:
     not_proven: str
 
 
-STAND_INS = (
-    StandIn(
+_SYSTEM_STAND_INS = {
+    "debian-12": StandIn(
         "operating system",
         "Debian 12 in place of Ubuntu 20.04",
-        "Ubuntu's own packages, systemd 245, netplan",
+        "Ubuntu's own packages, systemd 245, Python 3.8, netplan",
     ),
+    "debian-11": StandIn(
+        "operating system",
+        "Debian 11 in place of Ubuntu 20.04",
+        "Ubuntu's own packages, systemd 245 (has 247), Python 3.8 (has 3.9), chrony 3.5 (has 4.0), "
+        "netplan",
+    ),
+}
+_OTHER_STAND_INS = (
     StandIn(
         "machine",
         "a privileged container under podman: kernel, clock, swap and sysctls are the host's",
@@ -159,6 +170,12 @@ STAND_INS = (
 )
 
 
+def stand_ins(systems: Collection[str] = ()) -> tuple[StandIn, ...]:
+    """The stand-ins of labs whose nodes run these systems; of a usual lab if there is none."""
+    chosen = [system for system in SYSTEMS if system in systems] or SYSTEMS[:1]
+    return (*(_SYSTEM_STAND_INS[system] for system in chosen), *_OTHER_STAND_INS)
+
+
 @dataclass(frozen=True)
 class LabNode:
     """One planned node: its name, its address, and whether it is a control plane."""
@@ -196,6 +213,12 @@ class RunningNode:
     state: str
     address: str
     image: str
+
+    @property
+    def operating_system(self) -> str:
+        """What the node runs, by the name of its image; empty for another image."""
+        found = _IMAGE.fullmatch(self.image)
+        return found["system"] if found else ""
 
 
 def require_lab_name(name: str) -> None:
@@ -287,12 +310,18 @@ def node_facts(name: str, *, serial: str | None = None) -> dict[str, dict[str, A
 
 
 def role_variables(
-    lab: Lab, *, public_key: str, known_hosts: str, facts: Mapping[str, Any] | None = None
+    lab: Lab,
+    *,
+    public_key: str,
+    known_hosts: str,
+    facts: Mapping[str, Any] | None = None,
+    operating_system: str = SYSTEMS[0],
 ) -> dict[str, Any]:
     """The variables of role ``lab_node`` for this lab."""
     given = facts or {}
     return {
         "lab_node_lab": lab.name,
+        "lab_node_operating_system": operating_system,
         "lab_node_subnet": str(lab.subnet),
         "lab_node_public_key_path": public_key,
         "lab_node_known_hosts_path": known_hosts,

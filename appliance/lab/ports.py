@@ -21,6 +21,9 @@ class LabHost(Protocol):
     def operating_system(self) -> str:
         """The operating system as releases name it: ID-VERSION_ID of os-release."""
 
+    def serves(self, operating_system: str) -> bool:
+        """Whether the archives of this machine's apt sources have packages for such nodes."""
+
     def programs(self, names: Collection[str]) -> frozenset[str]:
         """The installed ones of these programs."""
 

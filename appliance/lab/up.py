@@ -145,13 +145,7 @@ def lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpResult:
             "the lab needs root on this machine: it starts privileged containers",
             hint=f"sudo appliance lab up --name {request.name}",
         )
-    machine = ports.host.operating_system()
-    if machine != request.operating_system:
-        raise Refused(
-            f"this machine runs {machine}: its apt sources have no packages for "
-            f"{request.operating_system} nodes",
-            hint=f"run the lab on a {request.operating_system} machine or virtual machine",
-        )
+    _require_archives(request, ports)
     if not ports.confirm(plan):
         raise Refused(
             f"lab {request.name} was not confirmed; nothing was changed",
@@ -196,6 +190,24 @@ def plan_lab_up(request: LabUpRequest, ports: LabUpPorts) -> LabUpPlan:
         builds=request.builds,
         new_nodes=tuple(node.name for node in lab.nodes if node.name not in present),
     )
+
+
+def _require_archives(request: LabUpRequest, ports: LabUpPorts) -> None:
+    wanted = request.operating_system
+    if not ports.host.serves(wanted):
+        raise Refused(
+            f"this machine runs {ports.host.operating_system()}: its apt sources have no packages "
+            f"for {wanted} nodes",
+            hint=f"run the lab on a {wanted} machine or virtual machine",
+        )
+    podman = bool(ports.host.programs(("podman",)))
+    running = ports.containers.nodes(request.name) if podman else ()
+    others = sorted(node.name for node in running if node.operating_system not in ("", wanted))
+    if others:
+        raise Refused(
+            f"lab {request.name} has nodes that do not run {wanted}: {', '.join(others)}",
+            hint=f"appliance lab down --name {request.name}, or give another --name",
+        )
 
 
 def _missing(request: LabUpRequest, ports: LabUpPorts) -> tuple[Program, ...]:
@@ -261,6 +273,7 @@ def _nodes(request: LabUpRequest, ports: LabUpPorts, result: LabUpResult) -> Non
         public_key=f"{directory / KEY}.pub",
         known_hosts=str(directory / "known_hosts"),
         facts=gpu_facts(result.lab, request.extras.gpus),
+        operating_system=request.operating_system,
     )
     with _timed(result, "nodes", ports):
         ports.plays.run("lab_up", variables)

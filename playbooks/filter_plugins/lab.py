@@ -1,4 +1,4 @@
-"""Filters from ``appliance.lab.layout`` for playbooks and Molecule: a shim without decisions.
+"""Filters from ``appliance.lab`` for playbooks and Molecule: a shim without decisions.
 
 Ansible loads every filter for each play: the package is loaded by the first template that asks.
 """
@@ -6,10 +6,11 @@ Ansible loads every filter for each play: the package is loaded by the first tem
 from __future__ import annotations
 
 FUNCTIONS = {
-    "lab_node_options": "options_for_markers",
-    "lab_subnet": "subnet_for",
-    "lab_platforms": "platform_nodes",
-    "lab_instances": "platform_instances",
+    "lab_archives": ("archives", "archives_of"),
+    "lab_node_options": ("layout", "options_for_markers"),
+    "lab_subnet": ("layout", "subnet_for"),
+    "lab_platforms": ("layout", "platform_nodes"),
+    "lab_instances": ("layout", "platform_instances"),
 }
 
 
@@ -18,13 +19,13 @@ class FilterModule:
 
     def filters(self):
         """Name the filters."""
-        return {name: _late(function) for name, function in FUNCTIONS.items()}
+        return {name: _late(*where) for name, where in FUNCTIONS.items()}
 
 
-def _late(name):
+def _late(module, name):
     def filtered(*arguments, **options):
-        from appliance.lab import layout
+        from importlib import import_module
 
-        return getattr(layout, name)(*arguments, **options)
+        return getattr(import_module("appliance.lab." + module), name)(*arguments, **options)
 
     return filtered

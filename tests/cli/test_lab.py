@@ -13,7 +13,7 @@ from appliance.cli.app import cli
 from appliance.cli.lab.group import lab
 from appliance.cli.lab.parts import default_bundle, default_site
 from appliance.errors import ConfigError, Refused
-from appliance.lab.layout import STAND_INS, RunningNode
+from appliance.lab.layout import RunningNode, stand_ins
 from appliance.lab.podman import Podman
 
 NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
@@ -42,7 +42,7 @@ def test_status_lists_nodes_and_what_a_lab_does_not_test() -> None:
     result = CliRunner().invoke(cli, ["lab", "status"])
     assert result.exit_code == 0
     assert "lab-cp1" in result.output
-    assert "systemd 245, netplan" in result.output
+    assert "systemd 245, Python 3.8, netplan" in result.output
 
 
 @pytest.mark.usefixtures("one_lab")
@@ -58,7 +58,7 @@ def test_status_as_json_keeps_its_keys() -> None:
             "image": "image:1",
         }
     ]
-    assert len(found["stand_ins"]) == len(STAND_INS)
+    assert len(found["stand_ins"]) == len(stand_ins())
     assert set(found["stand_ins"][0]) == {"part", "played_by", "not_proven"}
 
 

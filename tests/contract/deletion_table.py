@@ -321,7 +321,7 @@ PLACES: Final[Places] = {
     "roles/lab_node/library/lab_image.py": {
         "build: rename": WRITE,
         "build: unlink": TEMPORARY,
-        "build_command: shell rm -": TEMPORARY,
+        "build_command: shell rm -": (TEMPORARY, 2),
     },
     "roles/lab_node/library/lab_nodes.py": {
         "absent: argv rm": (LABEL, 2),

@@ -185,12 +185,35 @@ def _registry(text: str, known: Table) -> set[str]:
     }
 
 
+def _apt(text: str, known: Table) -> set[str]:
+    """The keys of a configuration at its outermost level, or the options of one-line sources."""
+    sources = re.findall(r"(?m)^deb\s+\[([^\]]*)\]", text)
+    options = {word.partition("=")[0] for found in sources for word in found.split()}
+    if sources:
+        return options - set(known["source_options"])
+    patterns = [
+        re.compile(re.escape(key).replace(r"\*", r"[\w.-]+"), re.IGNORECASE)
+        for key in known["keys"]
+    ]
+    bare = re.sub(r"\{[^{}]*\}", "{}", re.sub(r"(?m)^\s*//.*$", "", text))
+    keys = re.findall(r"(?m)^\s*([A-Za-z][\w:.-]*)\s*(?:\{|\"|;)", bare)
+    return {key for key in keys if not any(pattern.fullmatch(key) for pattern in patterns)}
+
+
+def _exports(text: str, known: Table) -> set[str]:
+    given = ",".join(re.findall(r"\(([^)]*)\)", text)).split(",")
+    return {option.partition("=")[0] for option in given} - set(known["directives"])
+
+
 CHECKS: dict[str, Callable[[str, Table], set[str]]] = {
+    "apt": _apt,
     "chrony": _chrony,
     "dnsmasq": _first_words,
+    "dnsmasq-service": _first_words,
     "docker-registry": _registry,
     "haproxy": _haproxy,
     "keepalived": _keepalived,
+    "nfs-utils": _exports,
     "nginx": _nginx,
     "systemd": _systemd,
 }

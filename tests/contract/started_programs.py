@@ -74,7 +74,7 @@ def python_files() -> list[Path]:
 def in_python(path: Path, *, scripts: bool = True) -> Iterator[str]:
     """Words of everything that may be started there; scripts may go to other machines."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    known, prose = dict(_constants(tree)), set(_prose(tree))
+    known, prose = dict(_constants(tree)), set(prose_of(tree))
     for item in ast.walk(tree):
         if isinstance(item, ast.List):
             yield from _head(item.elts, known)
@@ -104,7 +104,7 @@ def _head(elements: list[ast.expr], known: dict[str, str]) -> Iterator[str]:
         yield known[first.id]
 
 
-def _prose(tree: ast.Module) -> Iterator[ast.expr]:
+def prose_of(tree: ast.Module) -> Iterator[ast.expr]:
     """Docstrings, and the documentation of modules."""
     for item in ast.walk(tree):
         if isinstance(item, ast.Expr):

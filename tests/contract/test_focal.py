@@ -53,6 +53,16 @@ def test_no_file_has_a_statement_that_ubuntu_20_04_does_not_know() -> None:
         ("/etc/dnsmasq.d/appliance.conf", "no-hosts", "no-hosts\nfilter-AAAA", "filter-AAAA"),
         ("/etc/nginx/conf.d/appliance.conf", "server_tokens off", "keepalive_time 9", None),
         ("/etc/systemd/system/kubelet.service", "RestartSec", "RestartSteps", None),
+        ("/etc/apt/apt.conf.d/90appliance", "::CAInfo", "::SslForceVersion", None),
+        ("/etc/appliance/packages.list", "trusted=yes", "snapshot=yes", "snapshot"),
+        ("/etc/default/dnsmasq", "DNSMASQ_EXCEPT", "DNSMASQ_EXCEPTED", "DNSMASQ_EXCEPTED"),
+        ("/etc/exports.d/appliance.exports", "sync", "sync,xprtsec=tls", "xprtsec"),
+        (
+            "/etc/apt/apt.conf.d/52appliance-unattended-upgrades",
+            "Package-Blacklist",
+            "Postpone-For-Days",
+            "Unattended-Upgrade::Postpone-For-Days",
+        ),
         # Of systemd 246 and 247, the versions that come next.
         ("/etc/systemd/system/kubelet.service", "RestartSec", "CoredumpFilter", None),
         ("/etc/systemd/system/kubelet.service", "RestartSec", "ProtectProc", None),

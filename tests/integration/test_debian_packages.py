@@ -1,4 +1,4 @@
-"""The lab's packages from a Debian 12 machine's own archive: complete, and installable offline."""
+"""The lab's packages from a Debian machine's own archives: complete, and installable offline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
 from appliance.builder.sources.apt_repository import write_flat_repository
-from appliance.builder.sources.apt_sources import host_target, read_os_release
+from appliance.builder.sources.apt_sources import host_target
+from appliance.lab.archives import served
+from appliance.lab.layout import SYSTEMS
 from tests.package_archive import ARCHITECTURE, Archive
 from tests.prerequisites import require
 
@@ -34,20 +36,25 @@ ROOTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def real_pool(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[ResolvedPackage]]:
-    """The lab's packages from this machine's own archive, as a flat repository."""
-    release = read_os_release()
-    if (release.get("ID"), release.get("VERSION_ID")) != ("debian", "12"):
-        pytest.skip("the lab's packages come from a Debian 12 machine's own sources")
+POOLS = [SYSTEMS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS[1:])]
+
+
+@pytest.fixture(scope="module", params=POOLS)
+def real_pool(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> tuple[Path, list[ResolvedPackage]]:
+    """The lab's packages from this machine's own archives, as a flat repository."""
+    system = str(request.param)
+    if not served(system):
+        pytest.skip("the lab's packages come from a Debian machine's own sources")
     folder = tmp_path_factory.mktemp("real")
-    apt = IsolatedApt(folder / "isolated", host_target("debian-12", ARCHITECTURE))
+    apt = IsolatedApt(folder / "isolated", host_target(system, ARCHITECTURE))
     apt.update()
     packages = apt.resolve(ROOTS)
     apt.download(packages, folder / "apt/pool")
     digests = {item.filename: item.sha256 for item in packages}
     write_flat_repository(
-        folder / "apt", origin="test", suite="debian-12", when=datetime.now(UTC), digests=digests
+        folder / "apt", origin="test", suite=system, when=datetime.now(UTC), digests=digests
     )
     return folder / "apt", list(packages)
 

@@ -28,6 +28,8 @@ from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 
+from tests.oldest_python import oldest_python
+
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = """
 import json, os, signal, sys
@@ -79,8 +81,9 @@ def plugin() -> ModuleType:
 class Login:
     """A login session on a node: what is typed descends from one process that is named sshd."""
 
-    def __init__(self, folder: Path, run: Path) -> None:
+    def __init__(self, folder: Path, run: Path, python: str = sys.executable) -> None:
         self.folder = folder
+        self.python = python
         self._run = run
         self._count = 0
         (folder / "surroundings.py").write_text(MODULE)
@@ -97,7 +100,7 @@ class Login:
         built = module_common.modify_module(
             module_name="surroundings", module_path=str(self.folder / "surroundings.py"),
             module_args=params, templar=Templar(DataLoader()),
-            task_vars={"ansible_python_interpreter": sys.executable},
+            task_vars={"ansible_python_interpreter": self.python},
         )  # fmt: skip
         return bytes(built.b_module_data)
 
@@ -114,7 +117,7 @@ class Login:
         self._count += 1
         name = str(self.folder / str(self._count))
         Path(name).write_bytes(program)
-        line = f"{before} '{sys.executable}' < {name} > {name}.out 2> {name}.err"
+        line = f"{before} '{self.python}' < {name} > {name}.out 2> {name}.err"
         assert self.shell.stdin is not None
         assert self.shell.stdout is not None
         self.shell.stdin.write(f"( {line} )\n")
@@ -145,11 +148,16 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.fixture
-def login(tmp_path: Path) -> Iterator[Login]:
+def pythons() -> list[str]:
+    """This Python, and the one of Ubuntu 20.04 where this machine has it."""
+    return [sys.executable, *([str(oldest)] if (oldest := oldest_python()) else [])]
+
+
+@pytest.fixture(params=pythons(), ids=lambda python: Path(python).name)
+def login(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Login]:
     # The path of a socket is short.
     run = Path(tempfile.mkdtemp(prefix="ms"))
-    made = Login(tmp_path, run)
+    made = Login(tmp_path, run, request.param)
     yield made
     for socket in made.sockets():
         with suppress(ProcessLookupError):
@@ -160,7 +168,7 @@ def login(tmp_path: Path) -> Iterator[Login]:
 
 def by_server(answer: tuple[int, str, str]) -> bool:
     """Whether the module's parent was a server."""
-    return str(json.loads(answer[1])["parent"]) == f"{sys.executable} -"
+    return str(json.loads(answer[1])["parent"]) in {f"{python} -" for python in pythons()}
 
 
 def test_a_module_stands_where_it_would_stand_without_the_server(login: Login) -> None:

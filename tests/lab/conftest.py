@@ -23,6 +23,7 @@ import yaml
 
 from tests.commands import appliance, succeed
 from tests.this_run import (
+    OS,
     STORY,
     alone,
     folder,
@@ -125,8 +126,8 @@ def lab_up(short: str, tmp: Path, *words: str) -> Iterator[Path]:
 def _begin(site: Path, *words: str) -> None:
     # The first one of a machine installs programs and builds the image of a node.
     with alone("machine"):
-        begin = ["lab", "up", "--name", site.name, "--site", str(site), "--bare", "--yes"]
-        succeed(*begin, *words, timeout=1800)
+        begin = ["lab", "up", "--name", site.name, "--site", str(site), "--os", OS]
+        succeed(*begin, "--bare", "--yes", *words, timeout=1800)
 
 
 def _shared() -> Path:

@@ -23,6 +23,7 @@ from tests.lab.conftest import LabSite
 from tests.lab.support.cluster import kubectl
 from tests.lab.support.runai_site import RunaiSite, own_authority, runai_site, signed
 from tests.lab.support.stillness import scene
+from tests.this_run import OS
 
 # Some minutes: the first of them brings storage and the vendor's images.
 pytestmark = [pytest.mark.lab, pytest.mark.slow]
@@ -37,7 +38,7 @@ def site(installed_lab: LabSite, tmp_path_factory: pytest.TempPathFactory) -> Ru
     """The lab, by a site that asks for a bundle without one of its images."""
     folder = tmp_path_factory.mktemp("waits")
     found = runai_site(installed_lab, folder)
-    parts = ingredients("k8s-1.23.5-r1", "debian-12", Cache())
+    parts = ingredients("k8s-1.23.5-r1", OS, Cache())
     kept = tuple(image for image in parts.images if image.name != LACKING)
     assert len(kept) == len(parts.images) - 1
     path = write_vendor_bundle(VERSION, folder, dataclasses.replace(parts, images=kept))

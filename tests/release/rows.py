@@ -127,6 +127,12 @@ ROWS = (
     ),
     _pristine("lab", "README's first command, on a machine with nothing on it"),
     _pristine("tests", "README's test command, all of it, on a machine with nothing on it"),
+    _lab(
+        "debian-11",
+        "on Debian 11, nearest to Ubuntu 20.04: install, life of a node, every file parsed",
+        "tests/lab/test_debian_11.py",
+        covers=("tests/contract/focal.py", "tests/data/focal"),
+    ),
     _lab("secrets", "no secret is told anywhere", "tests/lab/runai"),
     _lab(
         "kernel-nfs",

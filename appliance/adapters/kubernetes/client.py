@@ -166,13 +166,23 @@ def api_errors() -> Iterator[None]:
     try:
         yield
     except ApiException as error:
-        reason = str(error.reason or "")
-        # The library calls a broken TLS connection an answer with status 0, in several lines.
+        # The library calls a broken TLS connection an answer with status 0.
         if not error.status:
-            raise ApiSilent(reason.partition("\n")[0] or type(error).__name__) from error
-        raise ApiRefused(error.status, reason, error.body) from error
+            raise ApiSilent(_first_line(error)) from error
+        raise ApiRefused(error.status, str(error.reason or ""), error.body) from error
+    except AttributeError as error:
+        # Where TLS broke it fails itself: it decodes the body of its exception, which has none.
+        broken = error.__context__
+        if isinstance(broken, ApiException) and not broken.status:
+            raise ApiSilent(_first_line(broken)) from error
+        raise
     except (HTTPError, OSError) as error:
         raise ApiSilent(type(error).__name__) from error
+
+
+def _first_line(error: Any) -> str:
+    """The reason of the library's exception, which may have several lines."""
+    return str(error.reason or "").partition("\n")[0] or type(error).__name__
 
 
 def call(function: Callable[..., Any], *arguments: object, **more: object) -> Any:

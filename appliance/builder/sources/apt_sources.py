@@ -1,14 +1,15 @@
 """The package archives of a target operating system: apt sources and keyrings.
 
-A release may name its archives. If it names none, a build host with the target's operating system
-uses its own sources, limited to the suites of that operating system. What must not be here:
-resolving or downloading (see ``apt.py``).
+A release may name its archives. If it names none, the build host's own sources are used, limited to
+the suites of its operating system. For another release of Debian, a Debian host asks the same
+archives for the suites of that release. What must not be here: resolving or downloading (see
+``apt.py``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +26,11 @@ _TRANSPORT = re.compile(
     r"(?i)^Acquire::https?::(?:[^ ]+::)?(Proxy|Proxy-Auto-Detect|CaInfo|CaPath)"
 )
 _VALIDITY = re.compile(r"(?i)^Acquire::(Check-Valid-Until|Check-Date|Max-FutureTime)$")
+# The codename of each release of Debian that nodes can run; no release file names its archive.
+DEBIAN_SUITES = {"debian-11": "bullseye", "debian-12": "bookworm"}
+# What every release of Debian has. Others, such as backports, are archived before the release is.
+_ALWAYS_THERE = ("", "-updates", "-security")
+_COMPONENTS = frozenset({"main", "contrib", "non-free"})
 _OPTION_FIELDS = {
     "arch": "Architectures",
     "signed-by": "Signed-By",
@@ -93,31 +99,39 @@ def running_system(root: Path = Path("/")) -> str:
 
 
 def host_target(name: str, architecture: str, *, root: Path = Path("/")) -> AptTarget:
-    """The target whose packages this machine's own apt sources provide.
+    """The target whose packages the archives of this machine's own apt sources provide.
 
     Only the suites of the machine's operating system count (``bookworm``, ``bookworm-security``,
-    ...), not the archives of other vendors.
+    ...), not the archives of other vendors. For another release of Debian its codename replaces the
+    machine's in each of them: same archives, same keyrings, same options.
 
     Raises:
         BundleRefused: this machine runs another operating system, or has no such source.
     """
     os_release = read_os_release(root)
     running = running_system(root)
-    if running != name:
+    codename = os_release.get("VERSION_CODENAME", "")
+    suite = codename if running == name else _suite_of(name, os_release)
+    if suite is None:
         raise BundleRefused(
             f"this machine's apt sources have no packages for {name}: it runs {running}",
             hint=f"build on a {name} host, or name the archive in the release file",
         )
     etc = root / "etc/apt"
-    stanzas = _host_stanzas(etc)
+    own = _only_own_suites(_host_stanzas(etc), codename)
     return AptTarget(
         name=name,
         architecture=architecture,
-        sources=tuple(_only_own_suites(stanzas, os_release.get("VERSION_CODENAME", ""))),
+        sources=tuple(own if suite == codename else _of_suite(own, codename, suite)),
         keyrings=tuple(_files(etc, "trusted.gpg", "trusted.gpg.d/*.gpg", "trusted.gpg.d/*.asc")),
         credentials=tuple(_files(etc, "auth.conf", "auth.conf.d/*.conf")),
         options=host_options(_host_dump(), own_archives=True),
     )
+
+
+def _suite_of(name: str, os_release: Mapping[str, str]) -> str | None:
+    """The codename of another release of Debian, if this machine runs Debian itself."""
+    return DEBIAN_SUITES.get(name) if os_release.get("ID") == "debian" else None
 
 
 def host_options(dump: str, *, own_archives: bool) -> tuple[str, ...]:
@@ -205,11 +219,26 @@ def _only_own_suites(stanzas: Iterable[str], codename: str) -> Iterator[str]:
         disabled = fields.get("enabled", "yes").lower() in {"no", "false", "0", "off", "disable"}
         if not suites or disabled or "deb" not in fields.get("types", "").split():
             continue
-        kept = {**fields, "types": "deb", "suites": " ".join(suites)}
-        yield "".join(
-            f"{key.title()}: {value.replace(chr(10), chr(10) + ' ')}\n"
-            for key, value in kept.items()
-        )
+        yield _stanza({**fields, "types": "deb", "suites": " ".join(suites)})
+
+
+def _of_suite(stanzas: Iterable[str], codename: str, suite: str) -> Iterator[str]:
+    """The same archives' stanzas for another release of Debian, as far as each has it."""
+    for text in stanzas:
+        fields = stanza_fields(text)
+        kinds = [word.removeprefix(codename) for word in fields["suites"].split()]
+        suites = [suite + kind for kind in kinds if kind in _ALWAYS_THERE]
+        components = [word for word in fields.get("components", "").split() if word in _COMPONENTS]
+        if suites and components:
+            yield _stanza(
+                {**fields, "suites": " ".join(suites), "components": " ".join(components)}
+            )
+
+
+def _stanza(fields: Mapping[str, str]) -> str:
+    return "".join(
+        f"{key.title()}: {value.replace(chr(10), chr(10) + ' ')}\n" for key, value in fields.items()
+    )
 
 
 def _signed_by(text: str) -> list[Path]:

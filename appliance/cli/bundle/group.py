@@ -46,7 +46,7 @@ def bundle() -> None:
 @click.option("--release", required=True, envvar="APPLIANCE_RELEASE", help="The release to build.")
 @click.option(
     "--os", "os_name", required=True, envvar="APPLIANCE_OS",
-    help="The nodes' operating system: ubuntu-20.04 or debian-12.",
+    help="The nodes' operating system: ubuntu-20.04, debian-12 or debian-11.",
 )  # fmt: skip
 @click.option(
     "--jobs", type=click.IntRange(1, 64), default=4, show_default=True,

@@ -12,7 +12,7 @@ from appliance.cli.options import dry_run_option, output_option, yes_option
 from appliance.cli.screen.confirm import about_lab, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
 from appliance.lab.gpus import MOST
-from appliance.lab.layout import RunningNode, require_lab_name
+from appliance.lab.layout import SYSTEMS, RunningNode, require_lab_name
 from appliance.lab.site import LabExtras
 from appliance.model.programs import packages_for
 from appliance.model.site.files.diagnostics import did_you_mean
@@ -75,6 +75,14 @@ def lab() -> None:
 )
 @click.option("--release", help="The release to install. Default: the newest.")
 @click.option(
+    "--os",
+    "operating_system",
+    type=click.Choice(SYSTEMS),
+    default=SYSTEMS[0],
+    show_default=True,
+    help="What the nodes run. debian-11 is nearer to Ubuntu 20.04.",
+)
+@click.option(
     "--gpus",
     type=click.IntRange(0, MOST),
     default=0,
@@ -102,6 +110,7 @@ def up(
     site: Path | None,
     bundle: Path | None,
     release: str | None,
+    operating_system: str,
     gpus: int,
     parts: tuple[str, ...],
     bare: bool,
@@ -124,7 +133,10 @@ def up(
     """
     from appliance.cli.lab.parts import LabParts
 
-    lab_parts = LabParts(app, name, site, bundle, release, _extras(gpus, parts, workers))
+    lab_parts = LabParts(
+        app, name, site, bundle, release, _extras(gpus, parts, workers),
+        operating_system=operating_system,
+    )  # fmt: skip
     result = lab_parts.up(
         int(control_planes),
         workers,
@@ -173,15 +185,16 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
 @output_option
 def status(name: str | None, output: str) -> None:
     """List the nodes of the labs on this machine, and what a lab cannot test."""
-    from appliance.lab.layout import STAND_INS
+    from appliance.lab.layout import stand_ins
     from appliance.lab.podman import Podman
 
     nodes = Podman().nodes(name)
+    replaced = stand_ins({node.operating_system for node in nodes})
     if output == "json":
         print_json(
             {
                 "nodes": [vars(node) for node in nodes],
-                "stand_ins": [vars(standin) for standin in STAND_INS],
+                "stand_ins": [vars(standin) for standin in replaced],
             }
         )
         return
@@ -190,7 +203,7 @@ def status(name: str | None, output: str) -> None:
     click.echo()
     print_table(
         ("stand-in for", "replaced by", "not tested by a lab"),
-        [(standin.part, standin.played_by, standin.not_proven) for standin in STAND_INS],
+        [(standin.part, standin.played_by, standin.not_proven) for standin in replaced],
     )
 
 

@@ -12,7 +12,7 @@ import click
 
 from appliance.lab.down import LabDownPorts, lab_down
 from appliance.lab.host import LabMachine
-from appliance.lab.layout import RunningNode
+from appliance.lab.layout import SYSTEMS, RunningNode
 from appliance.lab.plays import LocalPlays
 from appliance.lab.podman import Podman
 from appliance.lab.site import NOTHING_ELSE, LabExtras, LabSite
@@ -21,8 +21,6 @@ from appliance.lab.up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, l
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
-
-OPERATING_SYSTEM = "debian-12"
 
 
 def take_down(
@@ -44,14 +42,19 @@ class LabParts:
         bundle: Path | None,
         release: str | None,
         extras: LabExtras = NOTHING_ELSE,
+        *,
+        operating_system: str = SYSTEMS[0],
     ) -> None:
         self._app = app
         self.name = name
         self.release = release or _newest_release()
         self.site = site or default_site(name)
         self.extras = extras
+        self.operating_system = operating_system
         self._given = bundle is not None
-        self.bundle = bundle or default_bundle(self.release, standins=self.standins)
+        self.bundle = bundle or default_bundle(
+            self.release, operating_system, standins=self.standins
+        )
         self._began = time.monotonic()
 
     @property
@@ -80,7 +83,7 @@ class LabParts:
             workers=workers,
             site_directory=self.site,
             release=self.release,
-            operating_system=OPERATING_SYSTEM,
+            operating_system=self.operating_system,
             bundle=self.bundle,
             # A bundle in the cache is built again, in seconds: the release may have changed.
             bundle_is_there=self._given and (self.bundle / "manifest.json").is_file(),
@@ -126,7 +129,7 @@ class LabParts:
     def _build_bundle(self) -> None:
         from appliance.cli.bundle.parts import build
 
-        build(self.release, OPERATING_SYSTEM, self.bundle, standins=self.standins)
+        build(self.release, self.operating_system, self.bundle, standins=self.standins)
 
     def _build_vendor_bundle(self, path: Path) -> None:
         from appliance.lab.site import VENDOR_VERSION
@@ -135,7 +138,9 @@ class LabParts:
         if path.is_file():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        built = build_vendor_bundle(VENDOR_VERSION, path.parent, release=self.release)
+        built = build_vendor_bundle(
+            VENDOR_VERSION, path.parent, release=self.release, os_name=self.operating_system
+        )
         if built != path:
             built.replace(path)
 
@@ -162,10 +167,12 @@ def default_site(name: str) -> Path:
     return Path(name)
 
 
-def default_bundle(release: str, *, standins: bool = False) -> Path:
-    """One bundle per release in the cache, and one with stand-ins."""
+def default_bundle(
+    release: str, operating_system: str = SYSTEMS[0], *, standins: bool = False
+) -> Path:
+    """One bundle per release and operating system in the cache, and one with stand-ins."""
     cache = os.environ.get("APPLIANCE_CACHE") or Path.home() / ".cache" / "appliance"
-    name = f"{release}-{OPERATING_SYSTEM}"
+    name = f"{release}-{operating_system}"
     return Path(cache) / "bundles" / (f"{name}-standins" if standins else name)
 
 

@@ -1,6 +1,6 @@
 """Programs that nodes run: by the probe, by roles and modules, and over SSH.
 
-Packages are those of Ubuntu 20.04 and Debian 12, which have the same names for all of these.
+Packages are those of Ubuntu 20.04, Debian 12 and 11, which have the same names for all of these.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class SiteSettings(Settings):
     appliance_release: Text
     """The release to install, as in `appliance bundle build --release`."""
     operating_system: Text
-    """Operating system of the nodes: ubuntu-20.04, or debian-12 in a lab."""
+    """Operating system of the nodes: ubuntu-20.04; debian-12 or debian-11 in a lab."""
     domain: Zone
     """The DNS zone of the appliance's names."""
     dns_servers: tuple[Address, ...] = Field(default=(), max_length=3)

@@ -17,22 +17,31 @@ DOCUMENTATION = r"""
 module: lab_image
 short_description: Make sure podman has the image of a lab node
 description:
-  - The image is named by a digest over its recipe. It is built only when neither podman nor the
-    cache has it.
+  - The image is named by its operating system and a digest over its recipe. It is built only when
+    neither podman nor the cache has it.
 options:
   recipe_dir:
     description: Folder with recipe.yml and rootfs/.
     type: path
+    required: true
+  operating_system:
+    description: One of the recipe's systems.
+    type: str
     required: true
   cache_dir:
     description: Folder of the built root file system.
     type: path
     required: true
   apt_sources:
-    description: The apt source files to build from.
+    description: The apt sources to build from, as deb822 stanzas.
     type: list
-    elements: path
+    elements: str
     required: true
+  apt_options:
+    description: Lines of apt configuration for reaching them, such as a proxy.
+    type: list
+    elements: str
+    default: []
 author: [Hyperscalers]
 """
 
@@ -40,8 +49,9 @@ EXAMPLES = r"""
 - name: Have the image
   lab_image:
     recipe_dir: appliance/lab/node
+    operating_system: debian-12
     cache_dir: /var/cache/appliance/lab
-    apt_sources: [/etc/apt/sources.list]
+    apt_sources: ["{{ lookup('ansible.builtin.file', '/etc/apt/sources.list.d/debian.sources') }}"]
 """
 
 RETURN = r"""
@@ -60,7 +70,9 @@ seconds:
 """
 
 # Part of the digest: raise it when the build below changes its result.
-BUILD_VERSION = "1"
+BUILD_VERSION = "2"
+# What a merged /usr holds, as debootstrap lays it out before the first package is unpacked.
+MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
 def recipe_digest(recipe_dir):
@@ -75,7 +87,14 @@ def recipe_digest(recipe_dir):
     return digest.hexdigest()
 
 
-def build_command(rootfs, recipe, target, apt_sources):
+def merge_usr():
+    """Compose the shell command that gives an empty root a merged /usr."""
+    folders = " ".join('"$1/usr/{0}"'.format(name) for name in MERGED)
+    links = " ".join('ln -s usr/{0} "$1/{0}";'.format(name) for name in MERGED)
+    return "mkdir -p {0}; {1}".format(folders, links)
+
+
+def build_command(rootfs, recipe, target, apt_sources, apt_options):
     """Compose the mmdebstrap call."""
     removed = " ".join('"$1/{0}"'.format(path) for path in recipe["removed_files"])
     masked = " ".join(shlex.quote(unit) for unit in recipe["masked_units"])
@@ -88,6 +107,8 @@ def build_command(rootfs, recipe, target, apt_sources):
         'systemctl --root="$1" enable appliance-lab-boot.service',
         'rm -f "$1"/etc/ssh/ssh_host_* "$1/etc/hostname" {0}'.format(removed),
         ': > "$1/etc/machine-id"; mkdir -p "$1/etc/appliance-lab/facts"',
+        # mmdebstrap keeps the options there; a node reaches no archive but the appliance's.
+        'rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"',
     ]
     return [
         "mmdebstrap",
@@ -98,10 +119,12 @@ def build_command(rootfs, recipe, target, apt_sources):
         "--dpkgopt=force-unsafe-io",
         "--dpkgopt=path-exclude=/usr/share/man/*",
         "--dpkgopt=path-exclude=/usr/share/doc/*",
+        *["--aptopt=" + option.rstrip(";") for option in apt_options],
+        *(["--setup-hook=" + merge_usr()] if recipe["merged_usr"] else []),
         *["--customize-hook=" + hook for hook in hooks],
         recipe["suite"],
         str(target),
-        *apt_sources,
+        str(apt_sources),
     ]
 
 
@@ -117,16 +140,35 @@ def stage(rootfs, target):
             copy.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
 
 
+def read_recipe(params):
+    """Read the recipe for one operating system; refuse one that it does not know."""
+    path = params["recipe_dir"] / "recipe.yml"
+    recipe = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if params["operating_system"] not in recipe["systems"]:
+        raise CommandFailed(
+            ["read", str(path)],
+            1,
+            "no lab node can run {0}; the recipe knows {1}".format(
+                params["operating_system"], ", ".join(sorted(recipe["systems"]))
+            ),
+        )
+    return dict(recipe, **recipe["systems"][params["operating_system"]])
+
+
 def build(params, archive):
     """Build the root file system into the cache; an interrupted build leaves only a .partial."""
-    recipe = yaml.safe_load((params["recipe_dir"] / "recipe.yml").read_text(encoding="utf-8"))
+    recipe = read_recipe(params)
     partial = archive.with_suffix(".partial")
     if partial.exists():
         partial.unlink()
-    with tempfile.TemporaryDirectory(prefix="appliance-lab-") as staged:
-        Path(staged).chmod(0o755)
-        stage(params["recipe_dir"] / "rootfs", Path(staged))
-        command = build_command(Path(staged), recipe, partial, params["apt_sources"])
+    with tempfile.TemporaryDirectory(prefix="appliance-lab-") as folder:
+        staged, sources = Path(folder, "rootfs"), Path(folder, "debian.sources")
+        Path(folder).chmod(0o755)
+        staged.mkdir()
+        staged.chmod(0o755)
+        stage(params["recipe_dir"] / "rootfs", staged)
+        sources.write_text("\n".join(params["apt_sources"]), encoding="utf-8")
+        command = build_command(staged, recipe, partial, sources, params["apt_options"])
         run(command, timeout=1800)
     partial.rename(archive)
 
@@ -136,17 +178,19 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "recipe_dir": {"type": "path", "required": True},
+            "operating_system": {"type": "str", "required": True},
             "cache_dir": {"type": "path", "required": True},
-            "apt_sources": {"type": "list", "elements": "path", "required": True},
+            "apt_sources": {"type": "list", "elements": "str", "required": True},
+            "apt_options": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
     params = dict(module.params, recipe_dir=Path(module.params["recipe_dir"]).resolve())
     started = time.monotonic()
-    digest = recipe_digest(params["recipe_dir"])
-    image = "localhost/appliance-lab-node:" + digest[:12]
+    tag = params["operating_system"] + "-" + recipe_digest(params["recipe_dir"])[:12]
+    image = "localhost/appliance-lab-node:" + tag
     cache = Path(params["cache_dir"])
-    archive = cache / "node-{0}.tar".format(digest[:12])
+    archive = cache / "node-{0}.tar".format(tag)
     if succeeds("image", "exists", image):
         module.exit_json(changed=False, image=image, source="podman", seconds=0.0)
     if module.check_mode:

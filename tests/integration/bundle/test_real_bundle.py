@@ -21,7 +21,7 @@ from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.cli.bundle.parts import build
 from appliance.model.bundle.manifest import BundleManifest
 from tests.prerequisites import require
-from tests.this_run import built_bundle
+from tests.this_run import OS, built_bundle
 
 pytestmark = pytest.mark.bundle
 RELEASE = "k8s-1.23.5-r1"
@@ -58,7 +58,7 @@ def test_every_byte_is_what_the_manifest_says(bundle: Path) -> None:
 
 def test_building_again_changes_nothing(bundle: Path) -> None:
     before = BundleDirectory(bundle).digest
-    assert build(RELEASE, "debian-12", bundle).digest == before
+    assert build(RELEASE, OS, bundle).digest == before
 
 
 def test_a_damaged_bundle_is_reported_and_repaired_by_another_build(bundle: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_damaged_bundle_is_reported_and_repaired_by_another_build(bundle: Path
     assert done.returncode == 5
     for words in ("bin/kubeadm: sha256", f"{blob.name}: missing", "bin/extra: is not in"):
         assert words in done.stderr
-    assert build(RELEASE, "debian-12", bundle).digest == before
+    assert build(RELEASE, OS, bundle).digest == before
     left = appliance("verify", "-o", "json", bundle)
     assert json.loads(left.stdout)["faults"] == ["bin/extra: is not in the manifest"]
     # What no build put there is somebody's: it is named, and left for them to take away.
@@ -83,7 +83,7 @@ def test_a_damaged_bundle_is_reported_and_repaired_by_another_build(bundle: Path
 
 def test_a_build_that_is_killed_while_it_writes_goes_on(bundle: Path, tmp_path: Path) -> None:
     other = tmp_path / "bundle"
-    arguments = ["build", "--release", RELEASE, "--os", "debian-12", str(other)]
+    arguments = ["build", "--release", RELEASE, "--os", OS, str(other)]
     child = subprocess.Popen(
         [sys.executable, "-m", "appliance", "bundle", *arguments],
         cwd=ROOT, stderr=subprocess.DEVNULL, start_new_session=True,

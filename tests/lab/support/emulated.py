@@ -1,7 +1,8 @@
 """A virtual machine with a kernel of its own, for what no container has: software emulation.
 
 The disk is built once into ``~/.cache/appliance/vm`` and never written again: each machine runs on
-a throw-away layer over it, and is gone with its process.
+a throw-away layer over it, and is gone with its process. ``APPLIANCE_TEST_OS=debian-11`` makes it
+of Debian 11, whose nfs-utils are those of Ubuntu 20.04.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from appliance.builder.sources.apt_sources import DEBIAN_SUITES
+from appliance.lab.archives import archives_of
+from tests.this_run import OS
 
 CACHE = Path(os.environ.get("APPLIANCE_CACHE") or Path.home() / ".cache" / "appliance") / "vm"
 PACKAGES = (
@@ -74,7 +79,7 @@ class Machine:
 
 def disk() -> tuple[Path, Path, Path, Path]:
     """Kernel, initial RAM disk, disk and key; built when this recipe was never built here."""
-    recipe = "\n".join((*PACKAGES, *HOOKS, DISK_SIZE))
+    recipe = "\n".join((OS, *PACKAGES, *HOOKS, DISK_SIZE))
     folder = CACHE / hashlib.sha256(recipe.encode()).hexdigest()[:12]
     parts = tuple(folder / name for name in ("vmlinuz", "initrd.img", "disk.img", "id_ed25519"))
     if not folder.is_dir():
@@ -91,11 +96,12 @@ def disk() -> tuple[Path, Path, Path, Path]:
 def _build(work: Path) -> None:
     key = work / "id_ed25519"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    root = work / "root"
+    root, sources = work / "root", work / "debian.sources"
+    sources.write_text("\n".join(archives_of(OS)["sources"]))
     hooks = [f"--customize-hook={hook.replace('@KEY@', shlex.quote(str(key)))}" for hook in HOOKS]
     subprocess.run(
         ["mmdebstrap", "--mode=root", "--variant=minbase", "--dpkgopt=force-unsafe-io",
-         f"--include={','.join(PACKAGES)}", *hooks, "bookworm", root],
+         f"--include={','.join(PACKAGES)}", *hooks, DEBIAN_SUITES[OS], root, sources],
         check=True, capture_output=True, timeout=1200,
     )  # fmt: skip
     for name in ("vmlinuz", "initrd.img"):

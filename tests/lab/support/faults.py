@@ -344,6 +344,7 @@ def wipe(site: Path, node: str, *, serial: str | None = None, **more: Any) -> No
         "lab_up",
         {
             "lab_node_lab": before.lab,
+            "lab_node_operating_system": before.operating_system,
             "lab_node_subnet": str(Podman().subnets()[before.lab]),
             "lab_node_public_key_path": f"{site.resolve() / KEY}.pub",
             "lab_node_known_hosts_path": str(site.resolve() / "known_hosts"),

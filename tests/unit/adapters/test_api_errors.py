@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiException
-from urllib3.exceptions import ProtocolError
+from kubernetes.client import ApiClient, ApiException, Configuration, CoreV1Api
+from urllib3.exceptions import ProtocolError, SSLError
 
 from appliance.adapters.kubernetes.client import TIMEOUT, ApiRefused, ApiSilent, NotReadable, call
 from appliance.errors import ClusterError
@@ -44,6 +44,25 @@ def test_a_connection_that_broke_is_no_refusal(error: Exception, words: str) -> 
     with pytest.raises(ApiSilent, match=f"^the API does not answer: {words}$") as silent:
         call(_raising(error))
     assert silent.value.words == words
+
+
+def test_a_tls_connection_that_broke_under_the_library_itself_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The library decodes the body of what it raised itself, and that has none."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise SSLError("EOF occurred in violation of protocol")
+
+    client = ApiClient(Configuration(host="https://127.0.0.1:1"))
+    monkeypatch.setattr(client.rest_client.pool_manager, "request", broken)
+    with pytest.raises(ApiSilent, match=r"^the API does not answer: SSLError$"):
+        call(CoreV1Api(client).read_node, "w1")
+
+
+def test_another_fault_of_the_library_is_not_called_a_silence() -> None:
+    with pytest.raises(AttributeError):
+        call(_raising(AttributeError("decode")))
 
 
 def test_errors_of_ours_pass_unchanged() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from appliance.builder.sources.apt_sources import (
+    DEBIAN_SUITES,
     AptTarget,
     as_deb822,
     host_options,
@@ -72,6 +73,67 @@ def test_another_operating_systems_packages_never_come_from_the_machines_sources
     (machine / "etc/apt/sources.list").write_text("deb http://mirror.test/debian bookworm main\n")
     with pytest.raises(BundleRefused, match="it runs debian-12"):
         host_target("ubuntu-20.04", "amd64", root=machine)
+
+
+def test_another_release_of_debian_comes_from_the_same_archives(machine: Path) -> None:
+    (machine / "etc/apt/sources.list").write_text(
+        "deb http://mirror.test/debian bookworm main contrib non-free-firmware\n"
+        "deb http://mirror.test/debian bookworm-backports main\n"
+        "deb [signed-by=/etc/os-release] http://vendor.test cloud-bookworm main\n"
+    )
+    (machine / "etc/apt/sources.list.d/a.sources").write_text(
+        "Types: deb\nURIs: http://mirror.test/debian-security\nSuites: bookworm-security\n"
+        "Components: main\nSigned-By: /etc/os-release\nCheck-Valid-Until: no\n\n"
+        "Types: deb\nURIs: http://mirror.test/debian\nSuites: bookworm-updates bookworm-backports\n"
+        "Components: main\n\n"
+        "Types: deb\nURIs: http://vendor.test\nSuites: nodistro bullseye\nComponents: main\n\n"
+        "Types: deb\nURIs: http://firmware.test\nSuites: bookworm\nComponents: non-free-firmware\n"
+    )
+    target = host_target("debian-11", "amd64", root=machine)
+    assert [stanza_fields(source) for source in target.sources] == [
+        {
+            "types": "deb",
+            "uris": "http://mirror.test/debian",
+            "suites": "bullseye",
+            "components": "main contrib",
+        },
+        {
+            "types": "deb",
+            "uris": "http://mirror.test/debian-security",
+            "suites": "bullseye-security",
+            "components": "main",
+            "signed-by": "/etc/os-release",
+            "check-valid-until": "no",
+        },
+        {
+            "types": "deb",
+            "uris": "http://mirror.test/debian",
+            "suites": "bullseye-updates",
+            "components": "main",
+        },
+    ]
+
+
+def test_a_debian_without_archives_of_its_own_has_none_for_another_release(machine: Path) -> None:
+    (machine / "etc/apt/sources.list").write_text("deb http://vendor.test bullseye main\n")
+    with pytest.raises(BundleRefused, match="no package archive is named for debian-11"):
+        host_target("debian-11", "amd64", root=machine)
+
+
+@pytest.mark.parametrize("name", sorted(DEBIAN_SUITES))
+def test_another_vendors_machine_has_no_packages_of_debian(machine: Path, name: str) -> None:
+    (machine / "etc/os-release").write_text(
+        'ID=ubuntu\nID_LIKE=debian\nVERSION_ID="22.04"\nVERSION_CODENAME=jammy\n'
+    )
+    (machine / "etc/apt/sources.list").write_text("deb http://mirror.test jammy main\n")
+    with pytest.raises(BundleRefused, match=r"it runs ubuntu-22\.04"):
+        host_target(name, "amd64", root=machine)
+
+
+def test_a_release_of_debian_that_no_node_runs_is_refused(machine: Path) -> None:
+    (machine / "etc/apt/sources.list").write_text("deb http://mirror.test/debian bookworm main\n")
+    with pytest.raises(BundleRefused, match="no packages for debian-10"):
+        host_target("debian-10", "amd64", root=machine)
 
 
 def test_a_machine_without_a_source_of_its_own_system_is_refused(machine: Path) -> None:

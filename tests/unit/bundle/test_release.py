@@ -137,7 +137,7 @@ def test_a_shipped_release_is_whole(name: str) -> None:
                 assert (RELEASES / name / source.c_program).is_file()
 
 
-@pytest.mark.parametrize("os_name", ["ubuntu-20.04", "debian-12"])
+@pytest.mark.parametrize("os_name", ["ubuntu-20.04", "debian-12", "debian-11"])
 def test_the_release_has_every_image_that_kubeadm_and_flannel_ask_for(os_name: str) -> None:
     found = load_release("k8s-1.23.5-r1")
     images = {item.image for item in found.artifacts_on(os_name)}

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 
 import pytest
+import yaml
 
+from appliance.adapters.local.content import list_releases, load_release
+from appliance.builder.sources.apt_sources import DEBIAN_SUITES
 from appliance.errors import ConfigError, LabError
 from appliance.lab import layout as lab
 from appliance.lab.gpus import gpu_facts, sliced
@@ -105,6 +109,47 @@ def test_a_recreated_node_is_the_same_machine_and_another_is_not() -> None:
     one, other = lab.node_facts("lab-w1"), lab.node_facts("lab-w2")
     for section, key in (("dmi", "serial"), ("host", "product_uuid")):
         assert one[section][key] != other[section][key]
+
+
+@pytest.mark.parametrize(
+    ("image", "system"),
+    [
+        ("localhost/appliance-lab-node:debian-11-0123456789ab", "debian-11"),
+        ("localhost/appliance-lab-node:debian-12-0123456789ab", "debian-12"),
+        ("localhost/appliance-lab-node:0123456789ab", ""),
+        ("docker.io/library/debian:11", ""),
+    ],
+)
+def test_the_image_of_a_node_says_what_it_runs(image: str, system: str) -> None:
+    assert lab.RunningNode("w1", "lab", "running", "", image).operating_system == system
+
+
+@pytest.mark.parametrize(
+    ("systems", "told"),
+    [
+        ((), ["Debian 12 in place of Ubuntu 20.04"]),
+        (("",), ["Debian 12 in place of Ubuntu 20.04"]),
+        (("debian-11",), ["Debian 11 in place of Ubuntu 20.04"]),
+        (
+            ("debian-11", "debian-12"),
+            ["Debian 12 in place of Ubuntu 20.04", "Debian 11 in place of Ubuntu 20.04"],
+        ),
+    ],
+)
+def test_the_stand_ins_name_what_the_nodes_run(systems: tuple[str, ...], told: list[str]) -> None:
+    found = lab.stand_ins(systems)
+    assert [one.played_by for one in found if one.part == "operating system"] == told
+    assert len({one.part for one in found}) == len(lab.stand_ins())
+
+
+def test_what_nodes_can_run_is_one_list_for_recipe_release_and_archives() -> None:
+    recipe = yaml.safe_load((Path(lab.__file__).parent / "node/recipe.yml").read_text())
+    suites = {name: system["suite"] for name, system in recipe["systems"].items()}
+    assert suites == DEBIAN_SUITES
+    assert tuple(suites) == lab.SYSTEMS
+    release = load_release(list_releases()[-1])
+    own = {name for name, system in release.operating_systems.items() if not system.archives}
+    assert own == set(lab.SYSTEMS)
 
 
 def test_every_invented_value_says_standin() -> None:

@@ -22,6 +22,7 @@ class FakeMachine:
 
     root: bool = True
     runs: str = "debian-12"
+    archives: frozenset[str] = frozenset({"debian-12", "debian-11"})
     present: set[str] = field(default_factory=lambda: {row.name for row in PROGRAMS})
     taken: frozenset[IPv4Network] = frozenset()
     running: list[RunningNode] = field(default_factory=list)
@@ -39,6 +40,9 @@ class FakeMachine:
 
     def operating_system(self) -> str:
         return self.runs
+
+    def serves(self, operating_system: str) -> bool:
+        return operating_system in self.archives
 
     def programs(self, names: Collection[str]) -> frozenset[str]:
         return frozenset(self.present & set(names))
@@ -75,10 +79,15 @@ class FakeMachine:
         if playbook == "lab_up":
             self.networks_of[name] = IPv4Network(variables["lab_node_subnet"])
             for node in variables["lab_node_nodes"]:
-                self.running.append(RunningNode(node["name"], name, "running", "", ""))
+                self.running.append(
+                    RunningNode(node["name"], name, "running", "", self.image(variables))
+                )
         elif self.removal_works:
             self.running = [node for node in self.running if node.lab != name]
             self.networks_of.pop(name, None)
+
+    def image(self, variables: dict[str, Any]) -> str:
+        return f"localhost/appliance-lab-node:{variables['lab_node_operating_system']}-0123456789ab"
 
     def exists(self, directory: Path) -> bool:
         return directory in self.sites
@@ -172,9 +181,26 @@ def test_an_ordinary_user_is_refused_before_anything() -> None:
 
 
 def test_a_machine_whose_archive_does_not_make_the_nodes_is_refused() -> None:
-    machine = FakeMachine(runs="ubuntu-22.04")
+    machine = FakeMachine(runs="ubuntu-22.04", archives=frozenset())
     with pytest.raises(Refused, match=r"ubuntu-22\.04.*debian-12"):
         lab_up(REQUEST, ports(machine))
+    assert machine.done == []
+
+
+def test_nodes_can_run_another_release_of_debian_that_the_archives_serve() -> None:
+    machine = FakeMachine(runs="debian-12")
+    lab_up(replace(REQUEST, operating_system="debian-11"), ports(machine))
+    assert {node.operating_system for node in machine.nodes()} == {"debian-11"}
+    (site,) = machine.sites.values()
+    assert site.settings["operating_system"] == "debian-11"
+
+
+def test_a_lab_does_not_get_nodes_of_a_second_operating_system() -> None:
+    machine = FakeMachine()
+    lab_up(REQUEST, ports(machine))
+    machine.done.clear()
+    with pytest.raises(Refused, match=r"do not run debian-11: lab-cp1, lab-w1, lab-w2"):
+        lab_up(replace(REQUEST, operating_system="debian-11"), ports(machine))
     assert machine.done == []
 
 
