@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import random
-import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,14 +27,15 @@ from appliance.adapters.ssh.call import (
     last_line,
 )
 from appliance.adapters.ssh.keys import check_private_key, local_fault
-from appliance.adapters.ssh.known_hosts import entry_name, load, put
+from appliance.adapters.ssh.known_hosts import load, put
+from appliance.adapters.ssh.login_failure import login_failure, login_of
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.node.fencing import DEAD
 from appliance.model.site.settings import Node, Site
-from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS, jump_command
+from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.reader import NotFacts, read_facts
 from appliance.model.state.observed import Fault, Look
@@ -143,7 +143,7 @@ class SshNodes:
             self._forget(node)
             raise NodeUnreachable(
                 f"{node.name}: a command over SSH failed: {error}",
-                hint=f"test the connection: ssh {self._login(node)} uptime",
+                hint=f"test the connection: ssh {login_of(self._site, node)} uptime",
                 logged_in=True,
                 deceives=isinstance(error, Flooded),
             ) from error
@@ -151,7 +151,7 @@ class SshNodes:
             self._forget(node)
             raise NodeUnreachable(
                 f"{node.name}: the SSH connection to {node.address.ip} broke: {error}",
-                hint=f"check the node's console, then: ssh {self._login(node)}",
+                hint=f"check the node's console, then: ssh {login_of(self._site, node)}",
                 logged_in=True,
             ) from error
 
@@ -221,12 +221,13 @@ class SshNodes:
                 error.deceives,
                 error.logged_in,
             )
+        login = login_of(self._site, node)
         if answer.code or not answer.output.strip():
             output = last_line(answer.errors or answer.output)
             return Fault(
                 node.name,
                 f"{node.name}: the probe exited with {answer.code}: {output or 'no output'}",
-                f"check its Python: ssh {self._login(node)} {self._connection.python} --version",
+                f"check its Python: ssh {login} {self._connection.python} --version",
                 answers=True,
                 logged_in=True,
             )
@@ -236,7 +237,7 @@ class SshNodes:
             return Fault(
                 node.name,
                 f"{node.name}: the output of its probe is not valid: {error}",
-                f"check the machine: ssh {self._login(node)} uptime; to remove a worker that is "
+                f"check the machine: ssh {login} uptime; to remove a worker that is "
                 f"not trusted any more: appliance node remove {node.name} {DEAD}",
                 answers=True,
                 deceives=True,
@@ -264,14 +265,6 @@ class SshNodes:
         if client is not None:
             with suppress(Exception):
                 client.close()
-
-    def _host(self, address: object) -> str:
-        """The name of a host in ``known_hosts``, quoted for a shell."""
-        return shlex.quote(entry_name(str(address), self._connection.port))
-
-    def _login(self, node: Node) -> str:
-        port = "" if self._connection.port == 22 else f"-p {self._connection.port} "
-        return f"{port}{self._connection.user}@{node.address.ip}"
 
     def _connect_patiently(self, node: Node) -> paramiko.SSHClient:
         """Connect; retry if a busy jump host dropped the connection."""
@@ -311,7 +304,7 @@ class SshNodes:
                 client.close()
                 if expired.is_set():
                     raise self._timed_out(node) from error
-                raise local_fault(error) or self._translate(node, error) from error
+                raise local_fault(error) or login_failure(self._site, node, error) from error
         if expired.is_set():
             raise self._timed_out(node)
         transport = client.get_transport()
@@ -329,68 +322,9 @@ class SshNodes:
     def _timed_out(self, node: Node) -> NodeUnreachable:
         return NodeUnreachable(
             f"{node.name} ({node.address.ip}): the SSH login timed out after {LOGIN_SECONDS} s",
-            hint=f"see where it hangs: ssh -v {self._login(node)}",
+            hint=f"see where it hangs: ssh -v {login_of(self._site, node)}",
             answers=True,
         )
-
-    def _translate(self, node: Node, error: Exception) -> NodeUnreachable:
-        import paramiko
-
-        address, known = node.address.ip, self._known_hosts
-        where = f"{node.name} ({address})"
-        if isinstance(error, paramiko.BadHostKeyException):
-            return NodeUnreachable(
-                f"{where}: wrong host key: found {_fingerprint(error.key)}, "
-                f"expected {_fingerprint(error.expected_key)} of {known}",
-                hint="check that it is the right machine; if it was reinstalled: "
-                f"ssh-keygen -R {self._host(address)} -f {known} "
-                "&& appliance install --accept-host-keys",
-                answers=True,
-            )
-        if isinstance(error, paramiko.AuthenticationException):
-            return NodeUnreachable(
-                f"{where}: authentication failed for user {self._connection.user} with "
-                f"{self._connection.private_key or 'the keys of the SSH agent'}",
-                hint=f"install the public key there: ssh-copy-id {self._login(node)}",
-                answers=True,
-            )
-        if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in str(error):
-            return NodeUnreachable(
-                f"{where}: its host key is not in {known}",
-                hint="compare and confirm the keys: appliance install --accept-host-keys",
-                answers=True,
-            )
-        hint = f"check that it is powered on, cabled and on this network: ping {address}"
-        if command := jump_command(self._site, f"{address}:{self._connection.port}"):
-            hint = f"check that it is powered on, and test the jump host: {command}"
-        return NodeUnreachable(
-            f"{where}: no SSH on port {self._connection.port}: {_reason(error)}",
-            hint=hint,
-            answers=_is_alive(error, direct=not self._connection.jump_host),
-        )
-
-
-def _reason(error: Exception) -> str:
-    """Why there is no connection; paramiko wraps the kernel's error in its own."""
-    causes = getattr(error, "errors", None) or {}
-    cause = next((one for one in causes.values() if isinstance(one, OSError)), error)
-    if isinstance(cause, TimeoutError):
-        return f"no answer within {CONNECT_SECONDS} s"
-    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
-
-
-def _is_alive(error: Exception, *, direct: bool) -> bool:
-    """Whether a machine answered: it refused the connection, or accepted it and was silent.
-
-    Through a jump host this cannot be distinguished from a machine that is off.
-    """
-    import paramiko
-
-    if not direct:
-        return False
-    causes = (getattr(error, "errors", None) or {}).values()
-    refused = any(isinstance(cause, ConnectionError) for cause in (error, *causes))
-    return refused or isinstance(error, EOFError | paramiko.SSHException)
 
 
 def _close(client: paramiko.SSHClient) -> None:
@@ -398,7 +332,3 @@ def _close(client: paramiko.SSHClient) -> None:
     transport = client.get_transport()
     if transport is not None:
         transport.close()
-
-
-def _fingerprint(key: paramiko.PKey) -> str:
-    return f"{key.get_name()} {key.fingerprint}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from appliance.model.components.subject import Subject
+from appliance.model.site.vault_ref import BECOME_PASSWORD
 from appliance.model.state.findings import Finding
 
 ASKED_MODULES = ("br_netfilter", "overlay", "vxlan", "nf_conntrack")
@@ -28,22 +29,34 @@ RUNTIME_PACKAGES = (
 
 
 def root(subject: Subject) -> Iterator[Finding]:
-    """The user of the connection becomes root without a password."""
+    """The user of the connection becomes root, by itself or by sudo."""
     unread = [
         str(entry.get("reason"))
         for entry in subject.facts.items("unreadable")
         if "needs root" in str(entry.get("reason"))
     ]
-    if unread:
-        user = subject.site.settings.ssh.user
+    if not unread:
+        return
+    connection = subject.site.settings.ssh
+    found = f"the user {connection.user} without root rights ({unread[0]})"
+    if connection.become and connection.become_password:
+        vault = shlex.quote(str(subject.site.vault_file))
         yield subject.error(
             "root",
-            f"the user {user} without root rights ({unread[0]})",
-            "root, or sudo without a password",
-            subject.ssh(
-                f"-t \"echo '{user} ALL=(ALL) NOPASSWD:ALL' | sudo tee /etc/sudoers.d/{user}\""
-            ),
+            found,
+            f"that sudo takes {BECOME_PASSWORD.name} of the vault",
+            f"ansible-vault edit {vault}; to try a password: {subject.ssh('-t sudo -k true')}",
         )
+        return
+    user = connection.user
+    yield subject.error(
+        "root",
+        found,
+        "root, sudo without a password, or ssh.become_password in site.yml",
+        subject.ssh(
+            f"-t \"echo '{user} ALL=(ALL) NOPASSWD:ALL' | sudo tee /etc/sudoers.d/{user}\""
+        ),
+    )
 
 
 def package_lock(subject: Subject) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import pytest
 
 from appliance.adapters.ssh import nodes as ssh
 from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.login_failure import login_failure
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Node
@@ -124,7 +125,7 @@ KEY = paramiko.ECDSAKey.generate()
 def test_a_machine_that_says_no_is_alive(error: Exception, alive: bool) -> None:
     class Fails(SshNodes):
         def _connect(self, node: Node) -> paramiko.SSHClient:
-            raise self._translate(node, error)
+            raise login_failure(SITE, node, error)
 
     node = SITE.nodes[0]
     (fault,) = Fails(SITE).look([node]).faults
@@ -134,9 +135,9 @@ def test_a_machine_that_says_no_is_alive(error: Exception, alive: bool) -> None:
 
 def test_behind_a_jump_host_only_an_answer_is_a_life_sign() -> None:
     site = samples.site(ssh={"user": "appliance", "jump_host": "gate.rack.test"})
-    translated = SshNodes(site)._translate(site.nodes[0], EOFError())
-    assert not translated.answers
-    assert SshNodes(site)._translate(site.nodes[0], paramiko.AuthenticationException()).answers
+    node = site.nodes[0]
+    assert not login_failure(site, node, EOFError()).answers
+    assert login_failure(site, node, paramiko.AuthenticationException()).answers
 
 
 def test_a_node_whose_probe_fails_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
