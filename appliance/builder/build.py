@@ -23,7 +23,7 @@ from appliance.errors import ApplianceError, BuildFailed
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
 from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import ComposeSource, Source
+from appliance.model.bundle.sources import ComposeSource, Source, is_genuine
 
 PACKAGES = "packages"
 WHEELS = "wheels"
@@ -118,6 +118,7 @@ class _Outcome:
     fetched: FetchedArtifact
     version: str
     skipped: tuple[tuple[str, str, str], ...] = ()
+    genuine: bool = False
 
 
 _Name = Artifact | str
@@ -226,7 +227,9 @@ class _Fetches:
                 if not self._stopped:
                     self._ports.observer.skipped(_title(artifact), source.ref, error.message)
                 continue
-            return _Outcome(fetched, source.version or artifact.version, tuple(skipped))
+            return _Outcome(
+                fetched, source.version or artifact.version, tuple(skipped), is_genuine(source)
+            )
         raise BuildFailed(
             "no source works", details=[f"{kind} {ref}: {why}" for kind, ref, why in skipped]
         )
@@ -284,8 +287,9 @@ def _artifact(item: Artifact, one: _Outcome) -> BundledArtifact:
         file = next(file for file in fetched.files if file.sha256 == fetched.image)
     source = SourceUsed(fetched.kind, fetched.ref, fetched.verified, one.skipped)
     return BundledArtifact(
-        item.name, one.version, item.kind, file.path, file.sha256, file.size, source, item.standin
-    )
+        item.name, one.version, item.kind, file.path, file.sha256, file.size, source,
+        item.standin and not one.genuine,
+    )  # fmt: skip
 
 
 def _many(kind: str, file: FetchedFile, fetched: FetchedArtifact) -> BundledArtifact:

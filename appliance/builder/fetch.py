@@ -15,6 +15,7 @@ from appliance.adapters.local.control_host import present
 from appliance.builder.archive_keys import find_keys
 from appliance.builder.sources import oci, url
 from appliance.builder.sources.apt_sources import AptTarget, running_system
+from appliance.builder.sources.c_library import CLibrary
 from appliance.builder.sources.compose import AptFile, Compose
 from appliance.builder.sources.controller import Controller, resolved
 from appliance.builder.sources.go import Go
@@ -85,6 +86,7 @@ class Sources:
             "url": url.Url(),
             "oci": oci.Oci(),
             "go": Go(),
+            "c-library": CLibrary(),
             "apt": AptFile(),
             "compose": Compose(),
             "controller": Controller(self._controllers, self.wheels),

@@ -6,6 +6,7 @@ in the cache: module files, package, flags, and the version of the Go (and C) co
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import threading
@@ -24,6 +25,11 @@ from appliance.model.bundle.sources import GoSource
 _BUILD_LIMIT_SECONDS = 3600
 _RECIPE = 1
 _STATIC = '-linkmode external -extldflags "-static"'
+# A function of a library that is loaded later has no address when the program starts.
+_LOADING = '-extldflags "-Wl,-z,lazy -Wl,--export-dynamic"'
+
+
+_NO_PART = {"at", "version", "minimum_go"}
 
 
 class Go:
@@ -35,16 +41,18 @@ class Go:
 
     def fetch(self, artifact: Artifact, spec: GoSource, context: Context) -> FetchedArtifact:
         """Build a program, or recall it from the cache."""
-        module = _module(spec, context)
+        module = module_folder(spec.module, context)
         version = self._require(spec)
+        if spec.loads:
+            require_libc(context)
         key = recipe_key(
             {
                 "kind": "go",
                 "recipe": _RECIPE,
                 "go": version,
-                "cc": _c_compiler() if spec.cgo else "",
+                "cc": c_compiler() if spec.cgo or spec.loads else "",
                 "module": [path.read_text("utf-8") for path in _texts(module)],
-                "spec": spec.model_dump(exclude={"at", "version", "minimum_go"}),
+                "spec": spec.model_dump(exclude=_NO_PART | (set() if spec.loads else {"loads"})),
                 "architecture": context.architecture,
             }
         )
@@ -55,7 +63,7 @@ class Go:
     def _require(self, spec: GoSource) -> str:
         if processes.find_program("go") is None:
             raise SourceUnavailable("this machine has no Go toolchain")
-        if spec.cgo and processes.find_program("gcc") is None:
+        if (spec.cgo or spec.loads) and processes.find_program("gcc") is None:
             raise SourceUnavailable("this machine has no C compiler (gcc)")
         if self._version is None:
             self._version = processes.run(["go", "env", "GOVERSION"]).stdout.strip()
@@ -72,11 +80,12 @@ class Go:
 
     def _build_in(self, work: Path, artifact: Artifact, spec: GoSource, context: Context) -> Path:
         module = work / "module"
-        shutil.copytree(_module(spec, context), module, dirs_exist_ok=True)
-        environment = _environment(spec, context)
+        shutil.copytree(module_folder(spec.module, context), module, dirs_exist_ok=True)
+        environment = go_environment(context, cgo=spec.cgo or spec.loads)
         if spec.generate == "kubernetes-openapi":
             openapi_module(module, work, environment, context.cache)
-        flags = ["-s", "-w", *spec.ldflags, *([_STATIC] if spec.cgo else [])]
+        linked = [_LOADING] if spec.loads else [_STATIC] if spec.cgo else []
+        flags = ["-s", "-w", *spec.ldflags, *linked]
         program = work / artifact.name
         log = work / "build.log"
         try:
@@ -99,12 +108,27 @@ class Go:
         return program
 
 
-def _module(spec: GoSource, context: Context) -> Path:
-    """The folder with go.mod: a wrapper of the release, or a program of the lab's stand-ins."""
-    wrapper = context.folder / "go" / spec.module
+def module_folder(name: str, context: Context) -> Path:
+    """The folder with go.mod: a wrapper of the release, or a module of the lab's stand-ins."""
+    wrapper = context.folder / "go" / name
     if context.standins is None or wrapper.is_dir():
         return wrapper
-    return context.standins / spec.module
+    return context.standins / name
+
+
+def require_libc(context: Context) -> None:
+    """Require that what is linked here against the C library starts on the target, too.
+
+    Raises:
+        SourceUnavailable: the C library of the target is older than this machine's.
+    """
+    here = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    (there,) = (p.version for p in context.packages.closure(["libc6"], essential=False)
+                if p.name == "libc6")  # fmt: skip
+    if _numbers(there) < _numbers(here):
+        raise SourceUnavailable(
+            f"programs that are linked here need {here}, and the images have libc6 {there}"
+        )
 
 
 def _texts(module: Path) -> list[Path]:
@@ -117,9 +141,10 @@ def _texts(module: Path) -> list[Path]:
     return [module / "go.mod", module / "go.sum", *own]
 
 
-def _environment(spec: GoSource, context: Context) -> dict[str, str]:
+def go_environment(context: Context, *, cgo: bool) -> dict[str, str]:
+    """The Go client's environment: modules as go.sum has them, and no other toolchain."""
     environment = {
-        "CGO_ENABLED": "1" if spec.cgo else "0",
+        "CGO_ENABLED": "1" if cgo else "0",
         "GOOS": "linux",
         "GOARCH": context.architecture,
         "GOAMD64": "v1",
@@ -145,5 +170,6 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
-def _c_compiler() -> str:
+def c_compiler() -> str:
+    """The C compiler of this machine and its version."""
     return processes.run(["gcc", "--version"]).stdout.splitlines()[0]

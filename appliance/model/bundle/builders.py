@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from appliance.model.bundle.release import Artifact
 from appliance.model.bundle.sources import (
+    CLibrarySource,
     ComposeSource,
     FileSource,
     GoSource,
@@ -51,7 +52,9 @@ def lacking_programs(
             inputs = [lacking(parts[name]) for name in source.inputs]
             return (own - set(present)).union(*inputs)
         if isinstance(source, GoSource):
-            return (GO | C if source.cgo else GO) - set(present)
+            return (GO | C if source.cgo or source.loads else GO) - set(present)
+        if isinstance(source, CLibrarySource):
+            return (GO | C) - set(present)
         return frozenset()
 
     shipped = (item for item in artifacts if item.kind != "part")

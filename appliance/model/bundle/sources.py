@@ -60,7 +60,8 @@ class GoSource(Frozen):
         package: the command's package path.
         at: version of the package's module, for people.
         minimum_go: the oldest Go that can build it, such as ``1.17``.
-        cgo: link statically with the C compiler.
+        cgo: link with the C compiler, statically.
+        loads: link dynamically instead: the program loads a C library while it runs.
         generate: a step to run before the build.
     """
 
@@ -71,6 +72,7 @@ class GoSource(Frozen):
     ldflags: tuple[str, ...] = ()
     minimum_go: str = "1.17"
     cgo: bool = False
+    loads: bool = False
     generate: Literal["kubernetes-openapi"] | None = None
     version: str | None = None
 
@@ -78,6 +80,33 @@ class GoSource(Frozen):
     def ref(self) -> str:
         """The source in messages."""
         return f"{self.package}@{self.at}"
+
+
+class CLibrarySource(Frozen):
+    """A C library of the stand-ins that plays one of a vendor, by the vendor's public header.
+
+    Every function that the header declares and the file lacks returns "not supported".
+
+    Attributes:
+        path: the C file, in the folder of the stand-ins.
+        module: the wrapper module whose go.sum verifies the module with the header.
+        package: the Go package that has the header beside its sources.
+        header: the header's name.
+        soname: the name under which programs load the library.
+    """
+
+    kind: Literal["c-library"]
+    path: LocalPath
+    module: str
+    package: str
+    header: str
+    soname: str
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """The source in messages."""
+        return f"standins/{self.path}"
 
 
 class AptSource(Frozen):
@@ -102,6 +131,8 @@ class ComposeSource(Frozen):
         files: path in the image -> name of the artifact at this path.
         links: path in the image -> target of the symbolic link at this path.
         applets: path of a multi-call program -> the folder that gets a link for each applet.
+        genuine: the vendor's own program runs in it, so that the image is no stand-in. Among the
+            stand-ins such a source counts only where the real programs are asked for.
         c_program: a C file below the release's folder, compiled to one static binary; excludes
             packages, files and entrypoint.
     """
@@ -115,6 +146,7 @@ class ComposeSource(Frozen):
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = Field(default_factory=dict)
+    genuine: bool = False
     c_program: str | None = None
     version: str | None = None
 
@@ -207,6 +239,7 @@ Source = Annotated[
     UrlSource
     | OciSource
     | GoSource
+    | CLibrarySource
     | AptSource
     | ComposeSource
     | ControllerSource
@@ -215,3 +248,8 @@ Source = Annotated[
     | LocalChartSource,
     Field(discriminator="kind"),
 ]
+
+
+def is_genuine(source: Source) -> bool:
+    """Whether the vendor's own program comes from this source of a stand-in."""
+    return isinstance(source, ComposeSource) and source.genuine
