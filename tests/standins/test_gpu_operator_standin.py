@@ -41,6 +41,7 @@ operands = load("operands")
 cluster_policy = load("cluster_policy")
 webhook = load("fraction_webhook")
 features = load("features")
+validator = load("validator")
 
 
 def four() -> list[Any]:
@@ -143,6 +144,19 @@ def test_the_labels_are_those_that_the_product_expects_of_nvidias(tmp_path: Path
     assert set(features.gpu_labels([], {}, "single").values()) == {None}
 
 
+@pytest.mark.parametrize(
+    ("offered", "count"),
+    [
+        ({}, 0),
+        ({"nvidia.com/gpu": "4"}, 4),
+        # After a change of its label a node keeps the other name, with nothing under it.
+        ({"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "16"}, 16),
+    ],
+)
+def test_the_validator_takes_whole_gpus_or_slices(offered: dict[str, str], count: int) -> None:
+    assert validator.allocatable({"status": {"allocatable": offered}}) == count
+
+
 def test_fractions_are_of_the_nodes_that_share(tmp_path: Path) -> None:
     assert webhook.most_replicas(tmp_path) == 0
     write_configurations(tmp_path)
@@ -155,8 +169,24 @@ def test_plugin_and_labels_have_the_same_configurations() -> None:
         made = operands.daemonset(name, policy(devicePlugin=plugin), "gpu-operator")
         pod = made["spec"]["template"]["spec"]
         told = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
-        assert (told["CONFIG_DIR"], told["CONFIG_DEFAULT"]) == ("/config", "unshared")
-        assert {"name": "config", "configMap": {"name": "c"}} in pod["volumes"]
+        assert (told["CONFIG_DIR"], told["CONFIG_DEFAULT"]) == ("/available-configs", "unshared")
+        assert {"name": "available-configs", "configMap": {"name": "c"}} in pod["volumes"]
+        assert told["MIG_STRATEGY"] == "single"
+
+
+def test_nvidias_config_manager_chooses_for_the_plugin_before_it_starts_and_later() -> None:
+    bare = operands.daemonset("device-plugin", policy(), "gpu-operator")["spec"]["template"]["spec"]
+    assert (bare["initContainers"], len(bare["containers"])) == ([], 1)
+    plugin = {**policy()["spec"]["devicePlugin"], "config": {"name": "c", "default": "unshared"}}
+    made = operands.daemonset("device-plugin", policy(devicePlugin=plugin), "gpu-operator")
+    pod = made["spec"]["template"]["spec"]
+    (first,), (worker, later) = pod["initContainers"], pod["containers"]
+    told = [{e["name"]: e.get("value") for e in c["env"]} for c in (first, worker, later)]
+    assert told[0]["CONFIG_FILE_DST"] == told[1]["CONFIG_FILE"] == told[2]["CONFIG_FILE_DST"]
+    assert [one.get("ONESHOT") for one in told] == ["true", None, "false"]
+    assert (told[2]["SEND_SIGNAL"], told[2]["DEFAULT_CONFIG"]) == ("true", "unshared")
+    assert pod["shareProcessNamespace"]
+    assert {first["image"], later["image"]} == {worker["image"]}
 
 
 def test_a_test_can_make_a_gpu_ill(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ OPERANDS = {
 }
 # They read the device plugin's configuration, each node that of its label.
 CONFIGURED = ("device-plugin", "gfd")
+AVAILABLE, CONFIG_FILE = "/available-configs", "/config/config.yaml"
+MANAGER = "/usr/bin/config-manager"
 DEPLOY = "nvidia.com/gpu.deploy."
 OPERANDS_OFF = "nvidia.com/gpu.deploy.operands"
 PRESENT = "nvidia.com/gpu.present"
@@ -76,7 +78,14 @@ def daemonset(name: str, policy: Mapping[str, Any], namespace: str) -> dict[str,
         "volumes": [_folder(n, p) for n, p in _VOLUMES.items() if n in _NEEDS.get(name, ())],
     }
     if name in CONFIGURED and (config := _plugin_config(spec)):
-        pod["volumes"].append({"name": "config", "configMap": {"name": config[0]}})
+        pod["volumes"] += [
+            {"name": "available-configs", "configMap": {"name": config[0]}},
+            {"name": "config", "emptyDir": {}},
+        ]
+        if name == "device-plugin":
+            pod["shareProcessNamespace"] = True
+            pod["initContainers"].append(_manager(image, config[1], once=True))
+            pod["containers"].append(_manager(image, config[1], once=False))
     body = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -138,13 +147,15 @@ _NODE_NAME = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec
 def _container(name: str, title: str, image: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     environment = [_NODE_NAME, {"name": "RUNTIME", "value": _runtime(spec)}]
     mounts = _mounts(name)
-    if name == "gfd":
+    if name in CONFIGURED:
         strategy = (spec.get("mig") or {}).get("strategy") or "none"
         environment.append({"name": "MIG_STRATEGY", "value": strategy})
     if name in CONFIGURED and (config := _plugin_config(spec)):
-        environment.append({"name": "CONFIG_DIR", "value": "/config"})
+        environment.append({"name": "CONFIG_DIR", "value": AVAILABLE})
         environment.append({"name": "CONFIG_DEFAULT", "value": config[1]})
-        mounts.append({"name": "config", "mountPath": "/config"})
+        mounts += _CONFIG_MOUNTS
+        if name == "device-plugin":
+            environment.append({"name": "CONFIG_FILE", "value": CONFIG_FILE})
     arguments = {"validation": ["wait"], "gfd": ["gfd"]}.get(name, [])
     return {
         "name": title,
@@ -153,6 +164,39 @@ def _container(name: str, title: str, image: str, spec: Mapping[str, Any]) -> di
         "args": arguments,
         "env": environment,
         "volumeMounts": mounts,
+    }
+
+
+# The configurations to choose from, and the one that the config manager chose.
+_CONFIG_MOUNTS = [
+    {"name": "available-configs", "mountPath": AVAILABLE},
+    {"name": "config", "mountPath": CONFIG_FILE.rpartition("/")[0]},
+]
+
+
+def _manager(image: str, default: str, *, once: bool) -> dict[str, Any]:
+    """NVIDIA's config manager: puts the configuration of the node's label where the plug-in reads.
+
+    The environment is that of NVIDIA/k8s-device-plugin v0.13.0, cmd/config-manager/main.go.
+    """
+    values = {
+        "ONESHOT": "true" if once else "false",
+        "NODE_LABEL": "nvidia.com/device-plugin.config",
+        "CONFIG_FILE_SRCDIR": AVAILABLE,
+        "CONFIG_FILE_DST": CONFIG_FILE,
+        "DEFAULT_CONFIG": default,
+        "FALLBACK_STRATEGIES": "empty",
+        "SEND_SIGNAL": "false" if once else "true",
+        "SIGNAL": "1",
+        "PROCESS_TO_SIGNAL": "nvidia-device-plugin",
+    }
+    return {
+        "name": "config-manager-init" if once else "config-manager",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": [MANAGER],
+        "env": [_NODE_NAME, *({"name": key, "value": value} for key, value in values.items())],
+        "volumeMounts": _CONFIG_MOUNTS,
     }
 
 
