@@ -96,6 +96,22 @@ def yes_option(command: Command) -> Command:
     return click.option("-y", "--yes", is_flag=True, help="Do not ask before acting.")(command)
 
 
+STANDIN, REAL = "standin", "nvidia"
+
+
+def device_plugin_option(command: Command) -> Command:
+    """Add ``--device-plugin standin|nvidia``."""
+    return click.option(
+        "--device-plugin",
+        type=click.Choice([STANDIN, REAL]),
+        default=STANDIN,
+        envvar="APPLIANCE_DEVICE_PLUGIN",
+        show_default=True,
+        help="What offers the stand-ins of GPUs. nvidia: NVIDIA's own program, compiled here; the "
+        "stand-in where this machine cannot compile it.",
+    )(command)
+
+
 def output_option(command: Command) -> Command:
     """Add ``--output table|json``."""
     return click.option(

@@ -135,7 +135,12 @@ _OTHER_STAND_INS = (
     StandIn(
         "GPUs and NVIDIA's GPU Operator",
         "with --gpus: a chart of the same names, a device plugin and a small nvidia-smi",
-        "drivers, CUDA, MIG, DCGM, NVIDIA's own software",
+        "drivers, CUDA, container toolkit, MIG, DCGM, NVIDIA's own software",
+    ),
+    StandIn(
+        "NVIDIA's device plugin",
+        "a program of ours; with --device-plugin nvidia it is NVIDIA's own, on an NVML of ours",
+        "NVML, silicon, XIDs, MIG devices",
     ),
     StandIn(
         "capability SYS_RESOURCE",

@@ -58,8 +58,12 @@ def load_release(name: str) -> Release:
         raise ConfigError(f"{path} does not describe a release", details=_faults(error)) from error
 
 
-def load_release_with_standins(name: str) -> Release:
+def load_release_with_standins(name: str, *, genuine: bool = False) -> Release:
     """A release with the lab's stand-ins for components that a lab cannot have.
+
+    Args:
+        name: the release.
+        genuine: try the vendor's own programs first, where a stand-in has such a source.
 
     Raises:
         ConfigError: there is no such release, or the stand-ins do not fit it.
@@ -68,7 +72,8 @@ def load_release_with_standins(name: str) -> Release:
     path = STANDINS / "artifacts.yml"
     try:
         listed = yaml.safe_load(path.read_text(encoding="utf-8"))["artifacts"]
-        return release.with_standins(TypeAdapter(tuple[Artifact, ...]).validate_python(listed))
+        standins = TypeAdapter(tuple[Artifact, ...]).validate_python(listed)
+        return release.with_standins(standins, genuine=genuine)
     except (OSError, KeyError, TypeError) as error:
         raise ConfigError(f"{path} does not list stand-ins: {error!r}") from error
     except ValidationError as error:

@@ -46,6 +46,7 @@ def build(
     sign_key: Path | None = None,
     replace_other: bool = False,
     standins: bool = False,
+    genuine: bool = False,
     keyrings: Sequence[Path] = (),
     kernels: Sequence[str] = (),
     observer: BuildObserver | None = None,
@@ -56,7 +57,9 @@ def build(
     """
     progress = observer or BuildProgress()
     require(Use.BUILD, *([Use.SIGN] if sign_key else []))
-    loaded = load_release_with_standins(release) if standins else load_release(release)
+    loaded = (
+        load_release_with_standins(release, genuine=genuine) if standins else load_release(release)
+    )
     loaded.operating_system(os_name)
     loaded = loaded.with_kernels(os_name, kernels)
     cache = Cache()

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.options import dry_run_option, output_option, yes_option
+from appliance.cli.options import (
+    REAL,
+    device_plugin_option,
+    dry_run_option,
+    output_option,
+    yes_option,
+)
 from appliance.cli.screen.confirm import about_lab, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
 from appliance.lab.gpus import MOST
@@ -89,6 +95,7 @@ def lab() -> None:
     show_default=True,
     help="How many GPUs each worker has; the GPUs and the GPU Operator are stand-ins.",
 )
+@device_plugin_option
 @click.option(
     "--with",
     "parts",
@@ -112,6 +119,7 @@ def up(
     release: str | None,
     operating_system: str,
     gpus: int,
+    device_plugin: str,
     parts: tuple[str, ...],
     bare: bool,
     dry_run: bool,
@@ -135,7 +143,7 @@ def up(
 
     lab_parts = LabParts(
         app, name, site, bundle, release, _extras(gpus, parts, workers),
-        operating_system=operating_system,
+        operating_system=operating_system, genuine=device_plugin == REAL,
     )  # fmt: skip
     result = lab_parts.up(
         int(control_planes),

@@ -21,6 +21,7 @@ from appliance.lab.up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, l
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
+    from appliance.model.bundle.manifest import BundleManifest
 
 
 def take_down(
@@ -44,6 +45,7 @@ class LabParts:
         extras: LabExtras = NOTHING_ELSE,
         *,
         operating_system: str = SYSTEMS[0],
+        genuine: bool = False,
     ) -> None:
         self._app = app
         self.name = name
@@ -51,6 +53,7 @@ class LabParts:
         self.site = site or default_site(name)
         self.extras = extras
         self.operating_system = operating_system
+        self._genuine = genuine
         self._given = bundle is not None
         self.bundle = bundle or default_bundle(
             self.release, operating_system, standins=self.standins
@@ -129,7 +132,12 @@ class LabParts:
     def _build_bundle(self) -> None:
         from appliance.cli.bundle.parts import build
 
-        build(self.release, self.operating_system, self.bundle, standins=self.standins)
+        built = build(
+            self.release, self.operating_system, self.bundle,
+            standins=self.standins, genuine=self._genuine,
+        )  # fmt: skip
+        for line in played_all_the_same(built.manifest) if self._genuine else ():
+            self._note(line)
 
     def _build_vendor_bundle(self, path: Path) -> None:
         from appliance.lab.site import VENDOR_VERSION
@@ -155,6 +163,15 @@ class LabParts:
                 Scope(only=None, until=None, nodes=frozenset()), display, lambda _plan: True
             )
         require_none_left_out(done.plan)
+
+
+def played_all_the_same(manifest: BundleManifest) -> list[str]:
+    """The stand-ins that are there although the vendor's own program was asked for, and why."""
+    return [
+        f"{item.kind} {item.name} is the stand-in: {'; '.join(why for *_, why in skipped)}"
+        for item in manifest.artifacts
+        if item.standin and (skipped := item.source.skipped)
+    ]
 
 
 def default_site(name: str) -> Path:

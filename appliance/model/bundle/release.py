@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from appliance.errors import ConfigError
 from appliance.model.bundle.archives import AptArchive, Frozen
-from appliance.model.bundle.sources import ComposeSource, ControllerSource, Source
+from appliance.model.bundle.sources import ComposeSource, ControllerSource, Source, is_genuine
 
 ArtifactKind = Literal["binary", "cni", "image", "chart", "controller", "part"]
 PACKAGE_GROUPS = (
@@ -228,14 +228,26 @@ class Release(Frozen):
             if not item.operating_systems or os_name in item.operating_systems
         )
 
-    def with_standins(self, standins: Sequence[Artifact]) -> Release:
+    def with_standins(self, standins: Sequence[Artifact], *, genuine: bool = False) -> Release:
         """This release with stand-ins; one of the same kind and name takes an artifact's place.
+
+        Args:
+            standins: they, with their sources.
+            genuine: try the vendor's own programs first, where a stand-in has such a source.
 
         Raises:
             ValidationError: the stand-ins do not fit the release or one another.
         """
         kept = [left for item in self.artifacts if (left := self._without(item, standins))]
-        marked = [item.model_copy(update={"standin": True}) for item in standins]
+        marked = [
+            item.model_copy(
+                update={
+                    "standin": True,
+                    "sources": tuple(s for s in item.sources if genuine or not is_genuine(s)),
+                }
+            )
+            for item in standins
+        ]
         return Release.model_validate({**dict(self), "artifacts": (*kept, *marked)})
 
     def with_kernels(self, os_name: str, kernels: Sequence[str]) -> Release:

@@ -11,14 +11,18 @@ from pydantic import ValidationError
 from appliance.adapters.local.content import STANDINS, load_release, load_release_with_standins
 from appliance.builder.build import BuildPorts, BuildRequest, build_bundle
 from appliance.cli.exits import run
+from appliance.cli.lab.parts import played_all_the_same
 from appliance.cli.status.view import show_status, status_as_json
+from appliance.errors import SourceUnavailable
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.bundle.release import Artifact
 from appliance.model.bundle.sources import (
+    CLibrarySource,
     ComposeSource,
     GoSource,
     LocalChartSource,
     LocalSource,
+    is_genuine,
 )
 from appliance.model.state.cluster import NoCluster
 from appliance.model.state.observed import Look, Observed
@@ -119,7 +123,10 @@ def test_every_shipped_stand_in_fits_the_release_and_its_files_are_there() -> No
                 assert (STANDINS / source.path / "Chart.yaml").is_file(), source.path
             if isinstance(source, GoSource):
                 assert (STANDINS / source.module / "go.sum").is_file(), source.module
-            kinds = LocalSource | LocalChartSource | ComposeSource | GoSource
+            if isinstance(source, CLibrarySource):
+                assert (STANDINS / source.path).is_file(), source.path
+                assert (STANDINS / source.module / "go.sum").is_file(), source.module
+            kinds = LocalSource | LocalChartSource | ComposeSource | GoSource | CLibrarySource
             assert isinstance(source, kinds)
 
 
@@ -134,3 +141,37 @@ def test_status_names_the_stand_ins_of_the_mirrored_bundle(capsys: Capture) -> N
     assert "stand-in: bundle: chart gpu" in capsys.readouterr().out
     found = status_as_json(site(), observed, Look({}), Plan((), ()), manifest_with_standin())
     assert found["bundle_standins"] == ["chart gpu"]
+
+
+def test_the_vendors_own_program_counts_only_where_it_is_asked_for() -> None:
+    for asked in (False, True):
+        found = load_release_with_standins("k8s-1.23.5-r1", genuine=asked)
+        (plugin,) = (item for item in found.artifacts if item.name == "k8s-device-plugin")
+        assert [is_genuine(source) for source in plugin.sources] == [True, False][not asked :]
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_stand_in_that_has_the_vendors_program_is_none_and_a_fall_back_says_why(
+    works: bool,
+) -> None:
+    real = {"kind": "compose", "genuine": True, "packages": ["real"]}
+    played = {"kind": "compose", "packages": ["played"]}
+    plugin = Artifact.model_validate(
+        {"name": "plugin", "kind": "image", "version": "1", "image": "plugin:1",
+         "sources": [real, played]}
+    )  # fmt: skip
+    found = release(artifact("tool")).with_standins([plugin], genuine=True)
+
+    class Failing(FakeSources):
+        def fetch(self, artifact: Artifact, source: Any, inputs: Any) -> Any:
+            if source.kind == "compose" and source.genuine and not works:
+                raise SourceUnavailable("found go1.17, expected Go 1.18 or later")
+            return super().fetch(artifact, source, inputs)
+
+    ports = BuildPorts(Failing(), FakeStore(), FakeLock(), FakeObserver())
+    manifest = build_bundle(BuildRequest(found, "debian-12", "0", "now"), ports).manifest
+    assert manifest.standins == (() if works else ("image plugin",))
+    assert played_all_the_same(manifest) == (
+        [] if works
+        else ["image plugin is the stand-in: found go1.17, expected Go 1.18 or later"]
+    )  # fmt: skip
