@@ -107,9 +107,10 @@ ROWS = (
         package=WITH_RUNBOOKS,
     ),
     _lab(
-        "jump-host",
-        "through a jump host the keys of nodes are shown, kept and strict",
+        "connections",
+        "a jump host, whose keys are shown, kept and strict; sudo that asks for a password",
         "tests/lab/test_connections.py",
+        "tests/lab/test_sudo_password.py",
     ),
     _lab(
         "applications",
