@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -28,6 +29,7 @@ options:
     default: ":"
   become: {description: Whether sudo is used on the node, type: bool, default: false}
   become_password: {description: What sudo asks for; empty for none, type: str, default: ""}
+  seconds: {description: How long it may take, type: int, required: true}
 author: [Hyperscalers]
 """
 
@@ -40,6 +42,7 @@ EXAMPLES = r"""
     ssh: ssh -o BatchMode=yes
     options: [--recursive]
     become: true
+    seconds: 3600
   delegate_to: localhost
   become: false
 """
@@ -124,15 +127,34 @@ def main():
             "before": {"type": "str", "default": ":"},
             "become": {"type": "bool", "default": False},
             "become_password": {"type": "str", "default": "", "no_log": True},
+            "seconds": {"type": "int", "required": True},
         },
+        supports_check_mode=True,
     )
+    if module.check_mode:
+        module.exit_json(changed=True, skipped=True, msg="files are not compared in check mode")
     want = module.params
     reader = password_pipe(want)
     words = command(want, reader)
-    code, output, errors = module.run_command(words, pass_fds=None if reader is None else [reader])
-    if code:
+    try:
+        # In this process group: what ends the command that was typed ends rsync as well.
+        done = subprocess.run(  # noqa: S603  (no shell here; the words are the roles' own)
+            words,
+            pass_fds=[] if reader is None else [reader],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=want["seconds"],
+            check=False,
+            env=dict(os.environ, LC_ALL="C.UTF-8"),
+        )
+    except subprocess.TimeoutExpired:
+        module.fail_json(msg="rsync did not end within %d s and was ended" % want["seconds"])
+    except OSError as error:
+        module.fail_json(msg="rsync cannot be started: %s" % error)
+    output, errors = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+    if done.returncode:
         module.fail_json(
-            msg="non-zero return code", rc=code, cmd=words, stdout=output, stderr=errors
+            msg="non-zero return code", rc=done.returncode, cmd=words, stdout=output, stderr=errors
         )
     module.exit_json(changed=bool(output), stdout=output, stderr=errors, rc=0)
 

@@ -290,9 +290,8 @@ PLACES: Final[Places] = {
     },
     "roles/artifact_server/tasks/bundle.yml": {
         "- --delete-delay": MIRROR,
-    },
-    "roles/artifact_server/vars/main.yml": {
-        "{{ __artifact_server_sudo }}rm -f {{ __artifact_server_marker }} &&": STATE,
+        "before: rm -f {{ __artifact_server_marker }} && mkdir -p"
+        " {{ __artifact_server_dir }}": STATE,
     },
     "roles/container_registry/library/registry_push.py": {
         "clear: rmtree": DIGEST,
@@ -381,6 +380,9 @@ PLACES: Final[Places] = {
         "write_config: unlink": TEMPORARY,
     },
     "roles/runai_cluster/tasks/connection.yml": {
+        "absent: true": ROLE,
+    },
+    "roles/runai_cluster/tasks/logins.yml": {
         "absent: true": ROLE,
     },
     "roles/runai_cluster/tasks/values.yml": {

@@ -58,6 +58,8 @@ COMMANDS = words("command shell raw script")
 
 # What runs where commands are typed.
 CONTROL_HOST = ("appliance/adapters", "appliance/builder", "appliance/lab")
+# Besides: how plays reach nodes, and the module that copies to them.
+ALSO_THERE = ("appliance/model/site/ssh.py", "playbooks/library/rsync_push.py")
 
 
 def python_files() -> list[Path]:
@@ -177,7 +179,7 @@ def on_control_host() -> frozenset[str]:
         word
         for path in python_files()
         if "lab_node" in path.parts
-        or path == ROOT / "appliance/model/site/ssh.py"
+        or str(path.relative_to(ROOT)) in ALSO_THERE
         or any(path.is_relative_to(ROOT / top) for top in CONTROL_HOST)
         for word in in_python(path, scripts="lab_node" in path.parts)
     }
