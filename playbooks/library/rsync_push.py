@@ -51,6 +51,8 @@ RETURN = r"""
 stdout_lines: {description: What rsync itemized, type: list, elements: str, returned: success}
 """
 
+# On the node, where the login user is another one and sudo does not ask.
+SUDO = ("sudo", "-n")
 # The password comes first, then what rsync says. Not by "cat | ssh": rsync waits for ssh with its
 # own side still open, so a shell that also waits for cat would never end. The pipe's name is gone
 # once both have opened it. No single quotes: rsync splits the words of --rsh by them.
@@ -76,7 +78,7 @@ def on_node(want):
     if asks(want):
         words = ["sh", "-c", ASK, "sh", *words]
     elif want["become"]:
-        words = ["sudo", "-n", *words]
+        words = [*SUDO, *words]
     return shlex.join(words)
 
 
