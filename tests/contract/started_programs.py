@@ -39,7 +39,8 @@ OF_PYTHON = words("ansible-vault")
 # Calls that take a program's name as their first argument.
 BY_NAME = words("find_program get_bin_path which _apt")
 SHELL = re.compile(
-    r'^#!/bin/\S*sh\b|\bset -e?u\b|\bumask \d|\|\| exit\b|"\$1"|^exec \$|\bif (\[|!).*; then'
+    r'^#!/bin/\S*sh\b|\bset -e?u\b|\bumask \d|\|\| exit\b|"\$1"|^exec (\$|sudo\b)'
+    r"|\bif (\[|!).*; then"
 )
 KEYWORDS = words("if then else elif fi do done while until esac { } ! time exec")
 BUILTINS = words(
