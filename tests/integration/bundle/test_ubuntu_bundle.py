@@ -275,7 +275,7 @@ def _no_release_file(world: World) -> None:
 UBUNTU = "apt rejects the package archive of ubuntu-20.04: http://127.0.0.1/ubuntu: "
 CASES: dict[str, tuple[Callable[[World], None], tuple[str, ...]]] = {
     "no key": (_key_missing, (
-        "no key that may sign 4 package archives of the release is on this machine",
+        "this machine lacks the signing keys of 4 package archives of the release",
         "http://127.0.0.1/ubuntu (focal focal-updates) is signed by one of these keys:",
         "http://127.0.0.1/security (focal-security) is signed by one of these keys:",
         "The key of ubuntu", "The key of docker", "/usr/share/keyrings", "/etc/apt/keyrings",
@@ -284,7 +284,7 @@ CASES: dict[str, tuple[Callable[[World], None], tuple[str, ...]]] = {
         "--keyring {ubuntu} --keyring {docker}\n",
     )),
     "one key": (_one_key_missing, (
-        "no key that may sign 2 package archives of the release is on this machine",
+        "this machine lacks the signing keys of 2 package archives of the release",
         "http://127.0.0.1/docker (focal) is signed by one of these keys:",
         "looked for in: {folder}/ubuntu.gpg, ",
         "--keyring {folder}/ubuntu.gpg --keyring {docker}\n",
@@ -293,7 +293,7 @@ CASES: dict[str, tuple[Callable[[World], None], tuple[str, ...]]] = {
         "docker.gpg holds no key that the release names", "it holds: {stranger_print}",
     )),
     "no keyring": (_no_keyring, (
-        "docker.gpg is not a keyring of public keys: it is neither a binary nor an armoured",
+        "docker.gpg: it is neither a binary nor an armoured",
     )),
     "an expired key": (_expired_key, (
         UBUNTU + "the key that signs it has expired", "new copy of the key",

@@ -86,8 +86,9 @@ def gpu_bundle(desired: Desired) -> Iterator[Finding]:
             "error",
             f"a bundle without {', '.join(absent)}",
             "the GPU Operator's chart and images, and the driver where gpu.driver is host",
-            "build the bundle again, with the vendor's chart in DIR: "
-            f"appliance bundle build --release {manifest.release} --os {manifest.os} --files DIR",
+            "put NVIDIA's chart and its .sha256 into FOLDER, then build the bundle again: "
+            f"appliance bundle build --release {manifest.release} --os {manifest.os} "
+            "--files FOLDER BUNDLE",
             of_site=True,
         )
 
@@ -99,8 +100,8 @@ def gpu_on_pci(subject: Subject) -> Iterator[Finding]:
             "gpu_on_pci",
             "no NVIDIA GPU on PCI",
             "at least one on a node of gpu_workers",
-            f"list the devices: {subject.ssh('lspci -d 10de:')}; move a node without GPUs to "
-            "cpu_workers; list a node whose GPUs others manage in gpu.opted_out",
+            "if it has no GPU, move it to cpu_workers; if you manage its GPUs yourself, add it to "
+            f"gpu.opted_out; see its NVIDIA devices: {subject.ssh('lspci -d 10de:')}",
         )
 
 
@@ -148,7 +149,8 @@ def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
                 "gpu_fabric_manager",
                 f"fabric manager {found}" if found else "no fabric manager",
                 f"{driver}, exactly the driver's version: its GPUs are joined by NVSwitches",
-                f"install nvidia-fabricmanager-{driver.partition('.')[0]}={driver}-*",
+                f"install nvidia-fabricmanager-{driver.partition('.')[0]} of version {driver} on "
+                f"{subject.node.name}, from where its driver was installed from",
             )
     manifest = subject.desired.manifest
     bundled = bundled_driver(manifest) if manifest and wanted.driver == "host" else None
