@@ -93,11 +93,11 @@ def test_a_run_that_was_killed_before_the_backend_saw_the_cluster_is_made_up_for
     assert told["runai_cluster_is_new"] is False
     assert told["runai_cluster_is_unconfirmed"] is True
     (missing,) = releases(desired, Observed({}, seen))
-    assert "was not seen" in missing
+    assert "did not list" in missing
     named = dataclasses.replace(
         desired, site=samples.site(runai={"cluster_values_file": "runai-rack.yaml"})
     )
-    assert not any("was not seen" in one for one in releases(named, Observed({}, seen)))
+    assert not any("did not list" in one for one in releases(named, Observed({}, seen)))
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
                 f"fabric manager {found}" if found else "no fabric manager",
                 f"{driver}, exactly the driver's version: its GPUs are joined by NVSwitches",
                 f"install nvidia-fabricmanager-{driver.partition('.')[0]} of version {driver} on "
-                f"{subject.node.name}, from where its driver was installed from",
+                f"{subject.node.name}, from the archive of its driver",
             )
     manifest = subject.desired.manifest
     bundled = bundled_driver(manifest) if manifest and wanted.driver == "host" else None
