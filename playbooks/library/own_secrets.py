@@ -207,13 +207,15 @@ def place(row):
 def overlay(values, rows, secrets, ours_only):
     """Return (values to lay over, the places in them).
 
-    ``ours_only``: the release is there, so only what it has from the site already is given again.
+    ``ours_only``: the release is there, so what it has is given again, whatever the vault says
+    now: without it, helm would put the chart's own value into force.
     """
     found, places = {}, []
     for row in rows:
-        secret, now = secrets.get(row["secret"]) or "", current(values, row)
-        wanted = now == secret if ours_only else now in row["known"]
-        if not secret or now is None or not wanted:
+        now = current(values, row)
+        is_known = now in row["known"]
+        secret = now if ours_only else secrets.get(row["secret"]) or ""
+        if not secret or now is None or is_known == ours_only:
             continue
         new = secret
         if row["user"]:

@@ -65,7 +65,7 @@ ASK = (
     """
 IFS= read -r p
 if [ "$(id -u)" = 0 ]; then exec "$@"; fi
-if sudo -n true 2>/dev/null; then exec sudo -n "$@"; fi
+if sudo -n sh -c : 2>/dev/null; then exec sudo -n "$@"; fi
 printf "%s\\n" "$p" | sudo -k -S -p "" true || exit 1
 """
     + FEED % ('printf "%s\\n" "$p"', 'sudo -k -S -p "" "$@"')

@@ -30,6 +30,10 @@ options:
   record: {description: What the bundle is and holds, type: dict, required: true}
   folder: {description: Where bundles are, type: path, required: true}
   registry: {description: "NAME:PORT", type: str, required: true}
+  is_ours:
+    description: Whether the registry is the appliance's own; else no image of others is replaced.
+    type: bool
+    default: true
   login_dir: {description: Folder of the login (config.json of Docker), type: path,
     default: /etc/appliance/registry/login}
   ca_path: {description: Certificate authority of the registry, type: path, required: true}
@@ -72,6 +76,9 @@ mv "$marker.new" "$marker"
 """
 
 
+ANOTHER = "another image of that name"
+
+
 class Registry:
     """The registry over its API."""
 
@@ -98,7 +105,7 @@ class Registry:
         manifest = json.loads(answer.body)
         held = str(manifest.get("config", {}).get("digest", ""))
         if config and held != "sha256:" + config:
-            return "another image of that name (%s)" % held[:19]
+            return "%s (%s)" % (ANOTHER, held[:19])
         for blob in [manifest.get("config", {}), *manifest.get("layers", [])]:
             path = "/v2/%s/blobs/%s" % (repository, blob.get("digest"))
             answer = self._client.ask("HEAD", path)
@@ -139,8 +146,29 @@ class Preparation:
         """Return the images that the bundle tells, each with the names it may have."""
         return self._bundle.record["pushes"]
 
+    def leave_theirs(self):
+        """Refuse to push over images of others.
+
+        Raises:
+            BundleError: a name of the bundle has another image, or the registry does not say.
+        """
+        faults = sorted(self.absent().items())
+        theirs = [
+            "%s: %s" % item
+            for item in faults
+            if item[1] != "absent" and not item[1].startswith("blob ")
+        ]
+        if theirs:
+            raise BundleError(
+                "%s may have images of others under %d names of the vendor's bundle, first %s; "
+                "nothing was pushed. Ask its operators to free these names"
+                % (self._want["registry"], len(theirs), theirs[0])
+            )
+
     def carry_out(self):
         """Carry out the vendor's script, then look for what it was to push."""
+        if not self._want["is_ours"]:
+            self.leave_theirs()
         self._bundle.keep()
         kubectl = Kubectl.of(self._module)
         namespace = self._want["namespace"]
@@ -189,6 +217,7 @@ def main():
         argument_spec=dict(
             ARGUMENTS,
             registry={"type": "str", "required": True},
+            is_ours={"type": "bool", "default": True},
             login_dir={"type": "path", "default": "/etc/appliance/registry/login"},
             ca_path={"type": "path", "required": True},
             namespace={"type": "str", "default": "runai-backend"},

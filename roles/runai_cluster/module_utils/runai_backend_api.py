@@ -88,18 +88,23 @@ class Backend:
             raise BackendError("%s%s answers without a token" % (self._url, TOKEN))
 
     def accepts(self, username, password):
-        """Return whether a login succeeds, or fails only because the password must be changed.
+        """Return whether a password is right: None where the backend does not say.
 
         Raises:
-            BackendError: no answer, or one that tells neither.
+            BackendError: no answer.
         """
         status, body = self._login(username, password)
-        if status == 400:
-            # Keycloak says so only after the right password.
-            return "not fully set up" in _error_of(body).lower()
-        if status not in (401, 403):
+        if status < 300:
+            return True
+        # Keycloak: invalid_grant is about user and password; the rest is about client or account.
+        said = _error_of(body).lower()
+        if "invalid_grant" in said and "not fully set up" in said:
+            return True
+        if "invalid_grant" in said and "invalid user credentials" in said:
+            return False
+        if status >= 500:
             self._require(status, TOKEN)
-        return status < 300
+        return None
 
     def settings(self):
         """Return the settings of the tenant; None when the backend does not list them.

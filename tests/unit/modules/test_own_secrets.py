@@ -107,6 +107,17 @@ def test_a_release_that_is_there_keeps_what_its_database_was_made_with() -> None
     assert over["postgresql"]["postgresqlPassword"] == OWN["vault_runai_database_password"]
 
 
+@pytest.mark.parametrize("vault", [{}, dict.fromkeys(OWN, "another one, of today")])
+def test_a_vault_that_was_changed_or_lost_puts_no_published_secret_into_force(
+    vault: dict[str, str],
+) -> None:
+    made = laid_over(PUBLISHED)[0]
+    over, places = own_secrets.overlay(made, ROWS, vault, True)
+    assert places == [one.name for one in BACKEND]
+    assert own_secrets.in_force(own_secrets.merged(PUBLISHED, over), ROWS) == []
+    assert own_secrets.merged(PUBLISHED, over) == made
+
+
 def test_a_vault_without_the_secrets_replaces_nothing() -> None:
     assert own_secrets.overlay(PUBLISHED, ROWS, dict.fromkeys(SECRETS, ""), False) == ({}, [])
 

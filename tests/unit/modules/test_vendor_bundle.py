@@ -7,6 +7,7 @@ import importlib
 import json
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Module:
             "registry": "registry.test:5000",
             "login_dir": "/etc/appliance/registry/login",
             "ca_path": "/nowhere",
+            "is_ours": True,
             "namespace": "runai-backend",
             "kubeconfig": "/k",
             "kubectl": "/kubectl",
@@ -220,6 +222,31 @@ def test_the_script_runs_once_with_the_registry_and_is_remembered(
     assert ran == ["runai-unpack", "runai-prepare"]
     module.params["registry"] = "other.test:5000"
     assert preparing.converge(module, bundle)["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("fault", "pushed"),
+    [
+        ("absent", True),
+        ("blob sha256:aa is missing", True),
+        ("another image of that name (sha256:bb)", False),
+        ("the registry says 429", False),
+    ],
+)
+def test_the_script_pushes_over_no_image_of_others(
+    unpacked: tuple[Module, Any, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    pushed: bool,
+) -> None:
+    module, bundle, ran = unpacked
+    module.params["is_ours"] = False
+    answers = iter([{"gcr.test/x/backend:1": fault}, {}])
+    monkeypatch.setattr(preparing.Preparation, "absent", lambda _: next(answers))
+    refused = pytest.raises(vendor_bundle.BundleError, match="nothing was pushed")
+    with nullcontext() if pushed else refused:
+        preparing.converge(module, bundle)
+    assert ("runai-prepare" in ran) is pushed
 
 
 def test_a_script_that_pushed_too_little_is_no_success(

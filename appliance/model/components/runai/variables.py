@@ -75,11 +75,10 @@ def _push_login(desired: Desired) -> Vars:
     external, secret = desired.site.settings.external_registry, push_secret(desired.site)
     password = VaultRef(secret) if secret else ""
     found: Vars = {"runai_bundle_registry_password": password}
-    return (
-        found
-        if external is None
-        else {**found, "runai_bundle_registry_user": external.pusher or ""}
-    )
+    if external is None:
+        return found
+    theirs: Vars = {"runai_bundle_registry_is_ours": False}
+    return {**found, **theirs, "runai_bundle_registry_user": external.pusher or ""}
 
 
 def _dns(desired: Desired, manifest: BundleManifest) -> Vars:
