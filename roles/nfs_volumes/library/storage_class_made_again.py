@@ -50,6 +50,8 @@ def differences(held, want):
         "provisioner": want["provisioner"],
         "parameters": want["parameters"],
         "mountOptions": want["mount_options"],
+        "reclaimPolicy": "Retain",
+        "volumeBindingMode": "Immediate",
     }
     return [
         name for name, value in sorted(wanted.items()) if (held.get(name) or type(value)()) != value

@@ -354,12 +354,13 @@ def test_an_armoured_keyring_is_taken_and_a_foreign_key_in_it_is_not(world: Worl
     world.keyrings = ["all.asc"]
     (world.folder / "all.asc").write_bytes(
         world.keys.export("stranger", armour=True)
-        + world.keys.export("docker", "ubuntu", armour=True)
+        + world.keys.export("docker", "nvidia", "ubuntu", armour=True)
     )
     done = world.build()
     assert done.returncode == 0, done.stderr
     rings = [path.read_bytes() for path in (world.cache / "work/archive-keys").iterdir()]
-    assert sorted(rings) == sorted(world.keys.export(owner) for owner in ("ubuntu", "docker"))
+    owners = ("ubuntu", "docker", "nvidia")
+    assert sorted(rings) == sorted(world.keys.export(owner) for owner in owners)
 
 
 def test_an_artifact_without_a_source_is_refused_beside_the_other_faults(world: World) -> None:

@@ -22,6 +22,8 @@ AS_WANTED = {
     "provisioner": OURS,
     "parameters": {"archiveOnDelete": "true"},
     "mountOptions": ["nfsvers=3"],
+    "reclaimPolicy": "Retain",
+    "volumeBindingMode": "Immediate",
 }
 
 
@@ -46,9 +48,12 @@ class FakeKubectl:
         (AS_WANTED, []),
         ({**AS_WANTED, "mountOptions": None}, ["mountOptions"]),
         ({**AS_WANTED, "parameters": {}}, ["parameters"]),
-        ({"provisioner": STATIC}, ["mountOptions", "parameters", "provisioner"]),
+        ({**AS_WANTED, "reclaimPolicy": "Delete"}, ["reclaimPolicy"]),
+        ({**AS_WANTED, "volumeBindingMode": "WaitForFirstConsumer"}, ["volumeBindingMode"]),
+        ({"provisioner": STATIC, "reclaimPolicy": "Retain", "volumeBindingMode": "Immediate"},
+         ["mountOptions", "parameters", "provisioner"]),
     ],
-)
+)  # fmt: skip
 def test_a_class_of_ours_goes_exactly_when_a_fixed_field_differs(
     held: dict[str, Any] | None, differing: list[str]
 ) -> None:
