@@ -116,6 +116,7 @@ ROWS = (
         "applications",
         "storage, access, node roles and Run:ai: kills, and refusals before a change",
         "tests/lab/test_storage.py",
+        "tests/lab/test_provisioner.py",
         "tests/lab/test_runai_refusals.py",
         "tests/lab/test_access.py",
         "tests/lab/test_node_roles.py",
