@@ -89,7 +89,10 @@ def test_a_class_of_an_earlier_release_gets_a_provisioner_and_pending_claims_a_v
     sc = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": {"name": "appliance-nfs"},
+        "metadata": {
+            "name": "appliance-nfs",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
         "provisioner": "kubernetes.io/no-provisioner",
     }
     lab.shell("cp1", f"{KUBECTL} delete sc appliance-nfs")
