@@ -363,6 +363,9 @@ PLACES: Final[Places] = {
     "roles/registry_trust/library/registry_login.py": {
         "settle: unlink": OUR_LOGIN,
     },
+    "roles/runai_address/tasks/leave.yml": {
+        "state: stopped": ROLE,
+    },
     "roles/runai_bundle/library/vendor_bundle_prepare.py": {
         "Preparation.carry_out: unlink": SHA,
         "module: shell rm -": SHA,

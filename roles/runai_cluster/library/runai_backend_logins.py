@@ -92,7 +92,7 @@ def first_passwords(backend, users):
 
 
 # A setting that opens or waives what the switch asks for, or speaks of authors.
-CONTRARY = ("unauth", "allow", "disable", "skip", "anonymous", "author", "without")
+CONTRARY = {"unauth", "allow", "disable", "skip", "anonymous", "author", "without"}
 
 
 def switch_of(settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import http.server
 import importlib
 import json
@@ -96,10 +97,11 @@ def start() -> Iterator[Start]:
         told = {"users": users or OURS, "refusal": refusal, "settings": settings, "deaf": deaf}
         handler = type("Handler", (Realm,), {**told, "asked": asked})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        backend = api.Backend("runai.rack.test")
-        backend._url = f"http://127.0.0.1:{server.server_address[1]}"
+        backend = api.Backend("runai.rack.test", None)
+        port = server.server_address[1]
+        backend._connect = lambda: http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         return backend, asked
 
     yield begin

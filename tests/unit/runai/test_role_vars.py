@@ -241,7 +241,7 @@ def test_a_services_host_outside_the_cluster_answers_for_the_name_too() -> None:
     )
     site = dataclasses.replace(whole, nodes=nodes)
     step = BY_NAME["runai"]
-    assert {node.name for node in step.nodes(site)} == {"cp1", "w2"}
+    assert {node.name for node in step.nodes(site)} == {"cp1", "w1", "w2"}
     asked = dataclasses.replace(samples.desired(site), vendor_bundle=judged(version="2.7.1"))
     seen = {node.name: samples.bare(node) for node in site.nodes}
     observed = Observed(samples.node_facts(seen), samples.cluster(asked))

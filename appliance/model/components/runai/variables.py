@@ -40,13 +40,9 @@ def variables(run: PlannedRun) -> Vars:
 
 
 def groups(desired: Desired) -> dict[str, Vars]:
-    """The node that gets the vendor's bundle, and those that may carry the backend's address."""
+    """The node that gets the vendor's bundle."""
     site = desired.site
-    carry = site.system_nodes if address.is_moved(site) else ()
-    return {
-        "appliance_vendor": {"hosts": {site.vendor_node.name: None}},
-        "appliance_runai_address": {"hosts": {node.name: None for node in carry}},
-    }
+    return {"appliance_vendor": {"hosts": {site.vendor_node.name: None}}}
 
 
 def _runai(desired: Desired, observed: Observed) -> Vars:
