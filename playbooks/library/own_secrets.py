@@ -229,6 +229,18 @@ def place(row):
     return "%s (%s)" % (row["path"], row["user"]) if row["user"] else row["path"]
 
 
+def incomplete(values, rows):
+    """Return the secrets of several places that a chart does not have all with the vendor's value.
+
+    A server and its clients share one: with a place under a key that nobody knows, a new password
+    on one side would shut out the other.
+    """
+    known = {}
+    for row in rows:
+        known.setdefault(row["secret"], []).append(current(values, row) in row["known"])
+    return {secret for secret, places in known.items() if any(places) and not all(places)}
+
+
 def overlay(values, rows, secrets, ours_only):
     """Return (values to lay over, the places in them).
 
@@ -236,11 +248,12 @@ def overlay(values, rows, secrets, ours_only):
     now: without it, helm would put the chart's own value into force.
     """
     found, places = {}, []
+    halves = set() if ours_only else incomplete(values, rows)
     for row in rows:
         now = current(values, row)
         is_known = now in row["known"]
         secret = now if ours_only else secrets.get(row["secret"]) or ""
-        if not secret or now is None or is_known == ours_only:
+        if not secret or now is None or is_known == ours_only or row["secret"] in halves:
             continue
         new = secret
         if row["user"]:

@@ -65,6 +65,20 @@ def test_a_key_that_the_chart_lacks_is_never_added() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "held",
+    [{"postgresql": {}}, {"global": {"db": {"password": "of another key"}}}, {"global": {}}],
+)
+def test_a_password_of_server_and_clients_is_replaced_at_all_of_its_places_or_at_none(
+    held: dict[str, Any],
+) -> None:
+    result, _, places = laid_over({**PUBLISHED, **held})
+    database = {one.name for one in BACKEND if one.secret == "vault_runai_database_password"}  # noqa: S105
+    assert not database & set(places)
+    assert "backend.secret.jwtSecret" in places
+    assert result["postgresql"] == {**PUBLISHED, **held}["postgresql"]
+
+
 def test_what_the_site_has_set_itself_stays() -> None:
     changed = own_secrets.merged(PUBLISHED, {"backend": {"secret": {"jwtSecret": "theirs"}}})
     result, _, places = laid_over(changed)
