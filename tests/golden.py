@@ -18,8 +18,8 @@ MARK = "######## "
 CHANGING = {
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b": "RUN-ID",
     r"\b20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)?": "TIME",
-    r"\b\d\d:\d\d:\d\d\b": "CLOCK",
-    r"\b\d+(\.\d)? s\b": "SECONDS",
+    r"(?<![:\w])\d\d:\d\d:\d\d(?![:\w])": "CLOCK",
+    r"\b\d+(\.\d+)? s\b": "SECONDS",
     r"/tmp/[^\s'\":,]*": "TEMPORARY",  # noqa: S108
     r"\b[0-9a-f]{64}\b": "DIGEST",
     r"SHA256:[A-Za-z0-9+/]{43}": "FINGERPRINT",

@@ -114,20 +114,22 @@ class Suites:
     ) -> None:
         """Write and sign the indexes of these suites."""
         for suite in suites:
-            folder = self.folder / "dists" / suite
+            # A suite that is a path has no components: one index, beside the signature.
+            folder = self.folder if suite == "/" else self.folder / "dists" / suite
             lines = [
                 "Origin: test", f"Suite: {suite}", f"Codename: {suite}",
                 f"Date: {datetime.now(UTC):%a, %d %b %Y %H:%M:%S} UTC",
                 *([f"Valid-Until: {valid_until}"] if valid_until else []),
-                f"Architectures: {ARCHITECTURE}", f"Components: {' '.join(components)}", "SHA256:",
+                f"Architectures: {ARCHITECTURE}",
+                *([f"Components: {' '.join(components)}"] if components else []), "SHA256:",
             ]  # fmt: skip
-            for component in components:
+            for component in components or ("",):
                 index = "\n".join(self._suites.get((suite, component), [])).encode()
-                below = f"{component}/binary-{ARCHITECTURE}"
+                below = f"{component}/binary-{ARCHITECTURE}/" if component else ""
                 (folder / below).mkdir(parents=True, exist_ok=True)
                 for name, content in {
-                    f"{below}/Packages": index,
-                    f"{below}/Packages.gz": gzip.compress(index, mtime=0),
+                    f"{below}Packages": index,
+                    f"{below}Packages.gz": gzip.compress(index, mtime=0),
                 }.items():
                     (folder / name).write_bytes(content)
                     digest = hashlib.sha256(content).hexdigest()

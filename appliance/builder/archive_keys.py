@@ -83,7 +83,7 @@ def _given(path: Path) -> tuple[PublicKey, ...]:
         ) from error
     except NotAKeyring as error:
         raise BundleRefused(
-            f"--keyring {path} is not a keyring of public keys: {error}",
+            f"--keyring {path}: {error}",
             hint="download the file again; gpg --show-keys FILE shows the keys of a keyring",
         ) from error
 
@@ -96,7 +96,7 @@ def _require_one(path: Path, keys: Sequence[PublicKey], wanted: set[str]) -> Non
                 f"it holds: {', '.join(key.fingerprint for key in keys[:8]) or 'no key'}",
                 f"the release names: {', '.join(sorted(wanted)) or 'no key'}",
             ],
-            hint="leave out this --keyring, or name the file that the refusal without it names",
+            hint="run the command without this --keyring: it then shows which file to download",
         )
 
 
@@ -126,7 +126,7 @@ def _refusal(
     options = keyring_options(missing, packages)
     which = "a package archive" if len(missing) == 1 else f"{len(missing)} package archives"
     return BundleRefused(
-        f"no key that may sign {which} of the release is on this machine",
+        f"this machine lacks the signing keys of {which} of the release",
         details=missing_keys(missing, places, packages),
         hint=" ".join([again or "appliance bundle build", *options]),
     )

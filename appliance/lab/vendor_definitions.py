@@ -64,8 +64,8 @@ def _definition(one: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, 
 def _of_workloads() -> Iterator[dict[str, Any]]:
     """Policies and workloads: their v1 is known, and not served."""
     for kind, short in _POLICIES:
-        for what, letter in (("Policy", "p"), ("Workload", "w")):
-            plural = f"{kind}{what}s".lower().replace("policys", "policies")
+        for what, many, letter in (("Policy", "policies", "p"), ("Workload", "workloads", "w")):
+            plural = f"{kind.lower()}{many}"
             versions = [
                 _version(name, _ANY, {"status": True}, served=stored, stored=stored)
                 for name, stored in (("v1", False), ("v2alpha1", True))

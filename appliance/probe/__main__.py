@@ -16,7 +16,7 @@ OPTIONS = {
     "--outputs": "recorded command outputs, a file each",
     "--facts": "fact files laid over sections of their name",
     "--peers": "addresses of the nodes",
-    "--virtual": "address that the control-plane nodes share",
+    "--virtual": "addresses that keepalived carries",
     "--resolve": "names that should resolve",
     "--registry": "NAME:PORT of the image registry",
     "--registry-ca": "PEM of the CA of the organisation's registry; it is not ours",
@@ -51,7 +51,7 @@ def main(arguments: Optional[List[str]] = None) -> None:
     outputs, facts = given.get("--outputs"), given.get("--facts")
     request = Request(
         peers=_names(given.get("--peers", "")),
-        virtual=given.get("--virtual"),
+        virtual=_names(given.get("--virtual", "")),
         resolve=_names(given.get("--resolve", "")),
         registry=given.get("--registry"),
         registry_ca=given.get("--registry-ca"),

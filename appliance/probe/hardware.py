@@ -20,6 +20,8 @@ DMI_FIELDS = {
 }
 # Placeholder values in firmware fields without content.
 DMI_PLACEHOLDERS = {"", "none", "default string", "to be filled by o.e.m.", "not specified", "0"}
+# Without persistence mode the driver starts every GPU anew: seconds each.
+SMI_SECONDS = 15.0
 SMI_FIELDS = ("pci.bus_id", "uuid", "ecc.errors.uncorrected.volatile.total")
 UNITS = {"kB": 1024, "KB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 # NVIDIA's switches between GPUs on SXM boards: class and vendor, as go-nvlib (pkg/nvpci) has them.
@@ -182,7 +184,7 @@ def _driver_says(source: Source) -> Dict[str, Dict[str, Any]]:
     if source.word("/sys/module/nvidia/version") is None:
         return {}
     argv = ["nvidia-smi", "--query-gpu=" + ",".join(SMI_FIELDS), "--format=csv,noheader,nounits"]
-    text = source.command("nvidia-smi", argv, quiet=True)
+    text = source.command("nvidia-smi", argv, seconds=SMI_SECONDS, quiet=True)
     if text is None:
         argv = ["chroot", "/run/nvidia/driver", *argv]
         text = source.root_command("nvidia-smi-container", argv)

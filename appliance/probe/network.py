@@ -148,7 +148,7 @@ def neighbours(source: Source) -> Optional[Dict[str, Any]]:
 def _conflicts(source: Source) -> Optional[List[Dict[str, str]]]:
     """Return other machines that answer an ARP probe (RFC 5227) for an address of this node.
 
-    The balancer's virtual address is probed too, wherever it is. The sender address is 0.0.0.0, so
+    What keepalived carries is probed too, wherever it is. The sender address is 0.0.0.0, so
     no other machine's ARP table changes.
     """
     if not source.live:
@@ -160,8 +160,7 @@ def _conflicts(source: Source) -> Optional[List[Dict[str, str]]]:
         source.note("address conflicts: needs root")
         return None
     own = [(dev, address) for dev, address in _own(source) if address in source.request.peers]
-    virtual = source.request.virtual
-    asked = {*own, *((dev, virtual) for dev, _ in own if virtual)}
+    asked = {*own, *((dev, shared) for dev, _ in own for shared in source.request.virtual)}
     calls = [partial(_arp_probe, source, dev, a) for dev, a in sorted(asked)]
     answers = source.together(calls, feeds=("neighbours.conflicts",))
     return [conflict for answer in answers for conflict in answer or []]

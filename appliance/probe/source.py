@@ -33,7 +33,7 @@ class Request(NamedTuple):
     """The probe's options: what to check beyond the facts of every node."""
 
     peers: Sequence[str] = ()
-    virtual: Optional[str] = None
+    virtual: Sequence[str] = ()
     resolve: Sequence[str] = ()
     registry: Optional[str] = None
     registry_ca: Optional[str] = None

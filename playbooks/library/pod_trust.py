@@ -79,13 +79,14 @@ def patch_of(workload, digest):
     template = workload["spec"]["template"]
     notes = template.get("metadata", {}).get("annotations") or {}
     volumes = {volume["name"] for volume in template["spec"].get("volumes") or []}
-    containers = [_container(one) for one in template["spec"]["containers"]]
-    if notes.get(ANNOTATION) == digest and NAME in volumes and not any(containers):
-        return None
-    spec = {
-        "volumes": [{"name": NAME, "configMap": {"name": NAME}}],
-        "containers": [one for one in containers if one],
+    lacking = {
+        kind: [one for one in map(_container, template["spec"].get(kind) or []) if one]
+        for kind in ("containers", "initContainers")
     }
+    if notes.get(ANNOTATION) == digest and NAME in volumes and not any(lacking.values()):
+        return None
+    spec = {"volumes": [{"name": NAME, "configMap": {"name": NAME}}]}
+    spec.update({kind: some for kind, some in lacking.items() if some})
     changed = {"metadata": {"annotations": {ANNOTATION: digest}}, "spec": spec}
     return {"spec": {"template": changed}}
 

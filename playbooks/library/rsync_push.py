@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import subprocess
 
+from ansible.module_utils.appliance_programs import KILL_SECONDS, Output
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -28,6 +30,7 @@ options:
     default: ":"
   become: {description: Whether sudo is used on the node, type: bool, default: false}
   become_password: {description: What sudo asks for; empty for none, type: str, default: ""}
+  seconds: {description: How long it may take, type: int, required: true}
 author: [Hyperscalers]
 """
 
@@ -40,6 +43,7 @@ EXAMPLES = r"""
     ssh: ssh -o BatchMode=yes
     options: [--recursive]
     become: true
+    seconds: 3600
   delegate_to: localhost
   become: false
 """
@@ -48,6 +52,8 @@ RETURN = r"""
 stdout_lines: {description: What rsync itemized, type: list, elements: str, returned: success}
 """
 
+# On the node, where the login user is another one and sudo does not ask.
+SUDO = ("sudo", "-n")
 # The password comes first, then what rsync says. Not by "cat | ssh": rsync waits for ssh with its
 # own side still open, so a shell that also waits for cat would never end. The pipe's name is gone
 # once both have opened it. No single quotes: rsync splits the words of --rsh by them.
@@ -60,7 +66,7 @@ ASK = (
     """
 IFS= read -r p
 if [ "$(id -u)" = 0 ]; then exec "$@"; fi
-if sudo -n true 2>/dev/null; then exec sudo -n "$@"; fi
+if sudo -n sh -c : 2>/dev/null; then exec sudo -n "$@"; fi
 printf "%s\\n" "$p" | sudo -k -S -p "" true || exit 1
 """
     + FEED % ('printf "%s\\n" "$p"', 'sudo -k -S -p "" "$@"')
@@ -73,7 +79,7 @@ def on_node(want):
     if asks(want):
         words = ["sh", "-c", ASK, "sh", *words]
     elif want["become"]:
-        words = ["sudo", "-n", *words]
+        words = [*SUDO, *words]
     return shlex.join(words)
 
 
@@ -112,6 +118,38 @@ def password_pipe(want):
     return reader
 
 
+def carry_out(words, descriptors, seconds):
+    """Run rsync; return (rc, stdout, stderr), each output up to a limit.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer, and was ended with its connection.
+        OSError: it cannot be started.
+    """
+    # In this process group: what ends the command that was typed ends rsync as well.
+    process = subprocess.Popen(  # noqa: S603  (no shell here; the words are the roles' own)
+        words,
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=dict(os.environ, LC_ALL="C.UTF-8"),
+    )
+    outputs = [Output(process.stdout), Output(process.stderr)]
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        # At SIGTERM rsync ends what it started; at SIGKILL it could not.
+        process.terminate()
+        try:
+            process.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+    said, complained = (each.content().decode("utf-8", "replace") for each in outputs)
+    return process.returncode, said, complained
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -124,12 +162,21 @@ def main():
             "before": {"type": "str", "default": ":"},
             "become": {"type": "bool", "default": False},
             "become_password": {"type": "str", "default": "", "no_log": True},
+            "seconds": {"type": "int", "required": True},
         },
+        supports_check_mode=True,
     )
+    if module.check_mode:
+        module.exit_json(changed=True, skipped=True, msg="files are not compared in check mode")
     want = module.params
     reader = password_pipe(want)
     words = command(want, reader)
-    code, output, errors = module.run_command(words, pass_fds=None if reader is None else [reader])
+    try:
+        code, output, errors = carry_out(words, [] if reader is None else [reader], want["seconds"])
+    except subprocess.TimeoutExpired:
+        module.fail_json(msg="rsync did not end within %d s and was ended" % want["seconds"])
+    except OSError as error:
+        module.fail_json(msg="rsync cannot be started: %s" % error)
     if code:
         module.fail_json(
             msg="non-zero return code", rc=code, cmd=words, stdout=output, stderr=errors

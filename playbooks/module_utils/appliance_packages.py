@@ -185,6 +185,13 @@ def _command_of(pid):
     return raw.replace(b"\0", b" ").decode("utf-8", "replace").strip()[:100] or "a kernel thread"
 
 
+# In dpkg's words of every version: "is locked" up to 1.19 (Ubuntu 20.04), then "was locked".
+LOCKED = "locked by another process"
+WAIT_OR_STOP = (
+    "wait for it (or stop apt-daily.service and unattended-upgrades.service) and run again"
+)
+
+
 def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
     """Wait until dpkg's locks are free.
 
@@ -200,8 +207,7 @@ def wait_for_lock(seconds, holder=None, clock=time.monotonic, sleep=time.sleep):
             return
         if clock() >= until:
             raise PackagesError(
-                "%s has held dpkg's lock for more than %d s; wait for it (or stop "
-                "apt-daily.service and unattended-upgrades.service) and run again" % (who, seconds)
+                "%s has held dpkg's lock for more than %d s; %s" % (who, seconds, WAIT_OR_STOP)
             )
         sleep(1)
 
@@ -219,9 +225,11 @@ def hold(run, names, seconds, clock=time.monotonic, sleep=time.sleep):
         rc, out, err = run(["apt-mark", "hold", *names])
         if rc == 0:
             return
-        said = " ".join((err or out).split())
-        if "lock was locked by another process" not in said or clock() >= until:
-            raise PackagesError("apt-mark hold failed: %s" % said)
+        fault = "apt-mark hold failed: %s" % " ".join((err or out).split())
+        if LOCKED not in fault:
+            raise PackagesError(fault)
+        if clock() >= until:
+            raise PackagesError("%s; %s" % (fault, WAIT_OR_STOP))
         sleep(1)
 
 

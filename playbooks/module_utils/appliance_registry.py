@@ -3,7 +3,7 @@
 A registry answers 401 and names a scheme: *Basic* wants the login itself, *Bearer* a token from the
 address that it names. The password goes only to the registry, and to an https address that the
 registry named, as Docker does (distribution: docs/spec/auth/token.md). Everything that a registry
-answers is limited in size.
+answers is limited in size and time.
 
 Python 3.8, standard library. What must not be here: which images there should be.
 """
@@ -18,7 +18,10 @@ import threading
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-SECONDS = 30
+from ansible.module_utils.appliance_http import AnswerTooLargeError, Line, exchange
+
+# For one question and its whole answer.
+SECONDS = 120
 # A manifest may have 4 MiB (distribution's own limit); a token some kilobytes.
 LARGEST_ANSWER, LARGEST_TOKEN = 4 << 20, 1 << 16
 LONGEST_CHALLENGE = 4096
@@ -89,6 +92,9 @@ class Client:
         except RegistryError:
             self.close()
             raise
+        except AnswerTooLargeError as error:
+            self.close()
+            raise RegistryError("the registry gives %s" % error) from error
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise RegistryError("the registry does not answer: %s" % error) from error
@@ -116,15 +122,12 @@ class Client:
     def _send(self, method, path, accept, authorization=None):
         line = getattr(self._here, "line", None)
         if line is None:
-            line = self._here.line = http.client.HTTPSConnection(
-                self._host, self._port, timeout=SECONDS, context=self._context
-            )
+            line = self._here.line = Line(self._host, self._port, self._context)
         known = authorization or self._tokens.get(_repository(path))
         headers = {"Accept": accept} if accept else {}
         if known:
             headers["Authorization"] = known
-        line.request(method, path, headers=headers)
-        return _read(line.getresponse(), LARGEST_ANSWER)
+        return _answer(line, method, path, headers, LARGEST_ANSWER)
 
     def _authorization(self, answer, path):
         """Return the header that the registry asks for."""
@@ -148,13 +151,11 @@ class Client:
         if fields.get("service"):
             words["service"] = fields["service"]
         query = "&".join(part for part in (realm.query, urlencode(words)) if part)
-        line = http.client.HTTPSConnection(
-            realm.hostname, realm.port or 443, timeout=SECONDS, context=self._context
-        )
+        line = Line(realm.hostname, realm.port or 443, self._context)
         headers = {"Authorization": "Basic " + self._login} if self._login else {}
         try:
-            line.request("GET", "%s?%s" % (realm.path or "/", query), headers=headers)
-            answer = _read(line.getresponse(), LARGEST_TOKEN)
+            where = "%s?%s" % (realm.path or "/", query)
+            answer = _answer(line, "GET", where, headers, LARGEST_TOKEN)
         finally:
             line.close()
         if answer.status != 200:
@@ -194,9 +195,5 @@ def _repository(path):
     return found.group(1) if found else ""
 
 
-def _read(answer, limit):
-    body = answer.read(limit + 1)
-    if len(body) > limit:
-        answer.close()
-        raise RegistryError("the registry answers with more than %d bytes" % limit)
-    return Answer(answer.status, answer.headers, body)
+def _answer(line, method, path, headers, limit):
+    return Answer(*exchange(line, (method, path, None, headers), limit, SECONDS))

@@ -296,13 +296,13 @@ def test_a_machine_that_is_off_is_reported_before_the_question(
         "node:      w2, 198.18.7.22",
         "machine:   no answer: port 22 did not answer within 10 s",
     ]
-    assert any(line.startswith("note: w2: the machine is confirmed off: ") for line in lines)
+    assert any(line.startswith("note: w2: the machine is taken as off: ") for line in lines)
     assert any("remove by hand" in line for line in lines)
     assert any("/etc/kubernetes" in line for line in lines)
     site = str(rack.desired.site.directory)
     assert run(["node", "remove", "w2", "--i-know-it-is-dead", "--yes", "--site", site]) == 0
     shown = capsys.readouterr()
-    assert shown.err.count("the machine is confirmed off") == 1
+    assert shown.err.count("the machine is taken as off") == 1
     assert shown.out.count("remove by hand") == 1
 
 
@@ -323,7 +323,7 @@ def test_a_machine_that_answers_without_an_identity_is_not_called_silent(
 ) -> None:
     rack.die("w2", answers=True)
     lines = asked("node", "maintain", "w2", "--lost")
-    assert lines[4].startswith("machine:   a machine that does not identify itself: ")
+    assert lines[4].startswith("machine:   unknown: a machine answers, but was not identified: ")
 
 
 def test_what_a_role_moves_is_reported_before_the_question_and_once(

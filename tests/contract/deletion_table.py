@@ -258,6 +258,7 @@ PLACES: Final[Places] = {
         "snapshot: unlink": KEPT,
     },
     "playbooks/module_utils/appliance_files.py": {
+        "put_aside: rename": ASIDE,
         "write: replace": WRITE,
         "write: unlink": TEMPORARY,
     },
@@ -290,9 +291,8 @@ PLACES: Final[Places] = {
     },
     "roles/artifact_server/tasks/bundle.yml": {
         "- --delete-delay": MIRROR,
-    },
-    "roles/artifact_server/vars/main.yml": {
-        "{{ __artifact_server_sudo }}rm -f {{ __artifact_server_marker }} &&": STATE,
+        "before: rm -f {{ __artifact_server_marker }} && mkdir -p"
+        " {{ __artifact_server_dir }}": STATE,
     },
     "roles/container_registry/library/registry_push.py": {
         "clear: rmtree": DIGEST,
@@ -364,6 +364,9 @@ PLACES: Final[Places] = {
     "roles/registry_trust/library/registry_login.py": {
         "settle: unlink": OUR_LOGIN,
     },
+    "roles/runai_address/tasks/leave.yml": {
+        "state: stopped": ROLE,
+    },
     "roles/runai_bundle/library/vendor_bundle_prepare.py": {
         "Preparation.carry_out: unlink": SHA,
         "module: shell rm -": SHA,
@@ -376,11 +379,13 @@ PLACES: Final[Places] = {
         "Record.forget: argv delete": HELM,
     },
     "roles/runai_cli/library/researcher_kubeconfigs.py": {
-        "put_aside: rename": ASIDE,
         "write_config: replace": WRITE,
         "write_config: unlink": TEMPORARY,
     },
     "roles/runai_cluster/tasks/connection.yml": {
+        "absent: true": ROLE,
+    },
+    "roles/runai_cluster/tasks/logins.yml": {
         "absent: true": ROLE,
     },
     "roles/runai_cluster/tasks/values.yml": {

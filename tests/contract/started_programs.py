@@ -39,7 +39,8 @@ OF_PYTHON = words("ansible-vault")
 # Calls that take a program's name as their first argument.
 BY_NAME = words("find_program get_bin_path which _apt")
 SHELL = re.compile(
-    r'^#!/bin/\S*sh\b|\bset -e?u\b|\bumask \d|\|\| exit\b|"\$1"|^exec \$|\bif (\[|!).*; then'
+    r'^#!/bin/\S*sh\b|\bset -e?u\b|\bumask \d|\|\| exit\b|"\$1"|^exec (\$|sudo\b)'
+    r"|\bif (\[|!).*; then"
 )
 KEYWORDS = words("if then else elif fi do done while until esac { } ! time exec")
 BUILTINS = words(
@@ -58,6 +59,8 @@ COMMANDS = words("command shell raw script")
 
 # What runs where commands are typed.
 CONTROL_HOST = ("appliance/adapters", "appliance/builder", "appliance/lab")
+# Besides: how plays reach nodes, and the module that copies to them.
+ALSO_THERE = ("appliance/model/site/ssh.py", "playbooks/library/rsync_push.py")
 
 
 def python_files() -> list[Path]:
@@ -177,7 +180,7 @@ def on_control_host() -> frozenset[str]:
         word
         for path in python_files()
         if "lab_node" in path.parts
-        or path == ROOT / "appliance/model/site/ssh.py"
+        or str(path.relative_to(ROOT)) in ALSO_THERE
         or any(path.is_relative_to(ROOT / top) for top in CONTROL_HOST)
         for word in in_python(path, scripts="lab_node" in path.parts)
     }

@@ -13,9 +13,11 @@ import pytest
 from tests.contract import tree
 
 WRAPPER = Path("playbooks/module_utils/appliance_programs.py")
-# Programs of their own that systemd or the control host runs on a node, and the lab's modules on
-# the control host: they cannot, or need not, use the wrapper, and name a limit at each call.
+# Programs of their own that systemd or the control host runs on a node, and modules on the control
+# host (the lab's, and the copy to a node): they cannot, or need not, use the wrapper, and name a
+# limit at each call.
 OWN_LIMITS = (
+    Path("playbooks/library/rsync_push.py"),
     Path("playbooks/module_utils/appliance_api_server.py"),
     Path("playbooks/module_utils/appliance_jumpbox.py"),
     Path("roles/lab_node/module_utils/lab_commands.py"),

@@ -132,7 +132,7 @@ def test_tags_are_never_inside_roles() -> None:
 # Groups that the inventory of a run brings along.
 OF_A_RUN = (
     *("appliance_external_registry", "appliance_gpu_driver", "appliance_leader"),
-    *("appliance_nfs_server", "appliance_runai_address", "appliance_vendor"),
+    *("appliance_nfs_server", "appliance_vendor"),
     *(f"appliance_{step.name}" for step in INSTALL if step.has_playbook),
 )
 

@@ -106,7 +106,7 @@ def test_a_site_file_is_never_run(tmp_path: Path, shebang: str) -> None:
 
 def test_nothing_of_a_task_on_the_control_host_is_in_a_file_for_a_while() -> None:
     """These modules are given all by a pipe; copy, template and the like put a file first."""
-    by_pipe = {"command", "certificate_sign", "text_files"}
+    by_pipe = {"certificate_sign", "rsync_push", "text_files"}
     local = [
         task for role in tree.roles() for task in role.tasks
         if task.keys.get("delegate_to") == "localhost"

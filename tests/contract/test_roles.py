@@ -294,9 +294,19 @@ def test_a_task_that_handles_a_secret_keeps_silent(role: Role) -> None:
     told = [
         task.where
         for task in [*role.tasks, *role.handlers]
-        if any(SECRET.search(name) for name in _names(task.options)) and not task.keys.get("no_log")
+        if not task.keys.get("no_log")
+        and any(SECRET.search(name) for name in _names(_told(task.module, task.options)))
     ]
     assert told == []
+
+
+def _told(module: str, options: Any) -> Any:
+    """What Ansible tells of a task's options: not those that our module itself calls secret."""
+    source = Path("playbooks/library") / f"{module}.py"
+    if not isinstance(options, dict) or not (tree.ROOT / source).is_file():
+        return options
+    silent = re.findall(r'"(\w+)": \{[^{}]*"no_log": True', tree.read(source))
+    return {name: value for name, value in options.items() if name not in silent}
 
 
 def _names(value: Any) -> list[str]:

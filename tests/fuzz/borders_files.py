@@ -156,6 +156,7 @@ MANIFEST: dict[str, Any] = {
 
 class _Says(SshNodes):
     def __init__(self, text: str) -> None:
+        super().__init__(samples.site())
         self.text = text
 
     def run(self, *_words: Any, **_more: Any) -> Answer:

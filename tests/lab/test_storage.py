@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,40 +18,28 @@ from typing import Any
 
 import pytest
 
-from appliance.lab.site import NFS, NFS_OVERRIDES
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support import hostile_pod
 from tests.lab.support.cluster import KUBECTL
 from tests.lab.support.stillness import assert_still, scene
+from tests.lab.support.storage_site import write_storage
 
 pytestmark = pytest.mark.lab
 
 PROOF = "appliance-storage-proof"
 
 
-def _write(lab: LabSite, **changes: Any) -> None:
-    """Give the site shared storage, or other values for it."""
-    nfs = json.dumps({"server": lab.node("cp1"), **NFS, **changes})
-    path = lab.directory / "group_vars" / "all" / "site.yml"
-    text, found = re.subn(r"(?m)^(# )?nfs: \{.*$", f"nfs: {nfs}", path.read_text())
-    assert found == 1
-    override = f"  nfs_server: {json.dumps(NFS_OVERRIDES['nfs_server'])}\n"
-    if "nfs_server_implementation" not in text:
-        text = text.replace("role_overrides:\n", f"role_overrides:\n{override}")
-    path.write_text(text)
-
-
 @contextmanager
 def _site(lab: LabSite, **changes: Any) -> Iterator[None]:
-    _write(lab, **changes)
+    write_storage(lab, **changes)
     yield
-    _write(lab)
+    write_storage(lab)
 
 
 @pytest.fixture
 def stored_lab(installed_lab: LabSite) -> LabSite:
     """The lab with its storage proved."""
-    _write(installed_lab)
+    write_storage(installed_lab)
     done = installed_lab.install()
     assert done.returncode == 0, done.stderr
     return installed_lab
@@ -93,7 +80,7 @@ def test_a_run_killed_while_pods_prove_the_storage_is_taken_up_by_the_next(
     installed_lab: LabSite,
 ) -> None:
     lab = installed_lab
-    _write(lab)
+    write_storage(lab)
     lab.shell("cp1", f"{KUBECTL} delete storageclass appliance-nfs --ignore-not-found")
     words = [sys.executable, "-m", "appliance", *lab.install_words()]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
@@ -132,14 +119,8 @@ def test_it_is_there_and_a_second_run_changes_nothing(stored_lab: LabSite) -> No
         ("cp1", "rm /etc/ganesha/ganesha.conf", "ganesha NFS server is not configured to export"),
         ("cp1", "chown 0:0 /srv/runai; chmod 700 /srv/runai", "user 1001 may not write"),
         ("cp1", "rmdir /srv/runai/appliance-proof", "lacks a folder"),
-        ("w1", "rm /var/lib/appliance/storage-proof.json", "has not been tested from here"),
+        ("w1", "rm /var/lib/appliance/storage-proof.json", "no write test as user"),
         ("cp1", f"{KUBECTL} delete pv appliance-volume-02", "no PersistentVolume appliance-vol"),
-        (
-            "cp1",
-            f"{KUBECTL} -n appliance-storage scale deployment appliance-nfs-provisioner "
-            "--replicas=0 && sleep 5",
-            "no pod of the provisioner is ready",
-        ),
         (
             "w1",
             "systemctl disable --now pod-guard; iptables -t mangle -F APPLIANCE-PODS",
@@ -204,54 +185,6 @@ def test_a_pod_like_a_database_uses_a_volume_of_the_default_class(stored_lab: La
         lab.shell("cp1", f"{KUBECTL} delete pod,pvc like-a-database --wait=false")
     # A volume that was used is as good as one that is free.
     lab.settled()
-
-
-def test_more_claims_than_volumes_are_bound_and_a_deleted_one_loses_nothing(
-    stored_lab: LabSite,
-) -> None:
-    lab, names = stored_lab, [f"claim-{number}" for number in range(1, 7)]
-    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "200Gi"}}}
-    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
-    objects = [{**kind, "metadata": {"name": name}, "spec": spec} for name in names]
-    listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
-    lab.shell("cp1", f"echo '{listed}' | {KUBECTL} apply -f -")
-    phases = f"{KUBECTL} get pvc {' '.join(names)} -o jsonpath='{{.items[*].status.phase}}'"
-    try:
-        wait_for("the claims", lambda: lab.shell("cp1", phases).split() == ["Bound"] * len(names))
-        folder = lab.shell("cp1", "ls -d /srv/runai/default-claim-1-pvc-*").strip()
-        assert lab.shell("cp1", f"stat -c %u:%a {folder}").strip() == "1001:777"
-        lab.shell("cp1", f"echo kept >{folder}/file; {KUBECTL} delete pvc claim-1")
-        volume = folder.rpartition("claim-1-")[2]
-        phase = f"{KUBECTL} get pv {volume} -o jsonpath='{{.status.phase}}'"
-        wait_for("the volume", lambda: lab.shell("cp1", phase) == "Released")
-        assert lab.shell("cp1", f"cat {folder}/file").strip() == "kept"
-    finally:
-        lab.shell("cp1", f"{KUBECTL} delete pvc --ignore-not-found {' '.join(names)}")
-        ours = f"{KUBECTL} get pv -o name | grep /pvc-"
-        lab.shell("cp1", f"{KUBECTL} delete $({ours}); rm -r /srv/runai/default-claim-*")
-    lab.settled()
-
-
-def test_a_class_of_an_earlier_release_gets_a_provisioner_and_pending_claims_a_volume(
-    stored_lab: LabSite,
-) -> None:
-    lab = stored_lab
-    sc = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": "appliance-nfs"},
-        "provisioner": "kubernetes.io/no-provisioner",
-    }
-    lab.shell("cp1", f"{KUBECTL} delete sc appliance-nfs")
-    lab.shell("cp1", f"echo '{json.dumps(sc)}' | {KUBECTL} apply -f -")
-    before = lab.shell("cp1", f"{KUBECTL} get pv appliance-volume-01 -o jsonpath={{.metadata.uid}}")
-    said = [entry["text"] for entry in lab.status()["unmet"]]
-    assert any("makes no volumes" in text for text in said), said
-    done = lab.install()
-    assert done.returncode == 0, done.stderr
-    lab.settled()
-    after = lab.shell("cp1", f"{KUBECTL} get pv appliance-volume-01 -o jsonpath={{.metadata.uid}}")
-    assert before == after
 
 
 def test_a_pod_neither_writes_to_the_registry_nor_mounts_the_export(stored_lab: LabSite) -> None:

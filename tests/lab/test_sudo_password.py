@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.slow]
 
 RULE = "/etc/sudoers.d/appliance"
 # What a shell, a template and a reader of lines could each take for something else.
-PASSWORD = "it's {% \"$HOME\" \\n"  # noqa: S105 - made up here
+PASSWORD = 'it\'s {% "$HOME" \\n'  # noqa: S105 - made up here
 NODES = ("cp1", "w1", "w2")
 
 

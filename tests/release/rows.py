@@ -107,14 +107,16 @@ ROWS = (
         package=WITH_RUNBOOKS,
     ),
     _lab(
-        "jump-host",
-        "through a jump host the keys of nodes are shown, kept and strict",
+        "connections",
+        "a jump host, whose keys are shown, kept and strict; sudo that asks for a password",
         "tests/lab/test_connections.py",
+        "tests/lab/test_sudo_password.py",
     ),
     _lab(
         "applications",
         "storage, access, node roles and Run:ai: kills, and refusals before a change",
         "tests/lab/test_storage.py",
+        "tests/lab/test_provisioner.py",
         "tests/lab/test_runai_refusals.py",
         "tests/lab/test_access.py",
         "tests/lab/test_node_roles.py",

@@ -40,7 +40,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
     realm = oidc_standin.Realm("https://localhost" + PATH, signer, folder / "users.json")
     pair = (str(folder / "tls.crt"), str(folder / "tls.key"))
     server = oidc_standin.serve("127.0.0.1", 0, realm, pair)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield f"https://localhost:{server.server_address[1]}", authority.certificate
     server.shutdown()
     server.server_close()

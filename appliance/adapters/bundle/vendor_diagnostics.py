@@ -35,7 +35,7 @@ umask 077; d=$(mktemp -d) && trap 'rm -rf "$d"' EXIT && cat >"$d/tool" && chmod 
   || exit 125
 cd "$d" || exit 125
 run() {{
-  env KUBECONFIG=/etc/kubernetes/admin.conf timeout "$1" "$d/tool" {options} $2 </dev/null
+  KUBECONFIG=/etc/kubernetes/admin.conf timeout "$1" "$d/tool" {options} $2 </dev/null
 }}
 run {seconds} '' 2>&1; code=$?
 [ $code = 124 ] && run 60 -clean >/dev/null 2>&1

@@ -49,7 +49,7 @@ class Become:
         last = 'exec sh -c "$0"' if or_self else 'exec sudo -n sh -c "$0"'
         tries = _TELLING if self._needed else ""
         if or_self or self._needed:
-            tries = 'if sudo -n true 2>/dev/null; then exec sudo -n sh -c "$0"; fi\n' + tries
+            tries = 'if sudo -n sh -c : 2>/dev/null; then exec sudo -n sh -c "$0"; fi\n' + tries
         if self._needed:
             last = last if or_self else "exit 1"
         first = "IFS= read -r p\n" if self._needed else ""

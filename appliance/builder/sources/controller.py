@@ -27,12 +27,13 @@ from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.release import Artifact
 from appliance.model.bundle.sources import ControllerSource
 
-_RECIPE = 1
+_RECIPE = 2
 _HOME = "/home/appliance"
 _ENVIRONMENT = {
     # Any user may run it, also one without a home in the image.
     "HOME": _HOME,
     "LANG": "C.UTF-8",
+    "EDITOR": "nano",
     "PYTHONPYCACHEPREFIX": f"{_HOME}/pycache",
 }
 _FILES = {

@@ -80,7 +80,7 @@ def bundle() -> None:
 @click.option(
     "--kernel", "kernels", multiple=True, metavar="VERSION", callback=_kernels,
     help="A kernel of nodes with GPUs, as uname -r prints it. Repeatable. Without --kernel and "
-    "--site: the newest of Ubuntu 20.04, 5.4 and 5.15.",
+    "--site: the newest 5.4 and the newest 5.15 kernel of Ubuntu 20.04.",
 )  # fmt: skip
 @click.option(
     "--site", type=click.Path(path_type=Path, file_okay=False, exists=True),

@@ -39,7 +39,7 @@ VERDICTS: Mapping[Stage, str] = {
     "vendor_tool",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Also run this preinstall-diagnostics (2.1 to 2.4) of the vendor.",
+    help="Also run the vendor's preinstall-diagnostics FILE (2.1 to 2.4).",
 )
 @click.option(
     "--vendor-diagnostics-image",

@@ -36,7 +36,7 @@ all_option = click.option(
     "--all",
     "every",
     is_flag=True,
-    help="All workers except system nodes and workers of the other role.",
+    help="All workers except system nodes and workers of another role.",
 )  # fmt: skip
 move_option = click.option(
     "--allow-move", is_flag=True, help="Continue even if a stateful service has to move."

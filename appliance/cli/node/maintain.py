@@ -145,10 +145,10 @@ def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = Fal
     pods = len(foreseen.evicted)
     lines = [f"{foreseen.node}: {pods} pod{'' if pods == 1 else 's'} will be evicted"]
     if lost:
-        lines.append(
-            f"{foreseen.node}: --lost: its pods are deleted, ignoring every PodDisruptionBudget, "
-            "and stay Terminating until the node returns or is removed"
-        )
+        lines = [
+            f"{foreseen.node}: --lost: its pods will be deleted, ignoring every "
+            "PodDisruptionBudget; they stay Terminating until the node returns or is removed"
+        ]
     lines += [f"  {concern.severity}: {concern.sentence()}" for concern in foreseen.concerns]
     lines += [
         f"  ends: {pod.where}: DaemonSet {pod.owner[1] if pod.owner else ''} does not tolerate "

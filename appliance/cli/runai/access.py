@@ -86,7 +86,7 @@ def _enabled(site: Site) -> Site:
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write, mode 0600. Default: standard output.",
 )
-@click.option("--project", help="The project whose namespace is the default of commands.")
+@click.option("--project", help="Default namespace: that of this project.")
 @site_option
 @click.pass_obj
 def kubeconfig(

@@ -7,7 +7,7 @@ from typing import Final
 # Versions whose GPU feature discovery Run:ai does not take, by their beginning.
 REFUSED_VERSIONS: Final = ("1.10", "1.11")
 REFUSED_BECAUSE: Final = (
-    "its GPU feature discovery publishes nvidia.com/gpu.memory in bytes instead of MiB "
+    "1.10 and 1.11 publish nvidia.com/gpu.memory in bytes instead of MiB "
     "(NVIDIA/gpu-feature-discovery#26), so Run:ai takes 1.9, or 22.9 and later"
 )
 

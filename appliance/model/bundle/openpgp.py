@@ -54,20 +54,21 @@ def read_keys(content: bytes) -> tuple[PublicKey, ...]:
     if len(content) > LARGEST_KEYRING:
         raise NotAKeyring(f"larger than {LARGEST_KEYRING} bytes")
     keys: list[PublicKey] = []
-    fingerprint, packets = "", b""
+    fingerprint: str = ""
+    packets: list[bytes] = []
     for tag, body, raw in _packets(_binary(content)):
         if tag == _PUBLIC_KEY:
             keys += _key(fingerprint, packets)
-            fingerprint, packets = _fingerprint(body), raw
+            fingerprint, packets = _fingerprint(body), [raw]
         elif tag in _PARTS and packets:
-            packets += raw
+            packets.append(raw)
         elif tag != _TRUST or not packets:
             raise NotAKeyring(f"it holds an OpenPGP packet of type {tag}, not only public keys")
     return (*keys, *_key(fingerprint, packets))
 
 
-def _key(fingerprint: str, packets: bytes) -> list[PublicKey]:
-    return [PublicKey(fingerprint, packets)] if fingerprint else []
+def _key(fingerprint: str, packets: list[bytes]) -> list[PublicKey]:
+    return [PublicKey(fingerprint, b"".join(packets))] if fingerprint else []
 
 
 def _fingerprint(body: bytes) -> str:

@@ -52,6 +52,8 @@ _TRUSTING: Final = (
     Trusting("runai", "runai-agent", required=True),
     Trusting("runai", "*cluster-sync"),
     Trusting("runai", "*assets-sync"),
+    # It compares the tokens of researchers with the keys of the backend's identity provider.
+    Trusting("runai", "*researcher-service"),
 )
 _WITHOUT_INGRESS: Final = (
     "it brings neither an ingress controller nor Prometheus, and no bundle of this product has them"

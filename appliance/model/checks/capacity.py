@@ -106,7 +106,7 @@ def disk(subject: Subject) -> Iterator[Finding]:
                 f"{size(found['free_bytes'])} free on {mount} ({found['device']}, "
                 f"{size(found['size_bytes'])})",
                 f"{size(wanted + MARGIN_BYTES)}: {', '.join(reasons[mount])}, and a margin",
-                subject.ssh(f"sudo du -xhd2 {shlex.quote(str(mount))}") + " shows what fills it",
+                "see what fills it: " + subject.ssh(f"sudo du -xhd2 {shlex.quote(str(mount))}"),
             )
 
 
@@ -147,8 +147,8 @@ def nearly_full(subject: Subject) -> Iterator[Finding]:
                 "nearly_full",
                 f"{percent:.0f} % free for {folder} ({found['mount']})",
                 f"more than {EVICTION_PERCENT} %, below which the kubelet evicts pods",
-                subject.ssh(f"sudo du -xhd2 {shlex.quote(str(found['mount']))}")
-                + " shows what fills it",
+                "see what fills it: "
+                + subject.ssh(f"sudo du -xhd2 {shlex.quote(str(found['mount']))}"),
             )
             return
 

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 from appliance.model.components.subject import Subject
 from appliance.model.site.addresses import split_host_port
+from appliance.model.site.settings import Site
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.findings import Finding
 
@@ -88,11 +89,18 @@ def _strangers(subject: Subject) -> dict[str, str]:
     return {mac: witness for mac, witness in found.items() if mac not in subject.macs}
 
 
+def carried_addresses(site: Site) -> Iterator[tuple[IPv4Address, str]]:
+    """Return each address that keepalived is to carry, and the setting that names it."""
+    endpoint, runai = site.settings.control_plane_endpoint, site.settings.runai
+    if endpoint.virtual_address is not None and endpoint.balancer == "keepalived":
+        yield endpoint.virtual_address, "control_plane_endpoint.virtual_address"
+    if runai is not None and runai.address is not None and runai.address_on == "keepalived":
+        yield runai.address, "runai.address"
+
+
 def virtual_address_in_use(subject: Subject) -> Iterator[Finding]:
-    """The balancer's address is free, or on one of our own nodes."""
-    virtual = subject.site.settings.control_plane_endpoint.virtual_address
-    if virtual is None or subject.site.settings.control_plane_endpoint.balancer != "keepalived":
-        return
+    """Each address that keepalived is to carry is free, or on one of our own nodes."""
+    carried = {str(address): key for address, key in carried_addresses(subject.site)}
     known = subject.macs.union(
         str(nic.get("mac")).lower()
         for facts in subject.others.values()
@@ -103,12 +111,13 @@ def virtual_address_in_use(subject: Subject) -> Iterator[Finding]:
     remembered = subject.facts.items("neighbours.table")
     for entry in remembered if asked is None else asked:
         mac = str(entry.get("mac")).lower()
-        if entry.get("address") == str(virtual) and mac not in known:
+        key = carried.get(str(entry.get("address")))
+        if key is not None and mac not in known:
             yield subject.error(
                 "virtual_address_in_use",
-                f"{virtual} answered by another machine, MAC {mac}",
+                f"{entry.get('address')} answered by another machine, MAC {mac}",
                 "a virtual address that no other machine uses",
-                "choose a free address for control_plane_endpoint.virtual_address in site.yml",
+                f"choose a free address for {key} in site.yml",
             )
 
 

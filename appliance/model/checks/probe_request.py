@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from appliance.model.checks.network import carried_addresses
 from appliance.model.plan.components import COMPONENTS
 from appliance.model.programs import Where, on_nodes
 
@@ -19,10 +20,9 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
     settings = desired.site.settings
     endpoint = settings.control_plane_endpoint
     peers = [node.ip for node in desired.site.nodes]
-    virtual: tuple[str, ...] = ()
     if endpoint.virtual_address is not None:
         peers.append(str(endpoint.virtual_address))
-        virtual = ("--virtual", str(endpoint.virtual_address))
+    virtual = [str(address) for address, _ in carried_addresses(desired.site)]
     names = [desired.site.registry_name, desired.site.artifacts_name, endpoint.name]
     if settings.runai is not None:
         names.append(desired.site.runai_domain)
@@ -37,7 +37,7 @@ def probe_arguments(desired: Desired) -> tuple[str, ...]:
         *("--registry", settings.registry),
         *("--artifacts", settings.artifacts),
         *("--peers", ",".join(peers)),
-        *virtual,
+        *(("--virtual", ",".join(virtual)) if virtual else ()),
         *("--resolve", ",".join(dict.fromkeys(names))),
         *("--programs", ",".join(sorted({row.name for row in on_nodes(tuple(Where))}))),
         *asked,

@@ -40,7 +40,7 @@ def answering(node: Node, look: Look) -> AnsweringMachine:
         return AnsweringMachine(node.name, node.ip, "unknown: not inspected")
     # A machine that answers without identifying itself is not the same as no answer.
     there = fault.answers or fault.deceives or fault.logged_in
-    what = "a machine that does not identify itself" if there else "no answer"
+    what = "unknown: a machine answers, but was not identified" if there else "no answer"
     reason = fault.reason.removeprefix(f"{node.name}: ")
     return AnsweringMachine(node.name, node.ip, f"{what}: {reason}")
 

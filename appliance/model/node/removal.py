@@ -217,7 +217,7 @@ def plan_removal(
         if isinstance(fenced, Refusal):
             refusals.append(accepted.tell(fenced))
         else:
-            confirmed.append(Notice(node.name, f"the machine is confirmed off: {fenced.text}"))
+            confirmed.append(Notice(node.name, f"the machine is taken as off: {fenced.text}"))
     stays = ""
     if facts is not None and nameless:
         stays = "" if settled else _left_alone(facts, node)

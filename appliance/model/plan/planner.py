@@ -331,7 +331,7 @@ def _choose_blind(
             Refusal(
                 leader,
                 "cluster",
-                f"an API that does not answer ({cluster.reason}), etcd data on "
+                f"no answer from the Kubernetes API ({cluster.reason}), and etcd data on "
                 f"{', '.join(with_data) or 'no reachable node'}",
                 "an API that answers, or a single node with the cluster's data",
                 "find out why etcd has no quorum: "

@@ -38,7 +38,8 @@ PROGRAMS: tuple[Program, ...] = (
     # Looking at a node, and keeping records on it.
     *_there("dash", "sh", "runs what comes over SSH", LOOK),
     *_there("coreutils",
-            "base64 cat chmod id ln mkdir mktemp mv rm sha256sum stat sync timeout touch",
+            "base64 cat chmod head id ln mkdir mkfifo mktemp mv rm sha256sum stat sync timeout"
+            " touch",
             "moves and verifies files", LOOK),
     *_there("findutils", "find xargs", "lists files; pushes images in parallel", LOOK),
     *_there("sed", "sed", "parses apt's output", "artifacts"),
@@ -62,6 +63,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_brought("", "kubeadm kubectl kubelet", "creates and runs a cluster member", "registry"),
     *_brought("nfs-kernel-server", "exportfs rpc.nfsd", "exports the shared storage", "storage"),
     *_brought("dkms", "dkms", "builds NVIDIA's driver for each kernel", "gpu"),
+    *_brought("keepalived", "keepalived", "carries the address of Run:ai's backend", "runai"),
     # Told where they are there.
     # The connection's own setting names another.
     *_asked("python3", "python3", "runs the probe and Ansible's modules", LOOK),

@@ -113,8 +113,10 @@ class Registry:
             answer = self._client.ask("HEAD", "/v2/%s/blobs/%s" % (name, blob["digest"]))
             if answer.is_elsewhere:
                 continue
-            if answer.status != 200:
+            if answer.status == 404:
                 return "blob %s is missing" % blob["digest"]
+            if answer.status != 200:
+                return "the registry answers %d" % answer.status
             if int(answer.headers.get("Content-Length") or -1) != blob["size"]:
                 return "blob %s has another size" % blob["digest"]
         return None
@@ -176,6 +178,12 @@ def leave_alone(want, faults):
         raise RegistryError(
             "%s has %d damaged images, first %s; nothing was deleted. Ask its operators to"
             % (want["registry"], len(damaged), damaged[0])
+        )
+    unknown = ["%s: %s" % item for item in sorted(faults.items()) if item[1] != "absent"]
+    if unknown:
+        raise RegistryError(
+            "%s does not say whether it has %d images, first %s; nothing was pushed"
+            % (want["registry"], len(unknown), unknown[0])
         )
 
 

@@ -76,16 +76,23 @@ NONE, ON, BY_HAND = "none", "on", "by-hand"
 
 
 def first_passwords(backend, users):
-    """Return the users whom a published password logs in.
+    """Return (the users whom a published password logs in, whether that is certain of all).
 
     Raises:
         BackendError: the backend does not answer.
     """
-    return [
-        one["user"]
-        for one in users
-        if any(backend.accepts(one["user"], password) for password in one["known"])
-    ]
+    found, certain = [], True
+    for one in users:
+        taken = [backend.accepts(one["user"], password) for password in one["known"]]
+        if any(taken):
+            found.append(one["user"])
+        elif None in taken:
+            certain = False
+    return found, certain
+
+
+# A setting that opens or waives what the switch asks for, or speaks of authors.
+CONTRARY = {"unauth", "allow", "disable", "skip", "anonymous", "author", "without"}
 
 
 def switch_of(settings):
@@ -94,7 +101,8 @@ def switch_of(settings):
     for one in settings or ():
         words = "%s %s" % (one.get("key"), one.get("label"))
         words = words.lower()
-        if "researcher" in words and "auth" in words and isinstance(one.get("key"), str):
+        fits = "researcher" in words and "auth" in words and isinstance(one.get("key"), str)
+        if fits and not any(word in words for word in CONTRARY):
             found.append(one)
     return found[0] if len(found) == 1 else None
 
@@ -134,8 +142,10 @@ def logins(backend, record, want):
     Raises:
         BackendError: the backend does not answer.
     """
-    users = first_passwords(backend, want["first_passwords"] or [])
-    notes, switched, changed = {FIRST_PASSWORDS: ",".join(users) or NONE}, "", False
+    users, certain = first_passwords(backend, want["first_passwords"] or [])
+    # What the backend does not say is not noted: the next run asks again.
+    notes = {FIRST_PASSWORDS: ",".join(users) or NONE} if users or certain else {}
+    switched, changed = "", False
     if want["researchers"]:
         switched, changed = researchers(backend, want)
         notes[RESEARCHERS] = switched

@@ -50,9 +50,10 @@ evidence: {description: What was seen, one sentence each, type: list, returned: 
 # The vendor's troubleshooting page names runai-agent and cluster-sync, and says to read their logs.
 LINES = 30
 FAILURE = re.compile(
-    r"x509|certificate|no such host|connection refused|i/o timeout|timed out|unauthorized"
-    r"|forbidden|not connected|unable to connect|failed to (?:connect|dial|login|authenticate)"
-    r"|\b(?:401|403|502|503)\b",
+    r"x509|certificate (?:signed by|verify|has expired|is not)|certificate verify failed"
+    r"|no such host|connection refused|i/o timeout|timed out|unauthorized|forbidden|not connected"
+    r"|unable to connect|failed to (?:connect|dial|login|authenticate)"
+    r"|\b(?:status|code|https?://\S+)\W{0,3}(?:401|403|502|503)\b",
     re.IGNORECASE,
 )
 LONGEST = 200

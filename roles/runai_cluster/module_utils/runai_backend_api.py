@@ -9,11 +9,10 @@ import http.client
 import json
 import ssl
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from pathlib import Path
 
+from ansible.module_utils.appliance_http import AnswerTooLargeError, Line, exchange
 from ansible.module_utils.appliance_kubectl import ARGUMENTS as OF_KUBECTL
 from ansible.module_utils.appliance_kubectl import Kubectl, KubectlError
 
@@ -33,7 +32,10 @@ UNCONFIRMED = "unconfirmed"
 FIRST_PASSWORDS, RESEARCHERS = "first-passwords", "researcher-login"
 TOKEN = "/auth/realms/runai/protocol/openid-connect/token"  # noqa: S105 - a path
 SETTING = "/v1/k8s/setting"
-SECONDS = 20
+FORM = "application/x-www-form-urlencoded"
+HTTPS = 443
+# For one question and its whole answer; a cluster's values have some tens of kilobytes.
+SECONDS, LARGEST_ANSWER = 60, 8 << 20
 
 
 class BackendError(Exception):
@@ -49,11 +51,11 @@ class Backend:
 
     Args:
         domain: its name; the certificate must be for it.
-        context: an ssl context that trusts the authority, or None for the system's.
+        context: an ssl context that trusts the authority.
     """
 
-    def __init__(self, domain, context=None):
-        self._url = "https://%s" % domain
+    def __init__(self, domain, context):
+        self._domain, self._url = domain, "https://%s" % domain
         self._context = context
         self._token = None
 
@@ -88,18 +90,23 @@ class Backend:
             raise BackendError("%s%s answers without a token" % (self._url, TOKEN))
 
     def accepts(self, username, password):
-        """Return whether a login succeeds, or fails only because the password must be changed.
+        """Return whether a password is right: None where the backend does not say.
 
         Raises:
-            BackendError: no answer, or one that tells neither.
+            BackendError: no answer.
         """
         status, body = self._login(username, password)
-        if status == 400:
-            # Keycloak says so only after the right password.
-            return "not fully set up" in _error_of(body).lower()
-        if status not in (401, 403):
+        if status < 300:
+            return True
+        # Keycloak: invalid_grant is about user and password; the rest is about client or account.
+        said = _error_of(body).lower()
+        if "invalid_grant" in said and "not fully set up" in said:
+            return True
+        if "invalid_grant" in said and "invalid user credentials" in said:
+            return False
+        if status >= 500:
             self._require(status, TOKEN)
-        return status < 300
+        return None
 
     def settings(self):
         """Return the settings of the tenant; None when the backend does not list them.
@@ -108,10 +115,7 @@ class Backend:
             BackendError: no answer.
         """
         status, body = self._ask(SETTING)
-        try:
-            found = json.loads(body) if status == 200 else None
-        except ValueError:
-            return None
+        found = _json(body) if status == 200 else None
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else None
 
     def set(self, key, value):
@@ -156,10 +160,7 @@ class Backend:
         path = "/v1/k8s/clusters"
         status, answer = self._ask(path)
         self._require(status, path)
-        try:
-            listed = json.loads(answer)
-        except ValueError:
-            listed = None
+        listed = _json(answer)
         if not isinstance(listed, list):
             raise BackendError("%s%s answers without a list" % (self._url, path))
         return [one for one in listed if isinstance(one, dict)]
@@ -182,40 +183,42 @@ class Backend:
             "username": username,
             "password": password,
         }
-        return self._ask(TOKEN, urllib.parse.urlencode(form).encode())
+        return self._ask(TOKEN, urllib.parse.urlencode(form).encode(), FORM)
 
     def _require(self, status, path):
         if status >= 300:
             raise BackendError("%s%s answers %d" % (self._url, path.partition("?")[0], status))
 
+    def _connect(self):
+        return Line(self._domain, HTTPS, self._context)
+
     def _ask(self, path, body=None, kind=None, method=None):
-        request = urllib.request.Request(  # noqa: S310 - https
-            self._url + path, data=body, method=method
-        )
-        if kind:
-            request.add_header("Content-Type", kind)
+        headers = {"Content-Type": kind} if kind else {}
         if self._token:
-            request.add_header("Authorization", "Bearer " + self._token)
-        # Past any proxy: the backend is inside.
-        handlers = [urllib.request.ProxyHandler({})]
-        if self._context is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=self._context))
+            headers["Authorization"] = "Bearer " + self._token
+        verb = method or ("GET" if body is None else "POST")
+        line = self._connect()
         try:
-            with urllib.request.build_opener(*handlers).open(request, timeout=SECONDS) as answer:
-                return answer.status, answer.read()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read()
-        except urllib.error.URLError as error:
-            raise BackendError("%s does not answer: %s" % (self._url, error.reason)) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise BackendError("%s does not answer: %s" % (self._url, error)) from error
+            request = (verb, path, body, headers)
+            status, _, answer = exchange(line, request, LARGEST_ANSWER, SECONDS)
+        except (AnswerTooLargeError, OSError, http.client.HTTPException) as error:
+            said = str(error) or type(error).__name__
+            raise BackendError("%s does not answer: %s" % (self._url, said)) from error
+        finally:
+            line.close()
+        return status, answer
+
+
+def _json(body):
+    """Return what an answer says, or None."""
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _document(body):
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
+    found = _json(body)
     return found if isinstance(found, dict) else {}
 
 

@@ -26,7 +26,7 @@ class Quiet(SimpleHTTPRequestHandler):
 def main(world: str, releases: str, *arguments: str) -> int:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     server = ThreadingHTTPServer(("127.0.0.1", 80), partial(Quiet, directory=world))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     # There are no options for these: an installation has its own releases.
     for module in (content, parts):
         vars(module)["RELEASES"] = Path(releases)

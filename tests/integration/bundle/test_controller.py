@@ -80,6 +80,7 @@ def test_the_tool_and_every_program_that_changes_of_nodes_start_are_in_the_image
         (["appliance", "hardware", "list"], "quanta"),
         (["ssh", "-V"], "OpenSSH_9"),
         (["rsync", "--version"], "rsync  version"),
+        (["sh", "-c", "nano --version && ls /lib/terminfo/x/xterm"], "GNU nano"),
         (["python3", "-c", "import paramiko, kubernetes, sushy; print('imported')"], "imported"),
         (["ansible-playbook", "-i", "localhost,", "/home/engineer/play.yml"], "failed=0"),
     ],

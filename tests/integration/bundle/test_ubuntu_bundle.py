@@ -43,7 +43,7 @@ class World:
     folder: Path
     keys: Keys
     cache: Path
-    keyrings: list[str] = field(default_factory=lambda: ["ubuntu.gpg", "docker.gpg"])
+    keyrings: list[str] = field(default_factory=lambda: ["ubuntu.gpg", "docker.gpg", "nvidia.gpg"])
 
     def __post_init__(self) -> None:
         self.web, self.releases = self.folder / "web", self.folder / "releases"
@@ -51,9 +51,10 @@ class World:
         self.security = Suites(self.web / "security", self.keys, "ubuntu")
         self.docker = Suites(self.web / "docker", self.keys, "docker")
         self.debian = Suites(self.web / "debian", self.keys, "docker")
+        self.nvidia = Suites(self.web / "nvidia", self.keys, "nvidia")
         (self.web / "tool").write_bytes(TOOL)
         self._fill()
-        for owner in ("ubuntu", "docker"):
+        for owner in ("ubuntu", "docker", "nvidia"):
             (self.folder / f"{owner}.gpg").write_bytes(self.keys.export(owner))
         self.releases.mkdir()
         (self.releases / "r1.yml").write_text(yaml.safe_dump(release_of(self.keys)))
@@ -70,6 +71,12 @@ class World:
         self.debian.add("bookworm", "main", "python3.11", "3.11.2", files=python)
         self.docker.add("focal", "stable", "docker-ce", DOCKER, Depends="libc6, iptables")
         self.docker.add("focal", "stable", "docker-ce", DOCKER.replace("11", "24"))
+        # As NVIDIA's: a metapackage of a branch, and one that ties the fabric manager to it.
+        for version in ("535.129.03-1", "535.161.08-1"):
+            self.nvidia.add("/", "", "cuda-drivers-535", version, Depends="libc6")
+            self.nvidia.add("/", "", "nvidia-fabricmanager-535", version)
+            both = f"cuda-drivers-535 (= {version}), nvidia-fabricmanager-535 (= {version})"
+            self.nvidia.add("/", "", "cuda-drivers-fabricmanager-535", version, Depends=both)
         self.publish()
 
     def publish(self, **changes: str) -> None:
@@ -78,6 +85,7 @@ class World:
         self.security.publish(["focal-security"], ["main", "universe"])
         self.docker.publish(["focal"], ["stable"])
         self.debian.publish(["bookworm"], ["main"])
+        self.nvidia.publish(["/"], [])
 
     @property
     def release_file(self) -> Path:
@@ -127,8 +135,13 @@ def release_of(keys: Keys) -> dict[str, Any]:
                     archive("ubuntu", "ubuntu", "focal focal-updates", "main universe"),
                     archive("security", "ubuntu", "focal-security", "main universe"),
                     archive("docker", "docker", "focal", "stable"),
+                    archive("nvidia", "nvidia", "/", ""),
                 ],
-                "package_roots": {"time": ["chrony"], "runtime": [f"docker-ce={DOCKER}"]},
+                "package_roots": {
+                    "time": ["chrony"], "runtime": [f"docker-ce={DOCKER}"],
+                    "driver": ["cuda-drivers-535"],
+                    "fabric_manager": ["cuda-drivers-fabricmanager-535"],
+                },
             },
         },
         "artifacts": [
@@ -149,7 +162,7 @@ def release_of(keys: Keys) -> dict[str, Any]:
 def owners() -> Iterator[Keys]:
     require("unshare", "ip", "apt-get", "dpkg-deb")
     with keys() as made:
-        for owner in ("ubuntu", "docker", "stranger"):
+        for owner in ("ubuntu", "docker", "nvidia", "stranger"):
             made.make(owner)
         made.make("expired", expired=True)
         yield made
@@ -177,7 +190,9 @@ def test_the_command_of_the_readme_builds_a_bundle_that_verify_accepts(world: Wo
     packages = json.loads((bundle / "manifest.json").read_text())["packages"]
     assert packages == {
         "base-files": "1.0", "chrony": "1.1", "docker-ce": DOCKER, "iptables": "1.0",
-        "libc6": "1.2",
+        "libc6": "1.2", "cuda-drivers-535": "535.161.08-1",
+        "cuda-drivers-fabricmanager-535": "535.161.08-1",
+        "nvidia-fabricmanager-535": "535.161.08-1",
     }  # fmt: skip
     assert (bundle / "bin/tool").read_bytes() == TOOL
     with tarfile.open(bundle / "controller/appliance-controller.tar") as saved:
@@ -275,25 +290,25 @@ def _no_release_file(world: World) -> None:
 UBUNTU = "apt rejects the package archive of ubuntu-20.04: http://127.0.0.1/ubuntu: "
 CASES: dict[str, tuple[Callable[[World], None], tuple[str, ...]]] = {
     "no key": (_key_missing, (
-        "no key that may sign 4 package archives of the release is on this machine",
+        "this machine lacks the signing keys of 5 package archives of the release",
         "http://127.0.0.1/ubuntu (focal focal-updates) is signed by one of these keys:",
         "http://127.0.0.1/security (focal-security) is signed by one of these keys:",
         "The key of ubuntu", "The key of docker", "/usr/share/keyrings", "/etc/apt/keyrings",
         "-o {docker} http://127.0.0.1/docker.gpg",
         "hint: appliance bundle build {folder}/bundle --release r1 --os ubuntu-20.04 "
-        "--keyring {ubuntu} --keyring {docker}\n",
+        "--keyring {ubuntu} --keyring {docker} --keyring {nvidia}\n",
     )),
     "one key": (_one_key_missing, (
-        "no key that may sign 2 package archives of the release is on this machine",
+        "this machine lacks the signing keys of 3 package archives of the release",
         "http://127.0.0.1/docker (focal) is signed by one of these keys:",
         "looked for in: {folder}/ubuntu.gpg, ",
-        "--keyring {folder}/ubuntu.gpg --keyring {docker}\n",
+        "--keyring {folder}/ubuntu.gpg --keyring {docker} --keyring {nvidia}\n",
     )),
     "a wrong key": (_wrong_key, (
         "docker.gpg holds no key that the release names", "it holds: {stranger_print}",
     )),
     "no keyring": (_no_keyring, (
-        "docker.gpg is not a keyring of public keys: it is neither a binary nor an armoured",
+        "docker.gpg: it is neither a binary nor an armoured",
     )),
     "an expired key": (_expired_key, (
         UBUNTU + "the key that signs it has expired", "new copy of the key",
@@ -322,7 +337,8 @@ def test_an_archive_that_is_not_as_the_release_says_is_refused_first(
     harm(world)
     done = world.build()
     assert done.returncode == 3, done.stderr
-    prints = {owner: world.keys.fingerprint(owner) for owner in ("ubuntu", "docker", "stranger")}
+    owners = ("ubuntu", "docker", "nvidia", "stranger")
+    prints = {owner: world.keys.fingerprint(owner) for owner in owners}
     names = {
         "folder": str(world.folder),
         "stranger_print": prints["stranger"],
@@ -338,12 +354,13 @@ def test_an_armoured_keyring_is_taken_and_a_foreign_key_in_it_is_not(world: Worl
     world.keyrings = ["all.asc"]
     (world.folder / "all.asc").write_bytes(
         world.keys.export("stranger", armour=True)
-        + world.keys.export("docker", "ubuntu", armour=True)
+        + world.keys.export("docker", "nvidia", "ubuntu", armour=True)
     )
     done = world.build()
     assert done.returncode == 0, done.stderr
     rings = [path.read_bytes() for path in (world.cache / "work/archive-keys").iterdir()]
-    assert sorted(rings) == sorted(world.keys.export(owner) for owner in ("ubuntu", "docker"))
+    owners = ("ubuntu", "docker", "nvidia")
+    assert sorted(rings) == sorted(world.keys.export(owner) for owner in owners)
 
 
 def test_an_artifact_without_a_source_is_refused_beside_the_other_faults(world: World) -> None:

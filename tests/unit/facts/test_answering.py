@@ -42,9 +42,9 @@ def test_a_machine_is_described_by_its_own_facts(changes: dict[str, Any], said: 
     ("more", "begins"),
     [
         ({}, "no answer: "),
-        ({"answers": True}, "a machine that does not identify itself: "),
-        ({"deceives": True}, "a machine that does not identify itself: "),
-        ({"logged_in": True}, "a machine that does not identify itself: "),
+        ({"answers": True}, "unknown: a machine answers, but was not identified: "),
+        ({"deceives": True}, "unknown: a machine answers, but was not identified: "),
+        ({"logged_in": True}, "unknown: a machine answers, but was not identified: "),
     ],
 )
 def test_a_machine_that_was_not_seen_is_reported_with_the_reason(

@@ -215,7 +215,7 @@ def test_another_machine_at_the_address_is_left_alone() -> None:
     done = bench.remove("w2", sworn=True)
     assert bench.rack.plays == []
     assert [notice.text.partition(":")[0] for notice in done.plan.notices] == [
-        "the machine is confirmed off",
+        "the machine is taken as off",
         "another machine (serial SN-x) answers at its address, and is not touched",
     ]
 

@@ -7,7 +7,9 @@ import http.server
 import json
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -32,6 +34,7 @@ class Guarded:
         self.asked: list[tuple[str, str | None]] = []
         self.scopes: list[str] = []
         self.body = b"{}"
+        self.pause, self.missing = 0.0, 0
 
     def answer(self, path: str, authorization: str | None) -> tuple[int, bytes]:
         self.asked.append((path, authorization))
@@ -54,9 +57,13 @@ def served(tmp_path: Path) -> Iterator[tuple[Guarded, str, str]]:
             self.send_response(status)
             if status == 401:
                 self.send_header("WWW-Authenticate", guarded.challenge)
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", str(len(body) + guarded.missing))
             self.end_headers()
-            self.wfile.write(body)
+            self.close_connection = bool(guarded.missing)
+            with suppress(OSError):
+                for byte in body:
+                    time.sleep(guarded.pause)
+                    self.wfile.write(bytes([byte]))
 
         do_DELETE = do_GET  # noqa: N815 - the name that http.server looks for
 
@@ -167,6 +174,25 @@ def test_an_endless_answer_is_refused(
     served[0].accepts = served[0].challenge = f"Basic {LOGIN}"
     served[0].body = b"x" * 11
     with pytest.raises(registry.RegistryError, match="more than 10 bytes"):
+        client().ask("GET", PATH)
+
+
+def test_an_answer_that_trickles_is_cut_off(
+    served: tuple[Guarded, str, str],
+    client: Make,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "SECONDS", 0.5)
+    served[0].accepts = served[0].challenge = f"Basic {LOGIN}"
+    served[0].body, served[0].pause = b"four", 0.3
+    with pytest.raises(registry.RegistryError, match="no whole answer within"):
+        client().ask("GET", PATH)
+
+
+def test_an_answer_that_ends_early_is_none(served: tuple[Guarded, str, str], client: Make) -> None:
+    served[0].accepts = served[0].challenge = f"Basic {LOGIN}"
+    served[0].missing = 3
+    with pytest.raises(registry.RegistryError, match="does not answer: IncompleteRead"):
         client().ask("GET", PATH)
 
 

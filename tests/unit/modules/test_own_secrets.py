@@ -65,6 +65,20 @@ def test_a_key_that_the_chart_lacks_is_never_added() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "held",
+    [{"postgresql": {}}, {"global": {"db": {"password": "of another key"}}}, {"global": {}}],
+)
+def test_a_password_of_server_and_clients_is_replaced_at_all_of_its_places_or_at_none(
+    held: dict[str, Any],
+) -> None:
+    result, _, places = laid_over({**PUBLISHED, **held})
+    database = {one.name for one in BACKEND if one.secret == "vault_runai_database_password"}  # noqa: S105
+    assert not database & set(places)
+    assert "backend.secret.jwtSecret" in places
+    assert result["postgresql"] == {**PUBLISHED, **held}["postgresql"]
+
+
 def test_what_the_site_has_set_itself_stays() -> None:
     changed = own_secrets.merged(PUBLISHED, {"backend": {"secret": {"jwtSecret": "theirs"}}})
     result, _, places = laid_over(changed)
@@ -105,6 +119,17 @@ def test_a_release_that_is_there_keeps_what_its_database_was_made_with() -> None
     again, over, places = laid_over(made, ours_only=True)
     assert (again, places) == (made, [one.name for one in BACKEND])
     assert over["postgresql"]["postgresqlPassword"] == OWN["vault_runai_database_password"]
+
+
+@pytest.mark.parametrize("vault", [{}, dict.fromkeys(OWN, "another one, of today")])
+def test_a_vault_that_was_changed_or_lost_puts_no_published_secret_into_force(
+    vault: dict[str, str],
+) -> None:
+    made = laid_over(PUBLISHED)[0]
+    over, places = own_secrets.overlay(made, ROWS, vault, True)
+    assert places == [one.name for one in BACKEND]
+    assert own_secrets.in_force(own_secrets.merged(PUBLISHED, over), ROWS) == []
+    assert own_secrets.merged(PUBLISHED, over) == made
 
 
 def test_a_vault_without_the_secrets_replaces_nothing() -> None:

@@ -129,6 +129,8 @@ def test_waiting_goes_on_when_the_lock_is_released() -> None:
 
 
 LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid 9478\nNote: no"
+# dpkg up to 1.19, which Ubuntu 20.04 has.
+LOCKED_IN_FOCAL = "dpkg: error: dpkg frontend is locked by another process"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,9 @@ LOCKED = "dpkg: error: dpkg frontend lock was locked by another process with pid
     [
         pytest.param([(0, "", "")], 1, "", id="free"),
         pytest.param([(100, "", LOCKED), (0, "", "")], 2, "", id="a killed run ends meanwhile"),
+        pytest.param([(100, "", LOCKED_IN_FOCAL), (0, "", "")], 2, "", id="on Ubuntu 20.04"),
         pytest.param([(100, "", LOCKED)] * 9, 3, "with pid 9478 Note", id="held for ever"),
+        pytest.param([(100, "", LOCKED)] * 9, 3, "or stop apt-daily", id="what to do is said"),
         pytest.param([(100, "E: no such package", "")], 1, "no such package", id="refused"),
     ],
 )

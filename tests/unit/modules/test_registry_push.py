@@ -264,5 +264,13 @@ def test_a_damaged_image_of_the_organisation_is_never_deleted() -> None:
         registry_push.leave_alone(THEIRS, {"etcd:1": fault})
 
 
+@pytest.mark.parametrize("fault", ["the registry answers 503", "the registry wants a login"])
+def test_an_image_of_which_the_registry_does_not_say_whether_it_is_there_is_not_pushed(
+    fault: str,
+) -> None:
+    with pytest.raises(registry_push.RegistryError, match="nothing was pushed"):
+        registry_push.leave_alone(THEIRS, {"etcd:1": "absent", "pause:3.6": fault})
+
+
 def test_absent_images_are_pushed_to_the_organisations_registry() -> None:
     registry_push.leave_alone(THEIRS, {"etcd:1": "absent"})

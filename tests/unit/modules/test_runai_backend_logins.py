@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import http.server
 import importlib
 import json
@@ -28,6 +29,7 @@ USERS = [
 SWITCH = {"key": "tenant.some_key", "label": "Researcher Authentication", "value": False}
 OTHER = {"key": "tenant.login_with_sso", "label": "Login with SSO", "value": False}
 SET_UP = {"error": "invalid_grant", "error_description": "Account is not fully set up"}
+WRONG = {"error": "invalid_grant", "error_description": "Invalid user credentials"}
 ODD = {"error": "invalid_request", "error_description": "Missing parameter: response_type"}
 
 
@@ -87,7 +89,7 @@ def start() -> Iterator[Start]:
 
     def begin(
         users: dict[str, str] | None = None,
-        refusal: tuple[int, dict[str, str]] = (401, {}),
+        refusal: tuple[int, dict[str, str]] = (401, WRONG),
         settings: Any = None,
         deaf: bool = False,
     ) -> tuple[Any, list[str]]:
@@ -95,10 +97,11 @@ def start() -> Iterator[Start]:
         told = {"users": users or OURS, "refusal": refusal, "settings": settings, "deaf": deaf}
         handler = type("Handler", (Realm,), {**told, "asked": asked})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        backend = api.Backend("runai.rack.test")
-        backend._url = f"http://127.0.0.1:{server.server_address[1]}"
+        backend = api.Backend("runai.rack.test", None)
+        port = server.server_address[1]
+        backend._connect = lambda: http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         return backend, asked
 
     yield begin
@@ -117,12 +120,11 @@ def want(**changed: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("users", "refusal", "found"),
     [
-        (OURS, (401, {}), []),
-        (OURS, (400, ODD), []),
-        ({**OURS, "test@run.ai": "Abcd!234"}, (401, {}), ["test@run.ai"]),
-        ({"test@run.ai": "password", "admin@run.ai": "admin"}, (401, {}),
+        (OURS, (401, WRONG), []),
+        ({**OURS, "test@run.ai": "Abcd!234"}, (401, WRONG), ["test@run.ai"]),
+        ({"test@run.ai": "password", "admin@run.ai": "admin"}, (401, WRONG),
          ["test@run.ai", "admin@run.ai"]),
-        ({**OURS, "admin@run.ai": "expired admin"}, (401, {}), ["admin@run.ai"]),
+        ({**OURS, "admin@run.ai": "expired admin"}, (401, WRONG), ["admin@run.ai"]),
     ],
 )  # fmt: skip
 def test_a_first_password_in_force_is_found(
@@ -134,6 +136,24 @@ def test_a_first_password_in_force_is_found(
     assert record.read() == {"first-passwords": ",".join(found) or "none"}
     assert set(asked) == {"login test@run.ai", "login admin@run.ai"}
     assert module.logins(backend, record, want()) == (found, "", False)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        (400, ODD),
+        (400, {"error": "unauthorized_client", "error_description": "Client not allowed"}),
+        (400, {"error": "invalid_grant", "error_description": "Account disabled"}),
+        (401, {"error": "invalid_client"}),
+        (403, {}),
+    ],
+)
+def test_a_backend_that_does_not_judge_the_password_leaves_it_unknown(
+    start: Start, refusal: tuple[int, dict[str, str]]
+) -> None:
+    record = api.Record(FakeKubectl({"cluster": "rack"}))
+    assert module.logins(start(OURS, refusal)[0], record, want())[0] == []
+    assert record.read() == {"cluster": "rack"}, "nothing is noted: the next run asks again"
 
 
 def test_a_backend_that_is_out_of_order_is_no_proof(start: Start) -> None:
@@ -153,6 +173,7 @@ def test_a_backend_that_is_out_of_order_is_no_proof(start: Start) -> None:
         ([OTHER], False, "by-hand", []),
         ([SWITCH, {**SWITCH, "key": "tenant.other"}], False, "by-hand", []),
         ([{**SWITCH, "key": None}], False, "by-hand", []),
+        ([{**SWITCH, "key": "allowUnauthenticatedResearcher"}], False, "by-hand", []),
         ([{"key": "tenant.researcher_auth", "value": False}], False, "on",
          ["set tenant.researcher_auth=True"]),
         (["a text", 7], False, "by-hand", []),

@@ -68,6 +68,8 @@ FINE = f"sent status to https://{DOMAIN}/v1/k8s"
         ("level=error msg=Unauthorized", True),
         (f"{FINE}\nGET https://{DOMAIN}/x 401", True),
         (f"not connected to https://{DOMAIN}: timed out", True),
+        (f'level=info msg="loaded CA certificate" url=https://{DOMAIN}/', False),
+        (f"GET https://{DOMAIN}/x took 403 us", False),
     ],
 )
 def test_the_newest_line_about_the_backend_counts(log: str, failure: bool) -> None:

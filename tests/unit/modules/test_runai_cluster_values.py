@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import http.server
 import importlib
 import json
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,6 +50,8 @@ class Rack(http.server.BaseHTTPRequestHandler):
             code, document = 403, {}
         content = document.encode() if isinstance(document, str) else json.dumps(document).encode()
         self.send_response(code)
+        if code in (301, 302, 303, 307, 308):
+            self.send_header("Location", "/elsewhere")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -94,10 +98,11 @@ def make() -> Iterator[Make]:
         asked: list[str] = []
         handler = type("Handler", (Rack,), {"answers": answers, "asked": asked})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        backend = api.Backend("runai.rack.test")
-        backend._url = f"http://127.0.0.1:{server.server_address[1]}"
+        backend = api.Backend("runai.rack.test", None)
+        port = server.server_address[1]
+        backend._connect = lambda: http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         return backend, asked
 
     yield start
@@ -298,8 +303,30 @@ def test_what_may_heal_is_not_final(make: Make, changed: dict[str, Any], told: s
     assert not caught.value.final
 
 
+def test_a_redirect_is_not_followed_with_the_token(make: Make) -> None:
+    backend, asked = make(values=(302, {}))
+    with pytest.raises(api.BackendError, match="installfile answers 302"):
+        module.fetch(backend, FakeRecord(), WANT)
+    assert not [line for line in asked if "elsewhere" in line]
+
+
+@pytest.mark.parametrize(
+    ("listed", "told"),
+    [("[" * 100_000, "without a list"), ("x" * 2000, "an answer of more than 1000 bytes")],
+)
+def test_an_answer_that_is_too_deep_or_too_large_is_told(
+    make: Make, monkeypatch: pytest.MonkeyPatch, listed: str, told: str
+) -> None:
+    if "bytes" in told:
+        monkeypatch.setattr(api, "LARGEST_ANSWER", 1000)
+    backend, _ = make(list=(200, listed))
+    backend.log_in("test@run.ai", "right")
+    with pytest.raises(api.BackendError, match=told):
+        backend.listed()
+
+
 def test_a_backend_that_is_not_there_is_named() -> None:
-    backend = api.Backend("backend.invalid")
+    backend = api.Backend("backend.invalid", ssl.create_default_context())
     with pytest.raises(api.BackendError, match=r"https://backend.invalid does not answer"):
         backend.log_in("a", "b")
 

@@ -7,6 +7,7 @@ import importlib
 import json
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Module:
             "registry": "registry.test:5000",
             "login_dir": "/etc/appliance/registry/login",
             "ca_path": "/nowhere",
+            "is_ours": True,
             "namespace": "runai-backend",
             "kubeconfig": "/k",
             "kubectl": "/kubectl",
@@ -80,7 +82,49 @@ def test_another_image_of_that_name_or_a_lost_blob_is_reported(
     served[0].blobs.clear()
     assert "is missing" in registry.fault(image("backend:1"))
     served[0].broken = True
-    assert registry.fault(image("backend:1")) == "the registry says 500"
+    fault = registry.fault(image("backend:1"))
+    assert (fault, type(fault)) == ("the registry says 500", preparing.Unsure)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        b'{"config": [], "layers": []}',
+        b'{"config": {"digest": 7}, "layers": []}',
+        b'{"config": {"digest": "sha256:aa/../../x"}, "layers": []}',
+        b'{"config": {"digest": "sha256:%s"}, "layers": null}' % (b"a" * 64),
+    ],
+)
+def test_what_is_no_manifest_of_an_image_is_reported(body: bytes) -> None:
+    with pytest.raises(preparing.RegistryError, match="no manifest"):
+        preparing.blobs_of(body)
+
+
+@pytest.mark.parametrize(("silences", "told"), [(3, None), (4, "does not say whether")])
+def test_a_registry_that_does_not_say_is_asked_again_and_nothing_is_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silences: int, told: str | None
+) -> None:
+    module = Module(tmp_path)
+    asked: list[int] = []
+
+    class Registry:
+        def __init__(self, *_: object) -> None: ...
+
+        def faults(self, images: list[dict[str, Any]]) -> dict[str, str]:
+            asked.append(len(images))
+            said = preparing.Unsure("the registry says 503")
+            return {one["tag"]: said for one in images} if len(asked) <= silences else {}
+
+    monkeypatch.setattr(preparing, "Registry", Registry)
+    monkeypatch.setattr(preparing, "PAUSE_SECONDS", 0)
+    preparation = preparing.Preparation(module, vendor_bundle.Bundle(module.params))
+    with pytest.raises(vendor_bundle.BundleError, match=told) if told else nullcontext():
+        assert preparation.absent() == {}
+    assert asked == [1] * 4
 
 
 Unpacked = Callable[[], Any]
@@ -220,6 +264,31 @@ def test_the_script_runs_once_with_the_registry_and_is_remembered(
     assert ran == ["runai-unpack", "runai-prepare"]
     module.params["registry"] = "other.test:5000"
     assert preparing.converge(module, bundle)["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("fault", "pushed"),
+    [
+        ("absent", True),
+        ("blob sha256:aa is missing", True),
+        ("another image of that name (sha256:bb)", False),
+        ("the registry says 429", False),
+    ],
+)
+def test_the_script_pushes_over_no_image_of_others(
+    unpacked: tuple[Module, Any, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    pushed: bool,
+) -> None:
+    module, bundle, ran = unpacked
+    module.params["is_ours"] = False
+    answers = iter([{"gcr.test/x/backend:1": fault}, {}])
+    monkeypatch.setattr(preparing.Preparation, "absent", lambda _: next(answers))
+    refused = pytest.raises(vendor_bundle.BundleError, match="nothing was pushed")
+    with nullcontext() if pushed else refused:
+        preparing.converge(module, bundle)
+    assert ("runai-prepare" in ran) is pushed
 
 
 def test_a_script_that_pushed_too_little_is_no_success(

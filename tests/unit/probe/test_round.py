@@ -17,7 +17,7 @@ from tests import samples
 LETS = 'shift; echo ran >>"$0.log"; exec "$@"'
 REFUSES = 'echo "sudo: a password is required" >&2; exit 1'
 # It starts what it is told, which reads its input and fails.
-BREAKS = """[ "$2" = true ] || { cat >/dev/null; echo 'no memory' >&2; exit 137; }"""
+BREAKS = """[ "$4" = : ] || { cat >/dev/null; echo 'no memory' >&2; exit 137; }"""
 
 
 def _program(path: Path, body: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from appliance.model.components.runai import address
 from appliance.model.components.runai.component import nodes
-from appliance.model.components.runai.variables import groups
 from appliance.model.site.settings import Site
 from appliance.model.state.observed import Observed
 from tests import samples
@@ -39,6 +38,7 @@ def seen(of: Site, carrier: str | None = None, **units: Any) -> Observed:
     return Observed(samples.node_facts(documents), samples.cluster(desired))
 
 
+LEAVE = {"runai_address_enabled": False}
 RUNS = {address.UNIT: {"active": "active", "enabled": "enabled"}}
 
 
@@ -50,23 +50,36 @@ def test_each_system_node_is_told_its_own_part_and_the_same_of_the_rest() -> Non
     assert shared["runai_address_virtual_address"] == f"{VIP}/24"
     assert shared["runai_address_peers"] == [n.ip for n in wanted.system_nodes]
     own = [address.node_variables(run, node) for node in wanted.nodes]
-    told = [part for part in own if part]
+    told = [part for part in own if part["runai_address_enabled"]]
+    assert own.count({"runai_address_enabled": False}) == 1
     assert [part["runai_address_own"] for part in told] == shared["runai_address_peers"]
     assert [part["runai_address_priority"] for part in told] == [150, 149]
     assert {part["runai_address_interface"] for part in told} == {"eth0"}
-    assert set(groups(desired)["appliance_runai_address"]["hosts"]) == {"w1", "w2"}
     assert {node.name for node in nodes(wanted)} == {"cp1", "w1", "w2"}
 
 
 @pytest.mark.parametrize("given", [{"address_on": "node"}, {"address_on": "elsewhere"}])
-def test_without_keepalived_no_node_is_told_anything(given: dict[str, str]) -> None:
+def test_without_keepalived_every_node_is_told_to_leave_the_address(given: dict[str, str]) -> None:
     wanted = site(**given)
     desired = samples.desired(wanted)
     run = samples.planned_run(desired, seen(wanted))
     assert address.variables(desired, run.manifest) == {}
-    assert [address.node_variables(run, node) for node in wanted.nodes] == [{}, {}, {}]
-    assert groups(desired)["appliance_runai_address"] == {"hosts": {}}
-    assert {node.name for node in nodes(wanted)} == {"cp1"}
+    assert [address.node_variables(run, node) for node in wanted.nodes] == [LEAVE, LEAVE, LEAVE]
+    assert {node.name for node in nodes(wanted)} == {"cp1", "w1", "w2"}
+
+
+@pytest.mark.parametrize(
+    ("given", "due"),
+    [({}, ["cp1"]), ({"address_on": "node"}, ["cp1", "w1", "w2"])],
+)
+def test_who_does_not_carry_the_address_any_more_is_due(
+    given: dict[str, str], due: list[str]
+) -> None:
+    wanted = site(**given)
+    desired, observed = samples.desired(wanted), seen(wanted, "w1", **RUNS)
+    said = {node.name: list(address.unmet(node, desired, observed)) for node in wanted.nodes}
+    assert [name for name, texts in said.items() if texts] == due
+    assert all("of an earlier setting" in text for texts in said.values() for text in texts)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +122,6 @@ def test_the_step_is_due_until_a_system_node_has_the_address(
     for node in wanted.system_nodes:
         said = list(address.unmet(node, desired, observed))
         assert [told is not None and told in text for text in said] == [True] * (told is not None)
-    (other,) = (n for n in wanted.nodes if n.name == "cp1")
-    assert list(address.unmet(other, desired, observed)) == []
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def version(inputs: HealthInputs) -> Answers:
         yield f"{named}; no runai.vendor_bundle in site.yml"
         return
     kubernetes, vendor = minor_of(running) or (0, 0), inputs.vendor_version
-    fitting = f"{supported_range(running)}, which run on Kubernetes {dotted(kubernetes)}"
+    fitting = f"{supported_range(running)} for Kubernetes {dotted(kubernetes)}"
     if vendor is None:
         yield Finding(
             CLUSTER,
@@ -64,8 +64,8 @@ def version(inputs: HealthInputs) -> Answers:
             "error",
             f"Run:ai {dotted(vendor)} ({inputs.bundle_name}) for Kubernetes {running}"
             + (f": {lacking}" if lacking else ""),
-            f"one of {fitting}",
-            "ask the vendor for a bundle of one of these versions",
+            f"Run:ai {fitting}",
+            "ask the vendor for a bundle of such a version",
         )
     else:
         low, high = LINES[vendor].kubernetes

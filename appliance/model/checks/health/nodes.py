@@ -1,10 +1,9 @@
-"""Checks of nodes: roles, GPUs, registry, trust, certificates, pod network, clocks."""
+"""Checks of nodes: roles, GPUs, registry, trust, certificates, pod network."""
 
 from __future__ import annotations
 
 from appliance.model.checks.engine import Skipped
 from appliance.model.checks.health.inputs import MEMBERS, Answers, HealthInputs
-from appliance.model.checks.naming import ANSWER_SECONDS
 from appliance.model.components.control_plane.certificates import (
     KUBELET_DAYS,
     CertificateExpiry,
@@ -30,8 +29,6 @@ from appliance.model.state.observed import PodView
 from appliance.model.state.roles import SYSTEM_LABEL
 
 MASTER_TAINT = "node-role.kubernetes.io/master"
-SPREAD_ERROR_SECONDS = 60.0
-SPREAD_WARNING_SECONDS = 1.0
 CERTIFICATES_WARNING_DAYS = 60
 CERTIFICATES_ERROR_DAYS = 30
 
@@ -337,45 +334,3 @@ def node_connectivity(inputs: HealthInputs) -> Answers:
         yield f"{len(pods.asked)} nodes, each with all others"
     else:
         yield Skipped("no node is Ready for a test pod")
-
-
-def clock_spread(inputs: HealthInputs) -> Answers:
-    """Tokens and certificates are judged by clocks that must not be a minute apart."""
-    ahead = {
-        node.name: facts.epoch - facts.received_at
-        for node, facts in inputs.members()
-        if facts.epoch is not None and facts.received_at is not None
-    }
-    if len(ahead) < 2:
-        yield Skipped("fewer than two clocks were read")
-        return
-    first, last = min(ahead, key=ahead.__getitem__), max(ahead, key=ahead.__getitem__)
-    spread = ahead[last] - ahead[first]
-    # Facts are a few seconds old when they arrive; chrony knows its own error better.
-    kept = [
-        float(offset)
-        for _, facts in inputs.members()
-        if (offset := facts.at("clock.offset_seconds")) is not None
-    ]
-    fine = max(kept) - min(kept) if kept else 0.0
-    if spread >= SPREAD_ERROR_SECONDS or fine >= SPREAD_ERROR_SECONDS:
-        yield Finding(
-            last,
-            "clock_spread",
-            "error",
-            f"a clock {max(spread, fine):.0f} s away from that of {first}",
-            f"less than {SPREAD_ERROR_SECONDS:.0f} s between any two nodes",
-            inputs.ssh(inputs.site.node(last), "chronyc tracking"),
-        )
-    elif spread > ANSWER_SECONDS or fine > SPREAD_WARNING_SECONDS:
-        apart = spread if spread > ANSWER_SECONDS else fine
-        yield Finding(
-            last,
-            "clock_spread",
-            "warning",
-            f"a clock {apart:.1f} s away from that of {first}",
-            f"less than {SPREAD_WARNING_SECONDS:.0f} s, or logins fail",
-            inputs.ssh(inputs.site.node(last), "chronyc tracking"),
-        )
-    else:
-        yield f"{len(ahead)} nodes; chrony keeps {len(kept)} of them within {fine:.3f} s"

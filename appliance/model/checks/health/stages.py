@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from appliance.model.checks import engine
 from appliance.model.checks.engine import failed_checks, run_all
-from appliance.model.checks.health import cluster, login, names, nodes
+from appliance.model.checks.health import clocks, cluster, login, names, nodes
 from appliance.model.checks.health.cluster import FITTING
 from appliance.model.checks.health.inputs import (
     CLUSTER,
@@ -69,7 +69,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
         "feature_discovery",
         nodes.feature_discovery,
         AFTER,
-        "nodes are labelled with their GPUs once",
+        "one NFD and one GFD label the nodes",
         needs=(CLUSTER,),
         of_runai=True,
     ),
@@ -191,7 +191,7 @@ CHECKS: Final[tuple[HealthCheck, ...]] = (
     ),
     HealthCheck(
         "clock_spread",
-        nodes.clock_spread,
+        clocks.clock_spread,
         BEFORE,
         "clocks differ by less than a second",
         step=STEP,

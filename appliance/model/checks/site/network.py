@@ -180,7 +180,7 @@ def servers_are_reachable(draft: Draft, _known: KnownContent) -> Iterator[SiteFa
         if any(address in local for local in _LINK_LOCAL):
             yield draft.fault(
                 place,
-                f"{address} is another machine on each node, and not reachable from a pod",
+                f"{address} is a loopback or link-local address, which pods cannot reach",
                 "write the server's address on the LAN",
             )
 

@@ -86,8 +86,9 @@ def gpu_bundle(desired: Desired) -> Iterator[Finding]:
             "error",
             f"a bundle without {', '.join(absent)}",
             "the GPU Operator's chart and images, and the driver where gpu.driver is host",
-            "build the bundle again, with the vendor's chart in DIR: "
-            f"appliance bundle build --release {manifest.release} --os {manifest.os} --files DIR",
+            "put NVIDIA's chart and its .sha256 into FOLDER, then build the bundle again: "
+            f"appliance bundle build --release {manifest.release} --os {manifest.os} "
+            "--files FOLDER BUNDLE",
             of_site=True,
         )
 
@@ -99,8 +100,8 @@ def gpu_on_pci(subject: Subject) -> Iterator[Finding]:
             "gpu_on_pci",
             "no NVIDIA GPU on PCI",
             "at least one on a node of gpu_workers",
-            f"list the devices: {subject.ssh('lspci -d 10de:')}; move a node without GPUs to "
-            "cpu_workers; list a node whose GPUs others manage in gpu.opted_out",
+            "if it has no GPU, move it to cpu_workers; if you manage its GPUs yourself, add it to "
+            f"gpu.opted_out; see its NVIDIA devices: {subject.ssh('lspci -d 10de:')}",
         )
 
 
@@ -136,6 +137,22 @@ def gpu_driver(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def gpu_secure_boot(subject: Subject) -> Iterator[Finding]:
+    """The kernel loads a driver that is compiled on the node only if it knows who signed it."""
+    wanted = _asked(subject)
+    if wanted is None or wanted.driver == "preinstalled" or not subject.facts.at("os.secure_boot"):
+        return
+    if host_driver(subject.facts) is None:
+        yield subject.warning(
+            "gpu_secure_boot",
+            "Secure Boot on, so the kernel refuses modules that nobody signed with a key it knows",
+            "Secure Boot off, or dkms's key enrolled before the driver is compiled",
+            f"turn it off in the firmware of {subject.node.name}; or there, as root: "
+            "update-secureboot-policy --new-key, then --enroll-key, reboot, and confirm it at the "
+            "console",
+        )
+
+
 def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
     """GPUs behind NVSwitches need a fabric manager of exactly the driver's version."""
     wanted = _asked(subject)
@@ -148,7 +165,8 @@ def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
                 "gpu_fabric_manager",
                 f"fabric manager {found}" if found else "no fabric manager",
                 f"{driver}, exactly the driver's version: its GPUs are joined by NVSwitches",
-                f"install nvidia-fabricmanager-{driver.partition('.')[0]}={driver}-*",
+                f"install nvidia-fabricmanager-{driver.partition('.')[0]} of version {driver} on "
+                f"{subject.node.name}, from the archive of its driver",
             )
     manifest = subject.desired.manifest
     bundled = bundled_driver(manifest) if manifest and wanted.driver == "host" else None
@@ -177,7 +195,14 @@ def gpu_kernel_packages(subject: Subject) -> Iterator[Finding]:
     running = subject.facts.at("os.kernel")
     others = kernels_of(subject.facts) if wanted.driver == "host" else ()
     kernels = tuple(dict.fromkeys((*((str(running),) if running else ()), *others)))
-    absent = [name for kernel in kernels for name in absent_parts(kernel, parts, manifest)]
+    # The operator's container reads the bundle only; dkms takes what is on the node.
+    there = subject.facts.at("packages.installed") or {} if wanted.driver == "host" else {}
+    absent = [
+        name
+        for kernel in kernels
+        for name in absent_parts(kernel, parts, manifest)
+        if name not in there
+    ]
     if absent:
         instead = "or remove a kernel that is not needed"
         if len(kernels) == 1:
@@ -229,6 +254,7 @@ CHECKS = (
     gpu_other_nfd,
     gpu_on_pci,
     gpu_driver,
+    gpu_secure_boot,
     gpu_fabric_manager,
     gpu_kernel_packages,
 )

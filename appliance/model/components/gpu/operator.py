@@ -71,7 +71,7 @@ def refusal_of(operator: GpuOperator) -> tuple[str, str, str]:
     name = operator.release or RELEASE
     return (
         f"GPU Operator {operator.version} in namespace {operator.namespace}",
-        f"none, or one that Run:ai accepts: {REFUSED_BECAUSE}",
+        f"none, or a version that Run:ai accepts: {REFUSED_BECAUSE}",
         f"remove it: helm uninstall {shlex.quote(name)} --namespace "
         f"{shlex.quote(operator.namespace)} --wait, and "
         "kubectl delete crd clusterpolicies.nvidia.com; then run the same command again",

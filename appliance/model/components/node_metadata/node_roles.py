@@ -204,9 +204,9 @@ def _may_not_have(request: RoleRequest, view: RolesView, name: str) -> Iterator[
 def _against_inventory(change: LabelChange) -> Notice:
     group = next(name for name, role in GROUP_ROLES.items() if role == change.role)
     if change.present:
-        text = f"the inventory does not have it in {group}: appliance install would remove it"
+        text = f"not in group {group} of hosts.yml: the next appliance install removes the label"
     else:
-        text = f"the inventory has it in {group}: appliance install would set it again"
+        text = f"still in group {group} of hosts.yml: the next appliance install sets the label"
     return Notice(change.node, text)
 
 

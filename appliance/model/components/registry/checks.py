@@ -21,8 +21,8 @@ def external_registry(subject: Subject) -> Iterator[Finding]:
             "external_registry",
             f"https://{name} does not answer: {seen.get('error') or 'no reason given'}",
             "an answer over TLS, with a certificate that the CA in external_registry.ca signed",
-            subject.ssh(f"curl -k https://{name}/v2/")
-            + " shows whether it answers; correct registry or external_registry in site.yml",
+            "correct registry or external_registry in site.yml; see whether it answers: "
+            + subject.ssh(f"curl -k https://{name}/v2/"),
         )
     elif code == LOGIN_WANTED and external.pusher is None:
         yield subject.error(

@@ -31,6 +31,11 @@ def is_moved(site: Site) -> bool:
     return runai is not None and runai.address is not None and runai.address_on == "keepalived"
 
 
+def is_carrier(site: Site, node: Node) -> bool:
+    """Whether keepalived on this node may take the address."""
+    return is_moved(site) and node in site.system_nodes
+
+
 def router_id(site: Site) -> int:
     """The VRRP number: the site's, else from the address, and never that of the API's address."""
     runai, endpoint = site.settings.runai, site.settings.control_plane_endpoint
@@ -76,11 +81,12 @@ def variables(desired: Desired, manifest: BundleManifest) -> Vars:
 def node_variables(run: PlannedRun, node: Node) -> Vars:
     """A system node's own part."""
     site = run.desired.site
+    if not is_carrier(site, node):
+        return {"runai_address_enabled": False}
     names = [one.name for one in site.system_nodes]
-    if not is_moved(site) or node.name not in names:
-        return {}
     facts = run.observed.node_facts.get(node.name)
     return {
+        "runai_address_enabled": True,
         "runai_address_own": node.ip,
         "runai_address_interface": _interface(facts, node)
         or run.desired.site.settings.network.interface
@@ -98,12 +104,12 @@ def _interface(facts: NodeFacts | None, node: Node) -> str:
 
 
 def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
-    """Keepalived runs on every system node, and one of them has the address."""
-    site = desired.site
-    if not is_moved(site) or node not in site.system_nodes:
-        return
-    unit = observed.node_facts[node.name].unit(UNIT)
-    if unit.get("active") != "active":
+    """Keepalived runs on every system node and on no other, and one of them has the address."""
+    site, unit = desired.site, observed.node_facts[node.name].unit(UNIT)
+    if not is_carrier(site, node):
+        if unit.get("active") == "active" or unit.get("enabled") == "enabled":
+            yield "keepalived of an earlier setting may yet take Run:ai's address; it is stopped"
+    elif unit.get("active") != "active":
         yield "keepalived, which carries Run:ai's address, does not run"
     elif unit.get("enabled") != "enabled":
         yield "keepalived, which carries Run:ai's address, does not start at boot"

@@ -13,14 +13,14 @@ from appliance.model.site.settings import Node, Site
 
 
 def nodes(site: Site) -> tuple[Node, ...]:
-    """The node of the vendor's bundle, who answers for the backend's name, who has its address."""
+    """Who answers for the backend's name, and the cluster: its vendor node, who has the address."""
     runai = site.settings.runai
     if runai is None or runai.vendor_bundle is None:
         return ()
     # The services host answers for the backend's name, whether or not it is in the cluster.
     serves = {site.services_node.name} if runai.own_dns else set()
-    carry = {node.name for node in site.system_nodes} if address.is_moved(site) else set()
-    named = {site.vendor_node.name} | serves | carry
+    # Whoever does not carry the backend's address now may have carried it.
+    named = {node.name for node in site.cluster_members} | serves
     return tuple(node for node in site.nodes if node.name in named)
 
 

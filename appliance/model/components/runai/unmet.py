@@ -108,7 +108,7 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
     settings = desired.site.settings.runai
     # With a file that a person downloaded, nobody logs in to ask.
     if cluster.runai_unconfirmed and settings and not settings.cluster_values_file:
-        yield f"its backend was not seen to know the cluster {settings.cluster_name} yet"
+        yield f"Run:ai's backend did not list the cluster '{settings.cluster_name}' yet"
 
 
 def _made_from(release: HelmRelease, desired: Desired, observed: Observed) -> Iterator[str]:
@@ -156,7 +156,7 @@ def bundle(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     if facts.at("runai.prepared") != desired.site.settings.registry:
         yield f"prepare_installation.sh of Run:ai {found.version} has not completed"
     if found.cli is not None and not facts.at("runai.admin_cli"):
-        yield "runai-adm cannot be run there: no program /usr/local/bin/runai-adm"
+        yield "no program /usr/local/bin/runai-adm"
     services = observed.node_facts.get(desired.site.services_node.name)
     held = (services.at("registry.images") if services else None) or {}
     images = found.contents.images

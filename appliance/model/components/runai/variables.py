@@ -40,13 +40,9 @@ def variables(run: PlannedRun) -> Vars:
 
 
 def groups(desired: Desired) -> dict[str, Vars]:
-    """The node that gets the vendor's bundle, and those that may carry the backend's address."""
+    """The node that gets the vendor's bundle."""
     site = desired.site
-    carry = site.system_nodes if address.is_moved(site) else ()
-    return {
-        "appliance_vendor": {"hosts": {site.vendor_node.name: None}},
-        "appliance_runai_address": {"hosts": {node.name: None for node in carry}},
-    }
+    return {"appliance_vendor": {"hosts": {site.vendor_node.name: None}}}
 
 
 def _runai(desired: Desired, observed: Observed) -> Vars:
@@ -75,11 +71,10 @@ def _push_login(desired: Desired) -> Vars:
     external, secret = desired.site.settings.external_registry, push_secret(desired.site)
     password = VaultRef(secret) if secret else ""
     found: Vars = {"runai_bundle_registry_password": password}
-    return (
-        found
-        if external is None
-        else {**found, "runai_bundle_registry_user": external.pusher or ""}
-    )
+    if external is None:
+        return found
+    theirs: Vars = {"runai_bundle_registry_is_ours": False}
+    return {**found, **theirs, "runai_bundle_registry_user": external.pusher or ""}
 
 
 def _dns(desired: Desired, manifest: BundleManifest) -> Vars:

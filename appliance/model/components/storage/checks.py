@@ -110,8 +110,8 @@ def nfs_folder(subject: Subject) -> Iterator[Finding]:
             "nfs_folder",
             f"{export.path} is {state}",
             "the folder with the site's data, on its disk",
-            f"mount its disk and run the same command again: {subject.ssh('lsblk -f')} shows which "
-            "are mounted, and where. Only if its data may be lost, or were copied to this "
+            "mount its disk and run the same command again; see which disks are mounted: "
+            f"{subject.ssh('lsblk -f')}; only if its data may be lost, or were copied to this "
             f"folder: {subject.ssh(quote(given))}",
         )
 
@@ -143,7 +143,7 @@ def nfs_client(subject: Subject) -> Iterator[Finding]:
             "nfs_client",
             "a kernel without an NFS client",
             "a kernel with nfs, built in or as a module",
-            subject.ssh("sudo modprobe nfsv4") + " says what is missing",
+            "see what is missing: " + subject.ssh("sudo modprobe nfsv4"),
         )
 
 

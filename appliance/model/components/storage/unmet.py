@@ -97,8 +97,8 @@ def _class(export: Export, desired: Desired, held: ClusterStorage) -> Iterator[s
         return
     if held.provisioner == NO_PROVISIONER:
         yield (
-            f"StorageClass {STORAGE_CLASS} makes no volumes: claims beyond those that exist wait; "
-            "it is made again with a provisioner, and volumes and claims stay as they are"
+            f"StorageClass {STORAGE_CLASS} has no provisioner: new claims wait; the step creates "
+            "it again, and existing volumes and claims stay"
         )
     elif held.mount_options != export.mount_options:
         yield (

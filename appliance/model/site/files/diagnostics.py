@@ -155,7 +155,7 @@ def _translate(document: Document, model: type[BaseModel], detail: ErrorDetails)
         return document.fault(where, f"{name!r} is missing", f"add it: {meaning}")
     if value is None:
         return document.fault(
-            where, f"{name!r} is empty", f"write a value or delete the line: {meaning}"
+            where, f"{name!r} is empty", f"write a value, or delete the line ({name}: {meaning})"
         )
     problem, remedy = _reason(kind, value, detail.get("ctx", {}))
     return document.fault(where, f"{name}: {problem}", remedy or meaning)

@@ -30,7 +30,7 @@ def client_faults(facts: NodeFacts, export: Export) -> Iterator[str]:
     test = record_of(facts, export)
     if not test:
         how = f" with {','.join(export.mount_options)}" if export.mount_options else ""
-        yield f"that user {WRITER} can write to {export.source}{how} has not been tested from here"
+        yield f"no write test as user {WRITER} to {export.source}{how} is recorded"
         return
     there = test.get("folders")
     absent = [name for name in export.folders if there is not None and name not in there]
