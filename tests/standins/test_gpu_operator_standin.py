@@ -41,6 +41,7 @@ operands = load("operands")
 cluster_policy = load("cluster_policy")
 webhook = load("fraction_webhook")
 features = load("features")
+validator = load("validator")
 
 
 def four() -> list[Any]:
@@ -141,6 +142,19 @@ def test_the_labels_are_those_that_the_product_expects_of_nvidias(tmp_path: Path
         wish = Sharing("single", replicas=None)
         assert list(offer_faults(Cards(4), wish, member)) == []
     assert set(features.gpu_labels([], {}, "single").values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("offered", "count"),
+    [
+        ({}, 0),
+        ({"nvidia.com/gpu": "4"}, 4),
+        # After a change of its label a node keeps the other name, with nothing under it.
+        ({"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "16"}, 16),
+    ],
+)
+def test_the_validator_takes_whole_gpus_or_slices(offered: dict[str, str], count: int) -> None:
+    assert validator.allocatable({"status": {"allocatable": offered}}) == count
 
 
 def test_fractions_are_of_the_nodes_that_share(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """STANDIN: the operator's validator. Each part says that it saw what it can see in a lab.
 
 ``driver``, ``toolkit`` and ``cuda`` have nothing to look at and say so; ``plugin`` waits until the
-node can be asked for every GPU that its fact file lists; ``wait`` stays as the pod's container.
+node offers every GPU that its fact file lists, whole or as slices; ``wait`` stays as a container.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from gpus import gpus_of
 FACTS = Path("/etc/appliance-lab/facts/gpus.json")
 VALIDATIONS = Path("/run/nvidia/validations")
 PATIENCE_SECONDS = 120
-RESOURCE = "nvidia.com/gpu"
+# A node offers its GPUs under one of these names: whole, or as slices.
+RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
 
 
 def allocatable(node: Mapping[str, Any]) -> int:
-    """Return how many GPUs a Node object can be asked for."""
-    return int(node["status"].get("allocatable", {}).get(RESOURCE, 0))
+    """Return how many GPUs, or slices of GPUs, a Node object can be asked for."""
+    offered = node["status"].get("allocatable", {})
+    return max(int(offered.get(name, 0)) for name in RESOURCES)
 
 
 def await_plugin(api: ClusterApi, name: str) -> bool:
@@ -33,7 +35,7 @@ def await_plugin(api: ClusterApi, name: str) -> bool:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         try:
-            if allocatable(api.get(f"/api/v1/nodes/{name}")) == wanted:
+            if allocatable(api.get(f"/api/v1/nodes/{name}")) >= wanted:
                 return True
         except ApiError as error:
             say(f"the API answered {error}")
