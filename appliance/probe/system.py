@@ -37,6 +37,9 @@ SECRET_ARGUMENT = re.compile(
 )
 
 
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
 def container(source: Source) -> Optional[str]:
     """Return the machine's container manager, or None outside a container."""
     return source.word("/run/systemd/container")
@@ -86,9 +89,19 @@ def operating_system(source: Source) -> Dict[str, Any]:
         "kernel": source.word("/proc/sys/kernel/osrelease"),
         "architecture": MACHINES.get(machine, machine),
         "cgroup": _cgroup(source),
+        "secure_boot": _secure_boot(source),
         "init": source.word("/proc/1/comm"),
         "python": _python(source),
     }
+
+
+def _secure_boot(source: Source) -> Optional[bool]:
+    """Whether the firmware checks signatures; None where it has no such variable.
+
+    The variable is four bytes of attributes and one of value (UEFI specification, 3.3).
+    """
+    value = source.data(SECURE_BOOT)
+    return None if value is None or len(value) != 5 else value[4] == 1
 
 
 def _cgroup(source: Source) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 from ansible.module_utils.appliance_helm import Releases
@@ -76,27 +77,51 @@ in_force: {description: The places that have the vendor's, type: list, returned:
 ANNOTATION = "appliance.dev/vendor-defaults"
 TEMPLATE = b"values: {{ .Values | toJson | b64enc }}\n"
 HELM_SECONDS = 120
+# Charts packed in one another.
+DEEPEST = 5
 
 
 class HelmError(Exception):
     """helm did not say which values it would use."""
 
 
-def names_only(chart):
-    """Return a packed chart with the values of another and one template, which prints them."""
+def names_only(chart, template=TEMPLATE, depth=0):
+    """Return a packed chart with the values of another and one template, which prints them.
+
+    Args:
+        chart: the content of the other one.
+        template: the template; empty in the charts that it has packed inside.
+        depth: how many charts this one is inside.
+
+    Raises:
+        HelmError: more of them are in one another than helm's charts have.
+    """
+    if depth > DEEPEST:
+        raise HelmError("the chart has charts in one another more than %d deep" % DEEPEST)
     packed = io.BytesIO()
-    with tarfile.open(str(chart)) as old, tarfile.open(fileobj=packed, mode="w:gz") as new:
+    with (
+        tarfile.open(fileobj=io.BytesIO(chart)) as old,
+        tarfile.open(fileobj=packed, mode="w:gz") as new,
+    ):
         top = None
         for member in old:
             words = member.name.split("/")
             top = top or words[0]
             if not member.isfile() or {"templates", "crds"} & set(words[:-1]):
                 continue
-            new.addfile(member, old.extractfile(member))
-        entry = tarfile.TarInfo("%s/templates/values.yaml" % top)
-        entry.size = len(TEMPLATE)
-        new.addfile(entry, io.BytesIO(TEMPLATE))
+            content = old.extractfile(member).read()
+            if words[-2:-1] == ["charts"] and member.name.endswith(".tgz"):
+                content = names_only(content, b"", depth + 1)
+            _add(new, member.name, content)
+        if template:
+            _add(new, "%s/templates/values.yaml" % top, template)
     return packed.getvalue()
+
+
+def _add(archive, name, content):
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    archive.addfile(entry, io.BytesIO(content))
 
 
 def would_be(want, run):
@@ -107,7 +132,7 @@ def would_be(want, run):
     """
     with tempfile.TemporaryDirectory(prefix="appliance-") as folder:
         chart = Path(folder, "values.tgz")
-        chart.write_bytes(names_only(want["chart"]))
+        chart.write_bytes(names_only(Path(want["chart"]).read_bytes()))
         argv = [want["helm"], "template", want["name"], str(chart)]
         argv += ["--values=%s" % path for path in want["values_files"]]
         rc, out, _ = run(argv, seconds=HELM_SECONDS)
@@ -204,6 +229,23 @@ def place(row):
     return "%s (%s)" % (row["path"], row["user"]) if row["user"] else row["path"]
 
 
+def incomplete(values, rows):
+    """Return the secrets of several places that a chart does not have all with the vendor's value.
+
+    A server and its clients share one: with a place under a key that nobody knows, a new password
+    on one side would shut out the other.
+    """
+    known = {}
+    for row in rows:
+        known.setdefault(row["secret"], []).append(current(values, row) in row["known"])
+    return {secret for secret, places in known.items() if any(places) and not all(places)}
+
+
+def secrets_in(text):
+    """Return the site's own secrets; one may stand in the vault as a block, with a line's end."""
+    return {name: (secret or "").strip("\n") for name, secret in json.loads(text).items()}
+
+
 def overlay(values, rows, secrets, ours_only):
     """Return (values to lay over, the places in them).
 
@@ -211,11 +253,12 @@ def overlay(values, rows, secrets, ours_only):
     now: without it, helm would put the chart's own value into force.
     """
     found, places = {}, []
+    halves = set() if ours_only else incomplete(values, rows)
     for row in rows:
         now = current(values, row)
         is_known = now in row["known"]
         secret = now if ours_only else secrets.get(row["secret"]) or ""
-        if not secret or now is None or is_known == ours_only:
+        if not secret or now is None or is_known == ours_only or row["secret"] in halves:
             continue
         new = secret
         if row["user"]:
@@ -270,6 +313,13 @@ def converge(want, kubectl, run):
     return write(Path(want["path"]), values) or noted, replaced, left
 
 
+# zlib and EOF: of an archive, or of helm's record, that is cut off.
+UNREADABLE = (
+    *(HelmError, KubectlError, OSError, ValueError, LookupError),
+    *(tarfile.TarError, zlib.error, EOFError, RecursionError),
+)
+
+
 def main():
     """Run the module."""
     row = {
@@ -295,9 +345,9 @@ def main():
     if module.check_mode:
         module.exit_json(changed=not Path(module.params["path"]).exists(), replaced=[], in_force=[])
     try:
-        want = dict(module.params, secrets=json.loads(module.params["secrets"]))
+        want = dict(module.params, secrets=secrets_in(module.params["secrets"]))
         changed, replaced, left = converge(want, Kubectl.of(module), run)
-    except (HelmError, KubectlError, OSError, ValueError, tarfile.TarError) as error:
+    except UNREADABLE as error:
         module.fail_json(msg="release %s: %s" % (module.params["name"], error))
     module.exit_json(changed=changed, replaced=replaced, in_force=left)
 

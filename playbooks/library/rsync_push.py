@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 
+from ansible.module_utils.appliance_programs import KILL_SECONDS, Output
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -117,6 +118,38 @@ def password_pipe(want):
     return reader
 
 
+def carry_out(words, descriptors, seconds):
+    """Run rsync; return (rc, stdout, stderr), each output up to a limit.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer, and was ended with its connection.
+        OSError: it cannot be started.
+    """
+    # In this process group: what ends the command that was typed ends rsync as well.
+    process = subprocess.Popen(  # noqa: S603  (no shell here; the words are the roles' own)
+        words,
+        pass_fds=descriptors,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        env=dict(os.environ, LC_ALL="C.UTF-8"),
+    )
+    outputs = [Output(process.stdout), Output(process.stderr)]
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        # At SIGTERM rsync ends what it started; at SIGKILL it could not.
+        process.terminate()
+        try:
+            process.wait(KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        raise
+    said, complained = (each.content().decode("utf-8", "replace") for each in outputs)
+    return process.returncode, said, complained
+
+
 def main():
     """Run the module."""
     module = AnsibleModule(
@@ -139,24 +172,14 @@ def main():
     reader = password_pipe(want)
     words = command(want, reader)
     try:
-        # In this process group: what ends the command that was typed ends rsync as well.
-        done = subprocess.run(  # noqa: S603  (no shell here; the words are the roles' own)
-            words,
-            pass_fds=[] if reader is None else [reader],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=want["seconds"],
-            check=False,
-            env=dict(os.environ, LC_ALL="C.UTF-8"),
-        )
+        code, output, errors = carry_out(words, [] if reader is None else [reader], want["seconds"])
     except subprocess.TimeoutExpired:
         module.fail_json(msg="rsync did not end within %d s and was ended" % want["seconds"])
     except OSError as error:
         module.fail_json(msg="rsync cannot be started: %s" % error)
-    output, errors = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
-    if done.returncode:
+    if code:
         module.fail_json(
-            msg="non-zero return code", rc=done.returncode, cmd=words, stdout=output, stderr=errors
+            msg="non-zero return code", rc=code, cmd=words, stdout=output, stderr=errors
         )
     module.exit_json(changed=bool(output), stdout=output, stderr=errors, rc=0)
 

@@ -11,6 +11,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import put_aside
 from ansible.module_utils.appliance_job import JobError, NodeJob, explain
 from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
@@ -104,28 +105,49 @@ def take_program(source, target):
 
 
 def installed(source, target):
-    """Whether the program at ``target`` is the one of ``source``, and can be run."""
+    """Whether the program at ``target`` is the one of ``source``, unchanged, and can be run."""
+    if not target.is_file() or not os.access(str(target), os.X_OK):
+        return False
+    return noted(target) == [sha256(source), sha256(target)]
+
+
+def noted(target):
+    """Return the digests of the archive that we installed from and of the program, or less."""
     note = stamp_of(target)
-    runnable = target.is_file() and os.access(str(target), os.X_OK)
-    return runnable and note.is_file() and note.read_text() == sha256(source)
+    return note.read_text().split() if note.is_file() else []
+
+
+def is_theirs(target):
+    """Whether somebody else put the program there."""
+    if not os.path.lexists(str(target)):
+        return False
+    if not target.is_file():
+        return True
+    digests = noted(target)
+    # An earlier release noted the archive alone.
+    return not digests or (len(digests) > 1 and digests[1] != sha256(target))
 
 
 def stamp_of(target):
-    """The file that says which archive the installed program is from."""
+    """The file that says which archive the installed program is from, and its own digest."""
     return Path(STAMPS) / (target.name + ".source")
 
 
 def install(source, target):
     """Bring the program to where people find it; return whether that was needed.
 
+    A program that somebody else put there is kept beside it.
+
     Raises:
         ValuesError: the archive has none.
     """
     if installed(source, target):
         return False
+    if is_theirs(target):
+        put_aside(target)
     take_program(source, target)
     private(Path(STAMPS))
-    stamp_of(target).write_text(sha256(source))
+    stamp_of(target).write_text("%s %s\n" % (sha256(source), sha256(target)))
     return True
 
 

@@ -31,3 +31,14 @@ def write(path, content, mode=None, owner=None):
         os.fchmod(handle, mode)
         os.fsync(handle)
     new.replace(path)
+
+
+def put_aside(path):
+    """Move a file away under a name that is free; return that name."""
+    number = 1
+    while True:
+        kept = path.with_name("%s.before-appliance-%d" % (path.name, number))
+        if not os.path.lexists(str(kept)):
+            path.rename(kept)
+            return kept
+        number += 1

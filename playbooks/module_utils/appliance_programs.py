@@ -59,7 +59,7 @@ def _words(argv):
     return text if len(text) <= 160 else text[:157] + "..."
 
 
-class _Output:
+class Output:
     """One output of a program, read continuously up to a limit."""
 
     def __init__(self, stream):
@@ -143,7 +143,7 @@ def output(argv, seconds=SECONDS, data=None, directory=None, environment=None):
         )
     except OSError as error:
         raise AbsentError("%s cannot be started: %s" % (_words(argv), error)) from error
-    said, complained = _Output(process.stdout), _Output(process.stderr)
+    said, complained = Output(process.stdout), Output(process.stderr)
     if data is not None:
         threading.Thread(target=_feed, args=(process.stdin, data), daemon=True).start()
     late, gone = False, True

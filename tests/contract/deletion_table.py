@@ -258,6 +258,7 @@ PLACES: Final[Places] = {
         "snapshot: unlink": KEPT,
     },
     "playbooks/module_utils/appliance_files.py": {
+        "put_aside: rename": ASIDE,
         "write: replace": WRITE,
         "write: unlink": TEMPORARY,
     },
@@ -378,7 +379,6 @@ PLACES: Final[Places] = {
         "Record.forget: argv delete": HELM,
     },
     "roles/runai_cli/library/researcher_kubeconfigs.py": {
-        "put_aside: rename": ASIDE,
         "write_config: replace": WRITE,
         "write_config: unlink": TEMPORARY,
     },

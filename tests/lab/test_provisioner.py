@@ -1,6 +1,6 @@
 """The provisioner of the shared storage, in a lab of a bundle that has its image.
 
-On Debian that is a bundle with stand-ins: the program's own library in a program of ours.
+On Debian that is a bundle with stand-ins: a program of ours on a later version of its library.
 """
 
 from __future__ import annotations

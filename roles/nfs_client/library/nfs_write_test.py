@@ -128,7 +128,7 @@ def apart(prepare, action, seconds):
         except BaseException:
             answer = {"error": traceback.format_exc().splitlines()[-1]}
         with os.fdopen(writer, "w") as stream:
-            json.dump(answer, stream)
+            stream.write(json.dumps(answer) + "\n")
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as stream:
@@ -136,7 +136,8 @@ def apart(prepare, action, seconds):
             # It may be in the kernel and end later; nobody waits for it.
             os.kill(child, signal.SIGKILL)
             raise WriteTestError("no end within %d s" % seconds)
-        answer = json.loads(stream.read() or '{"error": "it was killed"}')
+        # A line, not all: a process that hangs in the kernel may hold the other end for ever.
+        answer = json.loads(stream.readline() or '{"error": "it was killed"}')
     os.waitpid(child, 0)
     if "error" in answer:
         raise WriteTestError(answer["error"])

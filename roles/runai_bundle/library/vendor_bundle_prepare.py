@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.appliance_kubectl import Kubectl
@@ -77,6 +79,34 @@ mv "$marker.new" "$marker"
 
 
 ANOTHER = "another image of that name"
+DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# How often, and after how many seconds, a registry that did not say is asked again.
+AGAIN, PAUSE_SECONDS = 3, 5
+
+
+class Unsure(str):
+    """Why the registry did not say whether it has an image."""
+
+
+def _require(answer):
+    if answer.status != 200:
+        raise RegistryError("the registry says %d" % answer.status)
+
+
+def blobs_of(body):
+    """Return the digests in a manifest: its configuration's, then its layers'.
+
+    Raises:
+        RegistryError: it is no manifest of an image.
+    """
+    try:
+        manifest = json.loads(body)
+        digests = [blob["digest"] for blob in (manifest["config"], *manifest["layers"])]
+        if all(DIGEST.fullmatch(digest) for digest in digests):
+            return digests
+    except (ValueError, RecursionError, LookupError, TypeError):
+        pass
+    raise RegistryError("the registry answers with what is no manifest of an image")
 
 
 class Registry:
@@ -90,7 +120,7 @@ class Registry:
         try:
             faults = [self._fault(name, image["config"]) for name in image["names"]]
         except RegistryError as error:
-            return str(error)
+            return Unsure(error)
         finally:
             self._client.close()
         if None in faults:
@@ -100,17 +130,18 @@ class Registry:
     def _fault(self, name, config):
         repository, _, tag = name.rpartition(":")
         answer = self._client.ask("GET", "/v2/%s/manifests/%s" % (repository, tag), ACCEPT)
-        if answer.status != 200:
-            return "absent" if answer.status == 404 else "the registry says %d" % answer.status
-        manifest = json.loads(answer.body)
-        held = str(manifest.get("config", {}).get("digest", ""))
+        if answer.status == 404:
+            return "absent"
+        _require(answer)
+        held, *layers = blobs_of(answer.body)
         if config and held != "sha256:" + config:
             return "%s (%s)" % (ANOTHER, held[:19])
-        for blob in [manifest.get("config", {}), *manifest.get("layers", [])]:
-            path = "/v2/%s/blobs/%s" % (repository, blob.get("digest"))
-            answer = self._client.ask("HEAD", path)
-            if answer.status != 200 and not answer.is_elsewhere:
-                return "blob %s is missing" % blob.get("digest")
+        for digest in (held, *layers):
+            answer = self._client.ask("HEAD", "/v2/%s/blobs/%s" % (repository, digest))
+            if answer.status == 404:
+                return "blob %s is missing" % digest
+            if not answer.is_elsewhere:
+                _require(answer)
         return None
 
     def faults(self, images):
@@ -137,10 +168,31 @@ class Preparation:
             return False
 
     def absent(self):
-        """Return what the registry lacks of the bundle's images, with the reason."""
+        """Return what the registry lacks of the bundle's images, with the reason.
+
+        Raises:
+            BundleError: it does not say, at the last time of asking either.
+        """
         login = login_in(self._want["login_dir"], self._want["registry"])
         registry = Registry(self._want["registry"], self._want["ca_path"], login)
-        return registry.faults(self.images())
+        faults, unsure = {}, self.images()
+        for _ in range(1 + AGAIN):
+            found = registry.faults(unsure)
+            faults = {tag: f for tag, f in {**faults, **found}.items() if not isinstance(f, Unsure)}
+            unsure = [one for one in unsure if isinstance(found.get(one["tag"]), Unsure)]
+            if not unsure:
+                return faults
+            time.sleep(PAUSE_SECONDS)
+        raise BundleError(
+            "%s does not say whether it has %d of the %d images of the vendor's bundle: %s. The "
+            "vendor's script was not started for that; repeat the install when the registry answers"
+            % (
+                self._want["registry"],
+                len(unsure),
+                len(self.images()),
+                found[unsure[0]["tag"]],
+            )
+        )
 
     def images(self):
         """Return the images that the bundle tells, each with the names it may have."""

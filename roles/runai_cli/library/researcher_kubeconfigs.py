@@ -8,6 +8,7 @@ import pwd
 import tempfile
 from pathlib import Path
 
+from ansible.module_utils.appliance_files import put_aside
 from ansible.module_utils.appliance_jumpbox import as_user, config_path, researcher
 from ansible.module_utils.basic import AnsibleModule
 
@@ -44,17 +45,6 @@ changes: {description: One line for each change, type: list, returned: always}
 """
 
 REFUSED = ("no user", "no home")
-
-
-def put_aside(path):
-    """Move a file away under a name that is free; return that name."""
-    number = 1
-    while True:
-        kept = path.with_name("%s.before-appliance-%d" % (path.name, number))
-        if not os.path.lexists(str(kept)):
-            path.rename(kept)
-            return kept
-        number += 1
 
 
 def write_config(path, content):

@@ -65,6 +65,20 @@ def test_a_key_that_the_chart_lacks_is_never_added() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "held",
+    [{"postgresql": {}}, {"global": {"db": {"password": "of another key"}}}, {"global": {}}],
+)
+def test_a_password_of_server_and_clients_is_replaced_at_all_of_its_places_or_at_none(
+    held: dict[str, Any],
+) -> None:
+    result, _, places = laid_over({**PUBLISHED, **held})
+    database = {one.name for one in BACKEND if one.secret == "vault_runai_database_password"}  # noqa: S105
+    assert not database & set(places)
+    assert "backend.secret.jwtSecret" in places
+    assert result["postgresql"] == {**PUBLISHED, **held}["postgresql"]
+
+
 def test_what_the_site_has_set_itself_stays() -> None:
     changed = own_secrets.merged(PUBLISHED, {"backend": {"secret": {"jwtSecret": "theirs"}}})
     result, _, places = laid_over(changed)
@@ -116,6 +130,11 @@ def test_a_vault_that_was_changed_or_lost_puts_no_published_secret_into_force(
     assert places == [one.name for one in BACKEND]
     assert own_secrets.in_force(own_secrets.merged(PUBLISHED, over), ROWS) == []
     assert own_secrets.merged(PUBLISHED, over) == made
+
+
+def test_the_end_of_line_of_a_block_in_the_vault_is_no_part_of_a_password() -> None:
+    text = json.dumps({"a": "Rehearsal-1\n", "b": None})
+    assert own_secrets.secrets_in(text) == {"a": "Rehearsal-1", "b": ""}
 
 
 def test_a_vault_without_the_secrets_replaces_nothing() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from tests.unit.modules.loading import load
 from tests.unit.modules.sudo_that_asks import PASSWORD, programs
 
 rsync_push = load("rsync_push")
+programs_of_modules = importlib.import_module("ansible.module_utils.appliance_programs")
 
 # What ssh does with the words after the login: the node's shell runs them.
 SSH = """#!/bin/sh
@@ -24,7 +27,10 @@ exec sh -c "$*"
 """
 
 
-def push(folder: Path, *, asks: bool, password: str, before: str = ":") -> Any:
+def words_of(
+    folder: Path, *, asks: bool, password: str, before: str = ":"
+) -> tuple[list[str], list[int], dict[str, str]]:
+    """The command, the descriptors that it reads, and its environment."""
     require("rsync")
     path = folder / "path"
     path.mkdir()
@@ -43,13 +49,19 @@ def push(folder: Path, *, asks: bool, password: str, before: str = ":") -> Any:
         "become_password": password,
     }
     reader = rsync_push.password_pipe(want)
+    environment = {
+        "PATH": f"{programs(path, asks=asks)}:{os.environ['PATH']}",
+        "SAID": str(folder / "said"),
+    }
+    return rsync_push.command(want, reader), [reader] if reader is not None else [], environment
+
+
+def push(folder: Path, *, asks: bool, password: str, before: str = ":") -> Any:
+    words, descriptors, environment = words_of(folder, asks=asks, password=password, before=before)
     return subprocess.run(
-        rsync_push.command(want, reader),
-        pass_fds=[reader] if reader is not None else [],
-        env={
-            "PATH": f"{programs(path, asks=asks)}:{os.environ['PATH']}",
-            "SAID": str(folder / "said"),
-        },
+        words,
+        pass_fds=descriptors,
+        env=environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -80,3 +92,32 @@ def test_a_command_before_it_that_fails_ends_it_soon(tmp_path: Path) -> None:
     done = push(tmp_path, asks=True, password=PASSWORD, before="false")
     assert done.returncode != 0
     assert not (tmp_path / "target").exists()
+
+
+def test_one_that_is_late_is_ended_with_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, descriptors, environment = words_of(tmp_path, asks=False, password="")
+    (tmp_path / "path/ssh").write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 300\n")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(subprocess.TimeoutExpired):
+        rsync_push.carry_out(words, descriptors, 1)
+    command_line = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
+    deadline = time.monotonic() + 10
+    # One that has ended and was not waited for has none.
+    while command_line.exists() and command_line.read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_node_that_writes_without_end_is_read_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs_of_modules, "LONGEST_OUTPUT", 1000)
+    before = "yes | head -c 300000 >&2"
+    words, descriptors, environment = words_of(tmp_path, asks=False, password="", before=before)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    code, _, complained = rsync_push.carry_out(words, descriptors, 30)
+    assert (code, len(complained)) == (0, 1000)

@@ -128,6 +128,35 @@ def test_the_program_that_people_use_is_put_back_without_a_run(
     assert len(job.runs) == 1
 
 
+@pytest.mark.parametrize("what", ["before the first run", "over ours", "a link to nowhere"])
+def test_a_program_of_somebody_else_is_kept_and_not_run(
+    job: type[FakeJob], want: dict[str, Any], what: str
+) -> None:
+    program = Path(want["install"])
+    if what == "over ours":
+        runai_values.generate(want, None)
+    if what == "a link to nowhere":
+        program.symlink_to("nowhere")
+    else:
+        program.write_bytes(b"theirs")
+    program.parent.joinpath("runai-adm.before-appliance-1").write_bytes(b"of earlier")
+    assert runai_values.generate(want, None) is True
+    assert program.read_bytes() == b"#!/bin/sh\n"
+    kept = program.parent / "runai-adm.before-appliance-2"
+    assert kept.is_symlink() if what == "a link to nowhere" else kept.read_bytes() == b"theirs"
+    assert len(job.runs) == 1
+    assert runai_values.generate(want, None) is False
+
+
+@pytest.mark.usefixtures("job")
+def test_a_note_of_an_earlier_release_is_one_of_ours(want: dict[str, Any]) -> None:
+    runai_values.generate(want, None)
+    program = Path(want["install"])
+    runai_values.stamp_of(program).write_text(runai_values.sha256(Path(want["program"])))
+    assert runai_values.generate(want, None) is True
+    assert [path.name for path in program.parent.iterdir()] == ["runai-adm"]
+
+
 def test_values_of_a_run_that_was_cut_off_are_not_taken_for_those_of_this_one(
     job: type[FakeJob], want: dict[str, Any]
 ) -> None:

@@ -1,7 +1,9 @@
-"""A StorageClass whose fixed fields differ goes; one that is not ours, or is as wanted, stays."""
+"""A StorageClass whose fixed fields differ is made again; as wanted, or not ours, it stays."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +33,7 @@ class FakeKubectl:
     def __init__(self, held: dict[str, Any] | None) -> None:
         self.held = held
         self.calls: list[list[str]] = []
+        self.applied: dict[str, Any] = {}
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         assert (kind, name) == ("storageclass", "appliance-nfs")
@@ -38,6 +41,8 @@ class FakeKubectl:
 
     def call(self, arguments: list[str]) -> tuple[int, str]:
         self.calls.append(arguments)
+        if arguments[0] == "apply":
+            self.applied = json.loads(Path(arguments[1].partition("=")[2]).read_text())
         return 0, ""
 
 
@@ -54,13 +59,38 @@ class FakeKubectl:
          ["mountOptions", "parameters", "provisioner"]),
     ],
 )  # fmt: skip
-def test_a_class_of_ours_goes_exactly_when_a_fixed_field_differs(
+def test_a_class_of_ours_is_made_again_exactly_when_a_fixed_field_differs(
     held: dict[str, Any] | None, differing: list[str]
 ) -> None:
     kubectl = FakeKubectl(held)
     assert made_again.converge(kubectl, WANT, check_mode=False) == differing
-    gone = [["delete", "--ignore-not-found", "storageclass", "appliance-nfs"]]
-    assert kubectl.calls == (gone if differing else [])
+    assert [words[0] for words in kubectl.calls] == (["delete", "apply"] if differing else [])
+    if differing:
+        assert kubectl.calls[0] == ["delete", "--ignore-not-found", "storageclass", "appliance-nfs"]
+        assert AS_WANTED.items() <= kubectl.applied.items()
+
+
+def test_what_somebody_gave_the_class_stays() -> None:
+    notes = {"backup.example/keep": "yes", made_again.LAST_APPLIED: "{}"}
+    kubectl = FakeKubectl(
+        {
+            "provisioner": STATIC,
+            "allowVolumeExpansion": True,
+            "metadata": {"uid": "1", "labels": {"team": "ml"}, "annotations": notes},
+        }
+    )
+    made_again.converge(kubectl, WANT, check_mode=False)
+    assert kubectl.applied == {
+        **AS_WANTED,
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "allowVolumeExpansion": True,
+        "metadata": {
+            "name": "appliance-nfs",
+            "labels": {"team": "ml"},
+            "annotations": {"backup.example/keep": "yes"},
+        },
+    }
 
 
 def test_check_mode_tells_and_deletes_nothing() -> None:

@@ -260,6 +260,18 @@ def test_a_server_that_locks_nothing_is_told_apart_from_one_that_refuses_to_writ
     assert mounted[-1][0] == "umount"
 
 
+def test_a_process_that_keeps_the_answers_pipe_open_is_not_waited_for() -> None:
+    def leave_one_behind() -> str:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        return "done"
+
+    began = time.monotonic()
+    assert nfs_write_test.apart(lambda: None, leave_one_behind, 30) == "done"
+    assert time.monotonic() - began < 30
+
+
 def test_what_hangs_on_a_dead_server_is_left_behind_after_its_time() -> None:
     began = time.monotonic()
     with pytest.raises(nfs_write_test.WriteTestError, match="no end within 1 s"):

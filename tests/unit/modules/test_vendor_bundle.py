@@ -82,7 +82,49 @@ def test_another_image_of_that_name_or_a_lost_blob_is_reported(
     served[0].blobs.clear()
     assert "is missing" in registry.fault(image("backend:1"))
     served[0].broken = True
-    assert registry.fault(image("backend:1")) == "the registry says 500"
+    fault = registry.fault(image("backend:1"))
+    assert (fault, type(fault)) == ("the registry says 500", preparing.Unsure)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        b'{"config": [], "layers": []}',
+        b'{"config": {"digest": 7}, "layers": []}',
+        b'{"config": {"digest": "sha256:aa/../../x"}, "layers": []}',
+        b'{"config": {"digest": "sha256:%s"}, "layers": null}' % (b"a" * 64),
+    ],
+)
+def test_what_is_no_manifest_of_an_image_is_reported(body: bytes) -> None:
+    with pytest.raises(preparing.RegistryError, match="no manifest"):
+        preparing.blobs_of(body)
+
+
+@pytest.mark.parametrize(("silences", "told"), [(3, None), (4, "does not say whether")])
+def test_a_registry_that_does_not_say_is_asked_again_and_nothing_is_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silences: int, told: str | None
+) -> None:
+    module = Module(tmp_path)
+    asked: list[int] = []
+
+    class Registry:
+        def __init__(self, *_: object) -> None: ...
+
+        def faults(self, images: list[dict[str, Any]]) -> dict[str, str]:
+            asked.append(len(images))
+            said = preparing.Unsure("the registry says 503")
+            return {one["tag"]: said for one in images} if len(asked) <= silences else {}
+
+    monkeypatch.setattr(preparing, "Registry", Registry)
+    monkeypatch.setattr(preparing, "PAUSE_SECONDS", 0)
+    preparation = preparing.Preparation(module, vendor_bundle.Bundle(module.params))
+    with pytest.raises(vendor_bundle.BundleError, match=told) if told else nullcontext():
+        assert preparation.absent() == {}
+    assert asked == [1] * 4
 
 
 Unpacked = Callable[[], Any]

@@ -137,6 +137,22 @@ def gpu_driver(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def gpu_secure_boot(subject: Subject) -> Iterator[Finding]:
+    """The kernel loads a driver that is compiled on the node only if it knows who signed it."""
+    wanted = _asked(subject)
+    if wanted is None or wanted.driver == "preinstalled" or not subject.facts.at("os.secure_boot"):
+        return
+    if host_driver(subject.facts) is None:
+        yield subject.warning(
+            "gpu_secure_boot",
+            "Secure Boot on, so the kernel refuses modules that nobody signed with a key it knows",
+            "Secure Boot off, or dkms's key enrolled before the driver is compiled",
+            f"turn it off in the firmware of {subject.node.name}; or there, as root: "
+            "update-secureboot-policy --new-key, then --enroll-key, reboot, and confirm it at the "
+            "console",
+        )
+
+
 def gpu_fabric_manager(subject: Subject) -> Iterator[Finding]:
     """GPUs behind NVSwitches need a fabric manager of exactly the driver's version."""
     wanted = _asked(subject)
@@ -238,6 +254,7 @@ CHECKS = (
     gpu_other_nfd,
     gpu_on_pci,
     gpu_driver,
+    gpu_secure_boot,
     gpu_fabric_manager,
     gpu_kernel_packages,
 )

@@ -185,6 +185,7 @@ class OperatingSystem(Section):
     kernel: Word | None = None
     pretty: Word | None = None
     python: Version | None = None
+    secure_boot: bool | None = None
     version_id: Version | None = None
 
 

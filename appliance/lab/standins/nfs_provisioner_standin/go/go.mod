@@ -1,4 +1,4 @@
-// A stand-in on sig-storage-lib-external-provisioner 8.0.0, the real provisioner's controller.
+// A stand-in on sig-storage-lib-external-provisioner 8.0.0; the real provisioner is made with 6.0.0.
 module appliance.example/nfs-provisioner-standin
 
 go 1.17
