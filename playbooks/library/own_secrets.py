@@ -241,6 +241,11 @@ def incomplete(values, rows):
     return {secret for secret, places in known.items() if any(places) and not all(places)}
 
 
+def secrets_in(text):
+    """Return the site's own secrets; one may stand in the vault as a block, with a line's end."""
+    return {name: (secret or "").strip("\n") for name, secret in json.loads(text).items()}
+
+
 def overlay(values, rows, secrets, ours_only):
     """Return (values to lay over, the places in them).
 
@@ -340,7 +345,7 @@ def main():
     if module.check_mode:
         module.exit_json(changed=not Path(module.params["path"]).exists(), replaced=[], in_force=[])
     try:
-        want = dict(module.params, secrets=json.loads(module.params["secrets"]))
+        want = dict(module.params, secrets=secrets_in(module.params["secrets"]))
         changed, replaced, left = converge(want, Kubectl.of(module), run)
     except UNREADABLE as error:
         module.fail_json(msg="release %s: %s" % (module.params["name"], error))

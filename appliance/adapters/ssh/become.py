@@ -65,7 +65,7 @@ class Become:
         """
         if not self._needed:
             return content
-        password = self._secret(BECOME_PASSWORD.name)
+        password = (self._secret(BECOME_PASSWORD.name) or "").rstrip("\n")
         if not password or len(password.splitlines()) != 1:
             raise ConfigError(
                 f"ssh.become_password is true, but {self._file} has no {BECOME_PASSWORD.name} of "

@@ -79,7 +79,7 @@ def site_init(
         for name, secret in (
             (CA_CERTIFICATE.name, authority.certificate),
             (CA_KEY.name, authority.key),
-            *((name, f"{secret}\n") for name, secret in request.secrets.items()),
+            *request.secrets.items(),
         )
     )
     secrets += f"{REGISTRY_PASSWORD}: {vault.new_secret()}\n"
@@ -94,7 +94,10 @@ def site_init(
 def _entry(name: str, secret: str) -> str:
     """A line of the vault; what Ansible would take for a template is marked as none."""
     mark = f"{UNSAFE} " if TEMPLATE.search(secret) else ""
-    return f"{name}: {mark}|\n{textwrap.indent(secret, '  ')}"
+    # A password has no end of line; a certificate has one.
+    style = "|" if secret.endswith("\n") else "|-"
+    lines = textwrap.indent(secret.rstrip("\n"), "  ")
+    return f"{name}: {mark}{style}\n{lines}\n"
 
 
 def site_files(request: SiteInitRequest) -> dict[str, str]:

@@ -149,7 +149,7 @@ def test_the_login_page_answers_over_tls_by_its_name_from_the_host(runai_lab: La
 def test_the_login_page_answers_over_tls_by_its_name_from_a_pod(runai_lab: LabSite) -> None:
     program = (
         "import ssl, urllib.request as u; "
-        "c = ssl.create_default_context(cafile='/etc/runai-ca/runai-ca.pem'); "
+        "c = ssl.create_default_context(cafile='/etc/ssl/certs/runai-ca.pem'); "
         f"print(u.urlopen('https://{domain(runai_lab)}/', context=c, timeout=20).status)"
     )
     agent = f"{KUBECTL} -n runai exec deployment/runai-agent -- python3 -c"
@@ -213,7 +213,7 @@ def test_a_gang_that_does_not_fit_whole_does_not_start_in_part(runai_lab: LabSit
     wait_for("three pods", lambda: len(kubectl(runai_lab, query).split()) == 3, 120)
     time.sleep(10)
     assert kubectl(runai_lab, query).split() == ["Pending"] * 3
-    kubectl(runai_lab, "delete job/large podgroup/large --wait=false")
+    kubectl(runai_lab, "delete job/large podgroup/large --ignore-not-found --wait=false")
 
 
 @pytest.mark.parametrize("place", ["state directory", "process lists", "cluster", "nodes"])

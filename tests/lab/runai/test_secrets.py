@@ -147,7 +147,7 @@ def test_every_kind_of_secret_is_searched_for(secrets: tuple[Secret, ...]) -> No
 
 def test_commands_were_watched_here_and_on_every_node(world: World) -> None:
     seen = world.watch.seen.argv
-    assert set(seen) == {HERE, *(world.lab.node(short) for short in ("cp1", "w1", "w2"))}
+    assert set(seen) == {HERE, *(world.lab.node(short) for short in ("cp1", "w1", "w2", "w3"))}
     assert any("ansible-playbook" in line for line in seen[HERE])
     for short, line in (("cp1", "helm upgrade --install runai-backend"), ("w2", "kubeadm join")):
         assert any(line in one for one in seen[world.lab.node(short)]), line

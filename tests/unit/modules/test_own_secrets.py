@@ -132,6 +132,11 @@ def test_a_vault_that_was_changed_or_lost_puts_no_published_secret_into_force(
     assert own_secrets.merged(PUBLISHED, over) == made
 
 
+def test_the_end_of_line_of_a_block_in_the_vault_is_no_part_of_a_password() -> None:
+    text = json.dumps({"a": "Rehearsal-1\n", "b": None})
+    assert own_secrets.secrets_in(text) == {"a": "Rehearsal-1", "b": ""}
+
+
 def test_a_vault_without_the_secrets_replaces_nothing() -> None:
     assert own_secrets.overlay(PUBLISHED, ROWS, dict.fromkeys(SECRETS, ""), False) == ({}, [])
 
