@@ -99,10 +99,8 @@ def names_only(chart, template=TEMPLATE, depth=0):
     if depth > DEEPEST:
         raise HelmError("the chart has charts in one another more than %d deep" % DEEPEST)
     packed = io.BytesIO()
-    with (
-        tarfile.open(fileobj=io.BytesIO(chart)) as old,
-        tarfile.open(fileobj=packed, mode="w:gz") as new,
-    ):
+    old, new = tarfile.open(fileobj=io.BytesIO(chart)), tarfile.open(fileobj=packed, mode="w:gz")
+    with old, new:
         top = None
         for member in old:
             words = member.name.split("/")
@@ -110,7 +108,7 @@ def names_only(chart, template=TEMPLATE, depth=0):
             if not member.isfile() or {"templates", "crds"} & set(words[:-1]):
                 continue
             content = old.extractfile(member).read()
-            if words[-2:-1] == ["charts"] and member.name.endswith(".tgz"):
+            if "charts" in words[-2:-1] and member.name.endswith(".tgz"):
                 content = names_only(content, b"", depth + 1)
             _add(new, member.name, content)
         if template:

@@ -44,9 +44,29 @@ def _code() -> list[Path]:
     ]
 
 
+def _waited_for(tree_of_source: ast.Module) -> Iterator[ast.expr]:
+    """Starts whose function waits for the process with a limit: ``x = start(); x.wait(n)``."""
+    for function in ast.walk(tree_of_source):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        waited = {
+            getattr(call.func.value, "id", "")
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "wait"
+            and call.args
+        }
+        for start in ast.walk(function):
+            if isinstance(start, ast.Assign) and getattr(start.targets[0], "id", None) in waited:
+                yield start.value
+
+
 def unlimited(source: str, *, own_limits: bool = False) -> Iterator[str]:
     """The places of a source that start a program and leave it all the time it wants."""
-    for node in ast.walk(ast.parse(source)):
+    parsed = ast.parse(source)
+    waited_for = list(_waited_for(parsed)) if own_limits else []
+    for node in ast.walk(parsed):
         if isinstance(node, ast.Attribute) and node.attr == "run_command":
             owner = getattr(node.value, "id", getattr(node.value, "attr", ""))
             if "module" in owner:
@@ -57,6 +77,7 @@ def unlimited(source: str, *, own_limits: bool = False) -> Iterator[str]:
             continue
         owner, name = getattr(node.func.value, "id", ""), node.func.attr
         limited = own_limits and any(keyword.arg == "timeout" for keyword in node.keywords)
+        limited = limited or node in waited_for
         if name in STARTS.get(owner, ()) and not limited:
             yield f"line {node.lineno}: {owner}.{name}"
 
@@ -89,6 +110,9 @@ def test_a_start_without_a_limit_is_found(source: str) -> None:
 def test_a_program_of_its_own_has_a_limit_at_each_call() -> None:
     assert list(unlimited("subprocess.run(argv, timeout=5)", own_limits=True)) == []
     assert list(unlimited("subprocess.run(argv, check=False)", own_limits=True)) != []
+    waits = "def f():\n    a = subprocess.Popen(argv)\n    a.wait({})"
+    assert list(unlimited(waits.format("seconds"), own_limits=True)) == []
+    assert list(unlimited(waits.format(""), own_limits=True)) != []
 
 
 def _limited(task: tree.Task) -> bool:
