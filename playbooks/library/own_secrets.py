@@ -98,22 +98,30 @@ def names_only(chart, template=TEMPLATE, depth=0):
     """
     if depth > DEEPEST:
         raise HelmError("the chart has charts in one another more than %d deep" % DEEPEST)
+    with tarfile.open(fileobj=io.BytesIO(chart)) as old:
+        top, kept = _without_templates(old, depth)
+    if template:
+        kept.append(("%s/templates/values.yaml" % top, template))
     packed = io.BytesIO()
-    old, new = tarfile.open(fileobj=io.BytesIO(chart)), tarfile.open(fileobj=packed, mode="w:gz")
-    with old, new:
-        top = None
-        for member in old:
-            words = member.name.split("/")
-            top = top or words[0]
-            if not member.isfile() or {"templates", "crds"} & set(words[:-1]):
-                continue
-            content = old.extractfile(member).read()
-            if "charts" in words[-2:-1] and member.name.endswith(".tgz"):
-                content = names_only(content, b"", depth + 1)
-            _add(new, member.name, content)
-        if template:
-            _add(new, "%s/templates/values.yaml" % top, template)
+    with tarfile.open(fileobj=packed, mode="w:gz") as new:
+        for name, content in kept:
+            _add(new, name, content)
     return packed.getvalue()
+
+
+def _without_templates(archive, depth):
+    """Return the chart's own folder, and (name, content) of all but templates and definitions."""
+    top, kept = None, []
+    for member in archive:
+        words = member.name.split("/")
+        top = top or words[0]
+        if not member.isfile() or {"templates", "crds"} & set(words[:-1]):
+            continue
+        content = archive.extractfile(member).read()
+        if "charts" in words[-2:-1] and member.name.endswith(".tgz"):
+            content = names_only(content, b"", depth + 1)
+        kept.append((member.name, content))
+    return top, kept
 
 
 def _add(archive, name, content):
