@@ -103,6 +103,9 @@ PLACES: Final[Places] = {
         "IsolatedApt._fetch: unlink": CACHE,
         "_link: unlink": CACHE,
     },
+    "appliance/builder/sources/c_library.py": {
+        "_made: rmtree": CACHE,
+    },
     "appliance/builder/sources/compose.py": {
         "_applets: unlink": CACHE,
         "package_layer.layer: rmtree": CACHE,
