@@ -27,9 +27,9 @@ _RECIPE = 1
 _STATIC = '-linkmode external -extldflags "-static"'
 # A function of a library that is loaded later has no address when the program starts.
 _LOADING = '-extldflags "-Wl,-z,lazy -Wl,--export-dynamic"'
-
-
 _NO_PART = {"at", "version", "minimum_go"}
+# The package of the C library that programs are linked against.
+_C_LIBRARY = "libc6"
 
 
 class Go:
@@ -123,8 +123,8 @@ def require_libc(context: Context) -> None:
         SourceUnavailable: the C library of the target is older than this machine's.
     """
     here = os.confstr("CS_GNU_LIBC_VERSION") or ""
-    (there,) = (p.version for p in context.packages.closure(["libc6"], essential=False)
-                if p.name == "libc6")  # fmt: skip
+    closure = context.packages.closure((_C_LIBRARY,), essential=False)
+    (there,) = (package.version for package in closure if package.name == _C_LIBRARY)
     if _numbers(there) < _numbers(here):
         raise SourceUnavailable(
             f"programs that are linked here need {here}, and the images have libc6 {there}"
