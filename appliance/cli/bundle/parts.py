@@ -188,13 +188,14 @@ class BuildProgress:
                 self._done.add(name)
             remaining = len(self._names) - len(self._done)
             now = ", ".join(sorted(self._running))
-        what = (
-            f"FAILED: {outcome.message}"
-            if isinstance(outcome, ApplianceError)
-            else f"from {outcome.kind}"
-        )
-        rest = f"{remaining} left" + (f", now {now}" if now else "")
-        self.note(f"{name}: {what} ({took_seconds:.1f} s; {rest})")
+            what = (
+                f"FAILED: {outcome.message}"
+                if isinstance(outcome, ApplianceError)
+                else f"from {outcome.kind}"
+            )
+            rest = f"{remaining} left" + (f", now {now}" if now else "")
+            # Under the lock, so that the lines count down.
+            self.note(f"{name}: {what} ({took_seconds:.1f} s; {rest})")
 
     def note(self, text: str) -> None:
         """Print a line."""
