@@ -95,33 +95,21 @@ WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 
 Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]
 PLACES: Final[Places] = {
-    "appliance/adapters/control_plane/archive.py": {
-        "module: shell rm -": (TEMPORARY, 2),
-    },
+    "appliance/adapters/control_plane/archive.py": {"module: shell rm -": (TEMPORARY, 2)},
     "appliance/builder/sources/apt.py": {
         "IsolatedApt._fetch: shutil.move": CACHE,
         "IsolatedApt._fetch: unlink": CACHE,
         "_link: unlink": CACHE,
     },
-    "appliance/builder/sources/c_library.py": {
-        "_made: rmtree": CACHE,
-    },
+    "appliance/builder/sources/c_library.py": {"_made: rmtree": CACHE},
     "appliance/builder/sources/compose.py": {
         "_applets: unlink": CACHE,
         "package_layer.layer: rmtree": CACHE,
     },
-    "appliance/builder/sources/controller.py": {
-        "Controller._tool_layer.layer: rmtree": (CACHE, 2),
-    },
-    "appliance/builder/sources/go.py": {
-        "Go._build_in: rmtree": CACHE,
-    },
-    "appliance/builder/sources/go_openapi.py": {
-        "openapi_module: rmtree": CACHE,
-    },
-    "appliance/builder/sources/oci.py": {
-        "_fetch_blob: unlink": CACHE,
-    },
+    "appliance/builder/sources/controller.py": {"Controller._tool_layer.layer: rmtree": (CACHE, 2)},
+    "appliance/builder/sources/go.py": {"Go._build_in: rmtree": CACHE},
+    "appliance/builder/sources/go_openapi.py": {"openapi_module: rmtree": CACHE},
+    "appliance/builder/sources/oci.py": {"_fetch_blob: unlink": CACHE},
     "appliance/builder/sources/package_root.py": {
         "file_of: unlink": CACHE,
         "root_entries: rmtree": CACHE,
@@ -142,9 +130,7 @@ PLACES: Final[Places] = {
         "_entries: open w": CACHE,
         "_set_interpreter: write_bytes": CACHE,
     },
-    "appliance/adapters/bundle/signature.py": {
-        "SshSigner._write: replace": WRITE,
-    },
+    "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
     "appliance/builder/writer.py": {
         "BundleWriter._clear: unlink": LISTED,
         "BundleWriter._index_packages: unlink": LISTED,
@@ -162,12 +148,8 @@ PLACES: Final[Places] = {
         "Cache.place: unlink": (CACHE, 2),
         "Cache.remember: replace": CACHE,
     },
-    "appliance/adapters/control_plane/etcd_members.py": {
-        "module: shell member/remove": QUORUM,
-    },
-    "appliance/adapters/control_plane/journal.py": {
-        "FileJournal._forget_index: unlink": STATE,
-    },
+    "appliance/adapters/control_plane/etcd_members.py": {"module: shell member/remove": QUORUM},
+    "appliance/adapters/control_plane/journal.py": {"FileJournal._forget_index: unlink": STATE},
     "appliance/adapters/runai/jumpboxes.py": {
         "_extract: replace": WRITE,
         "_extract: unlink": TEMPORARY,
@@ -185,18 +167,10 @@ PLACES: Final[Places] = {
         "write_vendor_bundle: replace": TEMPORARY,
         "write_vendor_bundle: rmtree": (TEMPORARY, 2),
     },
-    "appliance/adapters/control_plane/lock.py": {
-        "module: shell rm -": (LOCK, 6),
-    },
-    "appliance/adapters/kubernetes/pod_tests/engine.py": {
-        "own_namespace: delete_namespace": PROOF,
-    },
-    "appliance/adapters/runai/access.py": {
-        "certificate_request: unlink": TEMPORARY,
-    },
-    "appliance/adapters/control_plane/local_lock.py": {
-        "site_lock: truncate": LOCK,
-    },
+    "appliance/adapters/control_plane/lock.py": {"module: shell rm -": (LOCK, 6)},
+    "appliance/adapters/kubernetes/pod_tests/engine.py": {"own_namespace: delete_namespace": PROOF},
+    "appliance/adapters/runai/access.py": {"certificate_request: unlink": TEMPORARY},
+    "appliance/adapters/control_plane/local_lock.py": {"site_lock: truncate": LOCK},
     "appliance/adapters/site/folder.py": {
         "SiteDirectory._move: replace": WRITE,
         "SiteDirectory._move: unlink": (UNFINISHED, 2),
@@ -207,12 +181,8 @@ PLACES: Final[Places] = {
         "_written_beside: unlink": TEMPORARY,
         "replace_file: replace": WRITE,
     },
-    "appliance/adapters/bundle/vendor_diagnostics.py": {
-        "module: shell rm -": TEMPORARY,
-    },
-    "appliance/cli/lab/parts.py": {
-        "LabParts._build_vendor_bundle: replace": TEMPORARY,
-    },
+    "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
+    "appliance/cli/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
         "Export.rmdir: argv rmdir": STANDIN,
     },
@@ -220,9 +190,7 @@ PLACES: Final[Places] = {
         "_smi: replace": STANDIN,
         "serve: unlink": STANDIN,
     },
-    "appliance/lab/standins/vendor_bundle_standin/images/agent.py": {
-        "main: unlink": STANDIN,
-    },
+    "appliance/lab/standins/vendor_bundle_standin/images/agent.py": {"main: unlink": STANDIN},
     "appliance/lab/standins/vendor_bundle_standin/images/store.py": {
         "Documents.do_PUT: replace": STANDIN,
     },
@@ -235,19 +203,13 @@ PLACES: Final[Places] = {
         "write_values: replace": WRITE,
         "write_values: unlink": TEMPORARY,
     },
-    "playbooks/library/kube_node.py": {
-        "remove: argv delete": NODE_OBJECT,
-    },
-    "playbooks/library/kubeadm_join_credentials.py": {
-        "withdraw: argv delete": CREDENTIALS,
-    },
+    "playbooks/library/kube_node.py": {"remove: argv delete": NODE_OBJECT},
+    "playbooks/library/kubeadm_join_credentials.py": {"withdraw: argv delete": CREDENTIALS},
     "playbooks/library/kubeadm_leftovers.py": {
         "remove: rmtree": LEFTOVERS,
         "remove: unlink": LEFTOVERS,
     },
-    "playbooks/library/text_files.py": {
-        "put: unlink": ROLE,
-    },
+    "playbooks/library/text_files.py": {"put: unlink": ROLE},
     "playbooks/module_utils/appliance_api_server.py": {
         "Change._end: unlink": (STATE, 2),
         "Change._take_up: unlink": STATE,
@@ -265,33 +227,21 @@ PLACES: Final[Places] = {
         "write: replace": WRITE,
         "write: unlink": TEMPORARY,
     },
-    "playbooks/module_utils/appliance_helm.py": {
-        "Releases.remove: argv delete": HELM,
-    },
-    "playbooks/module_utils/appliance_job.py": {
-        "NodeJob._start: unlink": TEMPORARY,
-    },
+    "playbooks/module_utils/appliance_helm.py": {"Releases.remove: argv delete": HELM},
+    "playbooks/module_utils/appliance_job.py": {"NodeJob._start: unlink": TEMPORARY},
     "playbooks/module_utils/appliance_packages.py": {
         "module: shell rm -": POLICY,
         "remove_stale_policy: unlink": POLICY,
     },
-    "playbooks/callback_plugins/prepared_workers.py": {
-        "prune: rmtree": ARCHIVES,
-    },
+    "playbooks/callback_plugins/prepared_workers.py": {"prune: rmtree": ARCHIVES},
     "playbooks/module_server/server.py": {
         "serve: rmdir": SOCKET,
         "serve: unlink": SOCKET,
         "sweep: unlink": SOCKET,
     },
-    "roles/api_oidc/library/api_server_flags.py": {
-        "carry_out: unlink": STATE,
-    },
-    "roles/artifact_client/tasks/main.yml": {
-        "absent: true": ROLE,
-    },
-    "roles/artifact_server/library/bundle_verify.py": {
-        "Verification.settle: unlink": (PROVEN, 2),
-    },
+    "roles/api_oidc/library/api_server_flags.py": {"carry_out: unlink": STATE},
+    "roles/artifact_client/tasks/main.yml": {"absent: true": ROLE},
+    "roles/artifact_server/library/bundle_verify.py": {"Verification.settle: unlink": (PROVEN, 2)},
     "roles/artifact_server/tasks/bundle.yml": {
         "- --delete-delay": MIRROR,
         "before: rm -f {{ __artifact_server_marker }} && mkdir -p"
@@ -301,12 +251,8 @@ PLACES: Final[Places] = {
         "clear: rmtree": DIGEST,
         "single_layout: unlink": LINK,
     },
-    "roles/gpu_node/library/nouveau_blocked.py": {
-        "block: replace": WRITE,
-    },
-    "roles/kubeadm_control_plane/tasks/admit.yml": {
-        "state: absent": NODE_OBJECT,
-    },
+    "roles/gpu_node/library/nouveau_blocked.py": {"block: replace": WRITE},
+    "roles/kubeadm_control_plane/tasks/admit.yml": {"state: absent": NODE_OBJECT},
     "roles/kubeadm_control_plane/tasks/join.yml": {
         "absent: true": ROLE,
         "state: absent": CREDENTIALS,
@@ -326,20 +272,14 @@ PLACES: Final[Places] = {
         "build: unlink": TEMPORARY,
         "build_command: shell rm -": (TEMPORARY, 2),
     },
-    "roles/lab_node/library/lab_nodes.py": {
-        "absent: argv rm": (LABEL, 2),
-    },
-    "roles/lab_node/module_utils/lab_commands.py": {
-        "remove_container: argv rm": LABEL,
-    },
+    "roles/lab_node/library/lab_nodes.py": {"absent: argv rm": (LABEL, 2)},
+    "roles/lab_node/module_utils/lab_commands.py": {"remove_container: argv rm": LABEL},
     "roles/lab_node/module_utils/lab_machine.py": {
         "prepare: rename": WRITE,
         "remove_tree: rmdir": CONTAINER,
         "restore: unlink": TEMPORARY,
     },
-    "roles/lab_node/tasks/remove.yml": {
-        "state: absent": LABEL,
-    },
+    "roles/lab_node/tasks/remove.yml": {"state: absent": LABEL},
     "roles/nfs_client/library/nfs_write_test.py": {
         "Mount.__enter__: rmdir": MOUNT,
         "Mount.__exit__: argv umount": (MOUNT, 2),
@@ -354,22 +294,14 @@ PLACES: Final[Places] = {
         "_write: unlink": TEMPORARY,
     },
     "roles/nfs_volumes/library/storage_class_made_again.py": {"converge: argv delete": PROOF},
-    "roles/nfs_volumes/library/volume_write_test.py": {
-        "remove: argv delete": PROOF,
-    },
+    "roles/nfs_volumes/library/volume_write_test.py": {"remove: argv delete": PROOF},
     "roles/node_reset/module_utils/reset_evidence.py": {
         "Evidence.begin: replace": STATE,
         "Evidence.end: unlink": STATE,
     },
-    "roles/node_reset/tasks/reset.yml": {
-        "- reset": MEMBER,
-    },
-    "roles/registry_trust/library/registry_login.py": {
-        "settle: unlink": OUR_LOGIN,
-    },
-    "roles/runai_address/tasks/leave.yml": {
-        "state: stopped": ROLE,
-    },
+    "roles/node_reset/tasks/reset.yml": {"- reset": MEMBER},
+    "roles/registry_trust/library/registry_login.py": {"settle: unlink": OUR_LOGIN},
+    "roles/runai_address/tasks/leave.yml": {"state: stopped": ROLE},
     "roles/runai_bundle/library/vendor_bundle_prepare.py": {
         "Preparation.carry_out: unlink": SHA,
         "module: shell rm -": SHA,
@@ -378,22 +310,14 @@ PLACES: Final[Places] = {
         "module: shell rm -": (SHA, 3),
         "unpack: unlink": SHA,
     },
-    "roles/runai_cluster/module_utils/runai_backend_api.py": {
-        "Record.forget: argv delete": HELM,
-    },
+    "roles/runai_cluster/module_utils/runai_backend_api.py": {"Record.forget: argv delete": HELM},
     "roles/runai_cli/library/researcher_kubeconfigs.py": {
         "write_config: replace": WRITE,
         "write_config: unlink": TEMPORARY,
     },
-    "roles/runai_cluster/tasks/connection.yml": {
-        "absent: true": ROLE,
-    },
-    "roles/runai_cluster/tasks/logins.yml": {
-        "absent: true": ROLE,
-    },
-    "roles/runai_cluster/tasks/values.yml": {
-        "absent: true": ROLE,
-    },
+    "roles/runai_cluster/tasks/connection.yml": {"absent: true": ROLE},
+    "roles/runai_cluster/tasks/logins.yml": {"absent: true": ROLE},
+    "roles/runai_cluster/tasks/values.yml": {"absent: true": ROLE},
     "roles/site_certificate/library/certificate_request.py": {
         "Certificate.make_key: replace": WRITE,
         "Certificate.make_key: unlink": TEMPORARY,
