@@ -98,30 +98,28 @@ def names_only(chart, template=TEMPLATE, depth=0):
     """
     if depth > DEEPEST:
         raise HelmError("the chart has charts in one another more than %d deep" % DEEPEST)
-    with tarfile.open(fileobj=io.BytesIO(chart)) as old:
-        top, kept = _without_templates(old, depth)
-    if template:
-        kept.append(("%s/templates/values.yaml" % top, template))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as new:
-        for name, content in kept:
+        for name, content in _kept(chart, template, depth):
             _add(new, name, content)
     return packed.getvalue()
 
 
-def _without_templates(archive, depth):
-    """Return the chart's own folder, and (name, content) of all but templates and definitions."""
-    top, kept = None, []
-    for member in archive:
-        words = member.name.split("/")
-        top = top or words[0]
-        if not member.isfile() or {"templates", "crds"} & set(words[:-1]):
-            continue
-        content = archive.extractfile(member).read()
-        if "charts" in words[-2:-1] and member.name.endswith(".tgz"):
-            content = names_only(content, b"", depth + 1)
-        kept.append((member.name, content))
-    return top, kept
+def _kept(chart, template, depth):
+    """Yield (name, content) of all but templates and definitions, and of the one template."""
+    with tarfile.open(fileobj=io.BytesIO(chart)) as old:
+        top = None
+        for member in old:
+            words = member.name.split("/")
+            top = top or words[0]
+            if not member.isfile() or {"templates", "crds"} & set(words[:-1]):
+                continue
+            content = old.extractfile(member).read()
+            if "charts" in words[-2:-1] and member.name.endswith(".tgz"):
+                content = names_only(content, b"", depth + 1)
+            yield member.name, content
+        if template:
+            yield "%s/templates/values.yaml" % top, template
 
 
 def _add(archive, name, content):
@@ -249,7 +247,7 @@ def incomplete(values, rows):
 
 def secrets_in(text):
     """Return the site's own secrets; one may stand in the vault as a block, with a line's end."""
-    return {name: (secret or "").strip("\n") for name, secret in json.loads(text).items()}
+    return {name: (secret or "").rstrip("\n") for name, secret in json.loads(text).items()}
 
 
 def overlay(values, rows, secrets, ours_only):
