@@ -94,8 +94,8 @@ def site_init(
 def _entry(name: str, secret: str) -> str:
     """A line of the vault; what Ansible would take for a template is marked as none."""
     mark = f"{UNSAFE} " if TEMPLATE.search(secret) else ""
-    # A password has no end of line; a certificate has one.
-    style = "|" if secret.endswith("\n") else "|-"
+    # A password has no end of line; a certificate has one. The 2 keeps spaces that it begins with.
+    style = "|2" if secret.endswith("\n") else "|2-"
     lines = textwrap.indent(secret.rstrip("\n"), "  ")
     return f"{name}: {mark}{style}\n{lines}\n"
 

@@ -108,7 +108,9 @@ def test_the_authority_goes_into_the_vault_and_nowhere_else(tmp_path: Path) -> N
         assert "line two" not in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("secret", ["Rehearsal-1", "{{ no template }}", "two\nlines", "lines\n"])
+@pytest.mark.parametrize(
+    "secret", ["Rehearsal-1", "{{ no template }}", " leading", "two\nlines", "lines\n"]
+)
 def test_a_secret_that_was_given_is_in_the_vault_to_the_letter(tmp_path: Path, secret: str) -> None:
     said, vault = new(), FakeVault()
     files = (said.settings(), said.groups(), said.host_vars())
