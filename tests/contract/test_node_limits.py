@@ -76,8 +76,9 @@ def unlimited(source: str, *, own_limits: bool = False) -> Iterator[str]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         owner, name = getattr(node.func.value, "id", ""), node.func.attr
-        limited = own_limits and any(keyword.arg == "timeout" for keyword in node.keywords)
-        limited = limited or node in waited_for
+        limited = node in waited_for or (
+            own_limits and any(keyword.arg == "timeout" for keyword in node.keywords)
+        )
         if name in STARTS.get(owner, ()) and not limited:
             yield f"line {node.lineno}: {owner}.{name}"
 

@@ -182,17 +182,17 @@ class BuildProgress:
         self, name: str, took_seconds: float, outcome: FetchedArtifact | ApplianceError
     ) -> None:
         """Print the source of a finished artifact, and how many remain."""
+        what = (
+            f"FAILED: {outcome.message}"
+            if isinstance(outcome, ApplianceError)
+            else f"from {outcome.kind}"
+        )
         with self._lock:
             self._running.pop(name, None)
             if name in self._names:
                 self._done.add(name)
             remaining = len(self._names) - len(self._done)
             now = ", ".join(sorted(self._running))
-            what = (
-                f"FAILED: {outcome.message}"
-                if isinstance(outcome, ApplianceError)
-                else f"from {outcome.kind}"
-            )
             rest = f"{remaining} left" + (f", now {now}" if now else "")
             # Under the lock, so that the lines count down.
             self.note(f"{name}: {what} ({took_seconds:.1f} s; {rest})")
