@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 from appliance.cli.app import cli
 from tests.contract import tree
 
