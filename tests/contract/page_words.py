@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from appliance import errors
 from appliance.cli.app import cli
 from tests.contract import tree
 
@@ -59,10 +60,19 @@ def section(path: Path, heading: str) -> str:
 
 
 @functools.cache
+def code() -> str:
+    """All text of the product itself, without pages and tests."""
+    product = ("appliance", "playbooks", "roles", "inventories", "hardware")
+    return "\n".join(tree.read(path) for path in tree.under(*product) if path.suffix != ".md")
+
+
+@functools.cache
 def printed() -> str:
     """Every text of the code, of its playbooks and roles; what is filled in is a gap."""
-    texts = []
+    texts: list[str] = []
     for path in tree.under("appliance", "playbooks", "roles"):
+        if path.is_relative_to("appliance/lab/standins"):
+            continue
         if path.suffix == ".py":
             texts.extend(_texts(ast.parse(tree.read(path))))
         elif path.suffix in {".yml", ".j2", ".sh"}:
@@ -70,20 +80,59 @@ def printed() -> str:
     return " ".join("\n".join(texts).split())
 
 
-def _texts(module: ast.Module) -> Iterator[str]:
-    for node in ast.walk(module):
+def _texts(part_of_code: ast.AST) -> Iterator[str]:
+    for node in ast.walk(part_of_code):
         if isinstance(node, ast.JoinedStr):
             yield "".join(
-                part.value if isinstance(part, ast.Constant) else GAP for part in node.values
+                str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values
             )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield re.sub(r"%[sdr]|\{[^{}]*\}", GAP, node.value)
 
 
+@functools.cache
+def recorded() -> str:
+    """Every line that tests recorded as printed, and that they compare at each run."""
+    golden = tree.under("tests/data/golden")
+    return "\n".join(tree.read(path) for path in golden)
+
+
 def unsaid(message: str) -> list[str]:
-    """The parts of a message, between its gaps, that no text of the code has."""
-    parts = [" ".join(part.split()) for part in re.split(rf"{GAP}|\.\.\.", message)]
-    return [part for part in parts if part and part.strip(" :;,.'\"") not in printed()]
+    """What no recorded line has and no text of the code: the message's parts between its gaps."""
+    if _pattern(message).search(recorded()):
+        return []
+    return [part for part in _parts(message) if part.strip(" :;,.'\"") not in printed()]
+
+
+def _parts(message: str) -> list[str]:
+    """The words of a message between its gaps."""
+    parts = [part.strip() for part in re.split(rf"{GAP}|\.\.\.", message)]
+    return [part for part in parts if part]
+
+
+def _pattern(message: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, _parts(message))))
+
+
+@functools.cache
+def _said_by_errors() -> tuple[tuple[str, int], ...]:
+    """The sentence of every error that the code makes, and the exit code of its class."""
+    found = []
+    for path in tree.under("appliance"):
+        if path.suffix != ".py":
+            continue
+        for node in ast.walk(ast.parse(tree.read(path))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                of = getattr(errors, node.func.id, None)
+                if isinstance(of, type) and issubclass(of, errors.ApplianceError):
+                    found += [(text, of.exit_code) for text in _texts(node.args[0])]
+    return tuple(found)
+
+
+def codes_of(message: str) -> set[int]:
+    """The exit codes of the errors that say this; empty where a message is no error's sentence."""
+    wanted = _pattern(message)
+    return {code for text, code in _said_by_errors() if wanted.search(text)}
 
 
 def options() -> set[str]:
@@ -92,8 +141,6 @@ def options() -> set[str]:
 
 
 def _commands(command: object) -> Iterator[set[str]]:
-    import click
-
     assert isinstance(command, click.Command)
     context = click.Context(command, help_option_names=["-h", "--help"])
     yield {name for option in command.get_params(context) for name in option.opts}
