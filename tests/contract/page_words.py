@@ -27,6 +27,11 @@ def prose(path: Path) -> str:
     return _FENCE.sub("", path.read_text(encoding="utf-8"))
 
 
+def blocks(text: str) -> list[str]:
+    """The fenced blocks of a text, without their fences."""
+    return re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
 def spans(text: str) -> list[str]:
     """Code inside sentences and tables; a line break in it counts as a blank."""
     return [" ".join(found.split()) for found in re.findall(r"`([^`]+)`", text)]
@@ -34,7 +39,9 @@ def spans(text: str) -> list[str]:
 
 def links(path: Path) -> Iterator[str]:
     """The targets of a page's links, without addresses of the web and anchors of the page."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
+    text = prose(path)
+    below = re.findall(r"(?m)^\[[\w-]+\]: (\S+)$", text)
+    for target in [*re.findall(r"\]\(([^)\s]+)\)", text), *below]:
         if not re.match(r"[a-z]+:|#", target):
             yield target.partition("#")[0]
 

@@ -15,11 +15,13 @@ from tests.contract.page_words import (
     GAP,
     OPERATIONS,
     README,
+    blocks,
     code,
     codes_of,
     links,
     options,
     prose,
+    recorded,
     section,
     spans,
     table,
@@ -58,6 +60,31 @@ def test_every_link_of_a_page_leads_to_a_file() -> None:
         if not (path.parent / target).exists()
     ]
     assert dead == []
+
+
+def test_every_short_link_of_the_readme_has_its_target() -> None:
+    text = prose(README)
+    used = set(re.findall(r"\]\[([\w-]+)\]", text))
+    assert used == set(re.findall(r"(?m)^\[([\w-]+)\]: ", text))
+    assert len(used) >= 5
+
+
+def test_the_readme_begins_with_output_that_tests_recorded() -> None:
+    first = README.read_text(encoding="utf-8").partition("\n## ")[0]
+    assert "recorded output of the tests" in " ".join(first.split())
+    shown = [line for block in blocks(first) for line in block.splitlines()]
+    assert len(shown) > 5
+    lines = set(recorded().splitlines())
+    assert [line for line in shown if f"out| {line}" not in lines] == []
+
+
+def test_the_readme_says_what_is_not_supported_yet_and_where_to_read_on() -> None:
+    first = README.read_text(encoding="utf-8").partition("\n## ")[0]
+    for word in ("projects", "quotas", "MLflow", "Kubeflow", "fleets", "operating systems"):
+        assert word in first
+    page = (OPERATIONS / "not-supported-yet.md").read_text(encoding="utf-8")
+    for word in ("projects", "quotas", "MLflow", "Kubeflow", "fleets"):
+        assert word in page
 
 
 def test_every_file_of_the_repository_that_a_page_names_is_there() -> None:
