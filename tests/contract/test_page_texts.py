@@ -26,8 +26,12 @@ from tests.contract.test_docs import commands_in
 # Pages to look something up: they have no command of their own.
 REFERENCE: frozenset[str] = frozenset()
 PAGES = [path for path in sorted(OPERATIONS.glob("*.md")) if path.stem not in REFERENCE]
-# Where each of these is printed by another program, or is no output of a test.
-OTHER_PROGRAMS: dict[str, str] = {}
+# Message -> the program that prints it.
+OTHER_PROGRAMS = {
+    "THESE PACKAGES DO NOT MATCH THE HASHES": "pip",
+    "No user exists for uid": "ssh",
+    "permission denied": "docker",
+}
 named = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 
 
