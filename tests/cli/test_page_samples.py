@@ -162,4 +162,4 @@ def test_ssh_keygen_vouches_for_a_manifest(tmp_path: Any) -> None:
     ]
     assert [done.returncode == 0 for done in said] == [True, False]
     text = "".join(golden.steady(done.stdout.decode()) for done in said)
-    golden.agree("cli/test_page_samples", "ssh-keygen", text)
+    golden.agree("cli/test_page_samples", "test_ssh_keygen_vouches_for_a_manifest", text)
