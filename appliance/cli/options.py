@@ -107,8 +107,8 @@ def gpu_operands_option(command: Command) -> Command:
         default=STANDIN,
         envvar="APPLIANCE_GPU_OPERANDS",
         show_default=True,
-        help="What finds, labels and offers the GPUs of the lab. nvidia: NVIDIA's own device plugin, "
-        "its GPU feature discovery, and node-feature-discovery, compiled here; the stand-in of each "
+        help="What finds, labels and offers the GPUs of a lab. nvidia: NVIDIA's device plugin and "
+        "GPU feature discovery, and node-feature-discovery, compiled here; the stand-in of each "
         "that this machine cannot compile.",
     )(command)
 
