@@ -138,7 +138,7 @@ _OTHER_STAND_INS = (
         "drivers, CUDA, container toolkit, MIG, DCGM, silicon, NVIDIA's own operator",
     ),
     StandIn(
-        "NVIDIA's device plugin, GPU feature discovery, node-feature-discovery",
+        "NVIDIA's device plugin, GFD, NFD",
         "programs of ours; with --gpu-operands nvidia the real ones, on our NVML and PCI files",
         "NVML, XIDs, MIG devices, the PCI tree",
     ),
