@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests import golden
+from tests.terminal.tmux import in_rows
 
 PREFIX = "appl-"
 # What a checkout has and a newcomer needs: README's folder.
@@ -37,6 +38,8 @@ _CHANGING = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b",
      "00000000-0000-7000-8000-000000000000"),
     (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:" + "x" * 43),
+    # How long something took.
+    (r"\b\d+(\.\d)?(?= s\b)", "0"),
     # The port of a server of these tests.
     (r"(?<=[ :])[3-6]\d{4}\b", "22222"),
 )  # fmt: skip
@@ -74,13 +77,8 @@ def environment(folder: Path) -> dict[str, str]:
     return {"HOME": str(folder), "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/bin"}
 
 
-def steady(screen: str) -> str:
-    """The screen without what differs from run to run; no row becomes longer or shorter."""
+def steady(text: str) -> str:
+    """The screen of a text, without what differs from run to run."""
     for pattern, same in _CHANGING:
-        screen = re.sub(pattern, same, screen)
-    # Times come last in a row, or before words that go on: one figure for each length.
-    return re.sub(r"\d+(\.\d+)?(?= (s|ms|min|GB|MB)\b)", _figure, screen)
-
-
-def _figure(found: re.Match[str]) -> str:
-    return re.sub(r"\d", "0", found[0])
+        text = re.sub(pattern, same, text)
+    return in_rows(text)

@@ -7,27 +7,21 @@ What the screen shows is in ``tests/data/golden/terminal/first_ten_minutes.txt``
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-import paramiko
 import pytest
 
 from appliance.errors import Interrupted, NodeUnreachable, Refused
-from tests import golden, samples
-from tests.ssh_server import Servers, is_silent, servers
+from tests import golden
 from tests.terminal.desk import steady
+from tests.terminal.rack import INIT, Rack, rack
 from tests.terminal.tmux import Terminal
 
 USAGE = 2
 README = golden.ROOT / "README.md"
 SITE = "inventories/rack7"
-# The site of README, with loopback in place of its network: nothing else may be asked from here.
-NEW = (
-    "appliance site init inventories/rack0 --domain rack0.example --control-plane cp1=127.0.7.1/24"
-    " --worker w1=127.0.7.2/24 --worker w2=127.0.7.3/24 --new-vault-password"
-)
+NEW = "inventories/rack0"
 
 
 def readme(beginning: str) -> str:
@@ -37,16 +31,16 @@ def readme(beginning: str) -> str:
     return re.sub(r" +", " ", line)
 
 
-def kept(section: str, screen: str) -> None:
-    golden.agree("terminal/first_ten_minutes", section, steady(screen))
+def kept(section: str, text: str) -> None:
+    golden.agree("terminal/first_ten_minutes", section, steady(text))
 
 
 def typed(shell: Terminal, section: str, line: str, code: int = 0) -> str:
     """Type the line, keep its screen, and return it."""
     answer = shell.types(line)
-    kept(section, answer.screen)
-    assert answer.code == code, answer.screen
-    return answer.screen
+    kept(section, answer.text)
+    assert answer.code == code, answer.text
+    return answer.text
 
 
 def test_the_help_is_the_first_thing_that_is_read(shell: Terminal) -> None:
@@ -94,27 +88,72 @@ def test_a_bundle_is_refused_before_anything_is_fetched(shell: Terminal) -> None
 
 
 def test_a_login_without_a_key_is_refused(shell: Terminal) -> None:
-    shell.types(NEW)
-    typed(shell, "10 no key", "appliance plan --site inventories/rack0", Refused.exit_code)
+    shell.types(INIT.format(site=NEW, domain="rack0.example"))
+    typed(shell, "10 no key", f"appliance plan --site {NEW}", Refused.exit_code)
 
 
 @pytest.fixture(scope="module")
-def rack(shell: Terminal, folder: Path) -> Iterator[Servers]:
-    """Servers of the site ``rack0``: w2 is silent, and every login is taken."""
-    site = folder / "inventories" / "rack0"
-    with servers(site) as found:
-        served = found.serve(samples.site(), dict.fromkeys(("cp1", "w1", "w2"), is_silent))
-        settings = site / "group_vars" / "all" / "site.yml"
-        ssh = served.settings.ssh
-        with settings.open("a") as written:
-            written.write(f"ssh: {{port: {ssh.port}, private_key: id_ecdsa, become: false}}\n")
+def nodes(shell: Terminal, folder: Path) -> Iterator[Rack]:
+    """The nodes of the site that was written before; the site says how to log in."""
+    assert (folder / NEW).is_dir()
+    with rack(folder / "keys") as found:
+        shell.types(f"echo '{found.settings()}' >>{NEW}/group_vars/all/site.yml")
         yield found
 
 
-def test_ctrl_c_ends_a_plan_at_once(shell: Terminal, rack: Servers) -> None:
-    shell.begins("appliance plan --site inventories/rack0")
-    shell.wait("a probe on each node", lambda: len(rack.asked) == 3, 30)
+def test_unknown_host_keys_are_refused(shell: Terminal, nodes: Rack) -> None:
+    typed(shell, "11 unknown host keys", f"appliance plan --site {NEW}", NodeUnreachable.exit_code)
+    assert nodes.servers.asked == {}
+
+
+def test_host_keys_are_confirmed_before_anything_runs(shell: Terminal, nodes: Rack) -> None:
+    shell.begins(f"appliance install --dry-run --site {NEW} --accept-host-keys")
+    shell.shows(r"\[y/N\]: *$")
+    shell.key("Enter")
+    answer = shell.ends()
+    kept("12 host keys that nobody confirmed", answer.text)
+    assert answer.code == Refused.exit_code
+    assert nodes.servers.asked == {}
+    shell.begins(f"appliance install --dry-run --site {NEW} --accept-host-keys")
+    shell.shows(r"\[y/N\]: *$")
+    shell.key("y")
+    shell.key("Enter")
+    kept("13 a dry run", shell.ends().text)
+
+
+def test_a_plan_of_bare_nodes_is_read_on_one_terminal(shell: Terminal, nodes: Rack) -> None:
+    shell.types(f"cp keys/known_hosts {NEW}/known_hosts")
+    answer = shell.types(f"appliance plan --site {NEW}")
+    kept("14 a plan", answer.text)
+
+
+def test_ctrl_c_ends_a_plan_at_once(shell: Terminal, nodes: Rack) -> None:
+    nodes.silent = {"w1"}
+    nodes.servers.asked.clear()
+    shell.begins(f"appliance plan --site {NEW}")
+    shell.wait("a probe on each node", lambda: len(nodes.servers.asked) == 3, 30)
     shell.key("C-c")
-    answer = shell.ends(10)
+    answer = shell.ends(20)
+    nodes.silent = set()
+    kept("15 Ctrl-C during plan", answer.text)
     assert answer.code == Interrupted.exit_code
-    kept("11 Ctrl-C during plan", answer.screen)
+
+
+def test_the_same_command_runs_again(shell: Terminal, nodes: Rack) -> None:
+    answer = shell.types(f"appliance plan --site {NEW}")
+    kept("16 the same command again", answer.text)
+
+
+def test_a_node_that_is_not_cabled_is_named(shell: Terminal, nodes: Rack) -> None:
+    nodes.servers.stop("w2")
+    answer = shell.types(f"appliance plan --site {NEW}")
+    kept("17 a node that does not answer", answer.text)
+    answer = shell.types(f"appliance install --site {NEW}")
+    kept("18 install", answer.text)
+
+
+def test_a_rack_without_power_is_named(shell: Terminal, nodes: Rack) -> None:
+    nodes.servers.stop("w1")
+    nodes.servers.stop("cp1")
+    line = f"appliance plan --site {NEW}"
+    typed(shell, "19 no node answers", line, NodeUnreachable.exit_code)

@@ -41,11 +41,12 @@ class Answer:
     """What a typed line led to.
 
     Attributes:
-        screen: the line as typed, all that followed, and the next prompt; one row a line.
+        text: the line as typed, all that followed, and the next prompt; as it was written, however
+            many rows of the screen a line took.
         code: its exit code.
     """
 
-    screen: str
+    text: str
     code: int
 
 
@@ -73,7 +74,9 @@ class Terminal:
         """Wait for the prompt after the line that was begun."""
         self.wait("the next prompt", lambda: len(self._seen()) > self._prompts, seconds)
         self.wait("its sign", lambda: self._tail().endswith(f"\n{PROMPT}"), seconds)
-        return Answer(self._tail() + "\n", int(self._seen()[-1]))
+        answer = Answer(self._tail("-J") + "\n", int(self._seen()[-1]))
+        assert in_rows(answer.text) == self._tail() + "\n", "the terminal breaks other lines"
+        return answer
 
     def key(self, name: str) -> None:
         """Press a key by tmux's name of it: ``C-c``, ``Enter``, ``q``."""
@@ -104,8 +107,8 @@ class Terminal:
             assert time.monotonic() < deadline, f"no {what} in {seconds:.0f} s:\n{self.screen()}"
             time.sleep(0.02)
 
-    def _tail(self) -> str:
-        rows = self._since().rstrip().split("\n")
+    def _tail(self, *how: str) -> str:
+        rows = self._since(*how).rstrip().split("\n")
         return "\n".join(row.rstrip() for row in rows)
 
     def _since(self, *how: str) -> str:
@@ -127,6 +130,15 @@ class Terminal:
         argv = ["tmux", "-u", "-S", str(self._socket), *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=True)
         return done.stdout
+
+
+def in_rows(text: str) -> str:
+    """The rows that the terminal makes of this text: a line goes on in the next row."""
+    rows = []
+    for line in text.splitlines():
+        cut = [line[n : n + COLUMNS].rstrip() for n in range(0, len(line), COLUMNS)]
+        rows += cut or [""]
+    return "".join(f"{row}\n" for row in rows)
 
 
 @contextmanager
