@@ -66,6 +66,7 @@ class Terminal:
 
     def begins(self, line: str) -> None:
         """Type a line that goes on: what follows is another key, or a look at the screen."""
+        assert self.screen().rstrip().endswith(PROMPT), f"not at a prompt:\n{self.screen()}"
         self._began, self._prompts = self._row(), len(self._seen())
         self._tmux("send-keys", "-l", line)
         self.key("Enter")
