@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.terminal.desk import desk, environment
-from tests.terminal.tmux import Terminal, terminal
+from tests.terminal.story import Story
+from tests.terminal.tmux import terminal
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """README's folder with its venv."""
-    with desk() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def shell(folder: Path) -> Iterator[Terminal]:
-    """A fresh shell of 80 x 24 in that folder."""
-    with terminal(folder, environment(folder)) as found:
+def story(request: pytest.FixtureRequest) -> Iterator[Story]:
+    """A fresh shell of 80 x 24 in README's folder, whose venv is on its path."""
+    name = request.path.stem.removeprefix("test_")
+    with desk() as folder, terminal(folder, environment(folder)) as shell:
+        found = Story(name, shell, folder)
+        found.prepare("PATH=$PWD/.venv/bin:$PATH")
         yield found

@@ -48,7 +48,7 @@ _CHANGING = (
 @contextmanager
 def desk() -> Iterator[Path]:
     """README's folder, and in it ``.venv/bin/appliance``."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir="/tmp"))  # noqa: S108
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir="/tmp"))
     try:
         for name in FOLDERS:
             shutil.copytree(golden.ROOT / name, folder / name)

@@ -21,9 +21,11 @@ import pytest
 from appliance.cli import exits
 from appliance.cli.app import Application
 from appliance.cli.site_session import SiteSession
+from appliance.errors import Interrupted
 from appliance.model.node.lost import Workloads
 from appliance.model.plan.play import Play
-from appliance.model.state.cluster import Cluster
+from appliance.model.site.ssh import CONNECT_SECONDS
+from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli.faked_command import Site
@@ -66,17 +68,29 @@ class Rack(FakeRack):
                 self._take_effect(Play("", name, tuple(limit.split(",")), {}))
         for name in self.world.away:
             self._lose(name)
+        if "cp1" in self.world.away:
+            self.cluster = Unreachable(f"no API server answers: {self.faults['cp1'].reason}")
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         """Name a task of each node, then do all of them at once."""
         for name in play.limit:
             on_task(name, f"{play.playbook} : Install the packages", None)
         if play.playbook == self.world.hangs:
-            (self.desired.site.directory / "hangs").touch()
-            time.sleep(600)
+            self._hang(play)
         super().play(play, on_task)
         with self._played.open("a") as written:
             written.write(f"{play.playbook} {','.join(play.limit)}\n")
+
+    def _hang(self, play: Play) -> None:
+        """Go on until Ctrl-C, which a play says as the real one does."""
+        (self.desired.site.directory / "hangs").touch()
+        try:
+            time.sleep(600)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                f"interrupted while {play.playbook} was running on {', '.join(play.limit)}",
+                hint="run the same command again: it resumes here",
+            ) from None
 
     def workloads(self) -> Workloads:
         """What the API says of nodes that went away."""
@@ -97,7 +111,7 @@ class Rack(FakeRack):
         address = self.desired.site.node(name).ip
         self.faults[name] = Fault(
             name,
-            f"{name} ({address}): no SSH on port 22: timed out",
+            f"{name} ({address}): no SSH on port 22: no answer within {CONNECT_SECONDS} s",
             f"check that it is powered on, cabled and on this network: ping {address}",
         )
         if isinstance(self.cluster, Cluster):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +49,9 @@ class Rack:
 
     def _behave(self, channel: paramiko.Channel, command: str) -> None:
         """Take the probe, and say what a bare node says; it has no file of ours."""
-        address = channel.get_transport().sock.getsockname()[0]
+        listening = channel.get_transport().sock
+        assert isinstance(listening, socket.socket)
+        address = listening.getsockname()[0]
         name = next(node.name for node in self._site.nodes if node.ip == address)
         if name in self.silent:
             is_silent(channel, command)
