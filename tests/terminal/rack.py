@@ -70,6 +70,9 @@ def _bare(node: Node) -> dict[str, Any]:
     """What the probe says of a machine that the factory gave Ubuntu."""
     found = machines.bare(node)
     found["os"] |= {"id": "ubuntu", "version_id": "20.04", "codename": "focal"}
+    refused = {"ok": False, "code": None, "error": "connection refused"}
+    for service in ("registry", "artifacts"):
+        found[service]["serving"] = refused
     return found
 
 

@@ -1,4 +1,4 @@
-"""A story: lines that are typed one after the other at one terminal, each kept as a golden screen."""
+"""A story: lines that are typed one after the other at one terminal; each screen is golden."""
 
 from __future__ import annotations
 
