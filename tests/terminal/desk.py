@@ -59,13 +59,20 @@ def desk() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def put_program(folder: Path, module: str, *words: str) -> None:
-    """Write the venv's program as pip does; the user and the machine have names of their own."""
+def put_program(folder: Path, module: str, *words: str, tree: Path | None = None) -> None:
+    """Write the venv's program as pip does; the user and the machine have names of their own.
+
+    Args:
+        folder: where ``.venv`` is.
+        module: whose ``main`` runs.
+        words: what it gets before the words that were typed.
+        tree: where the package is; None: in the folder.
+    """
     program = folder / ".venv" / "bin" / "appliance"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(
         _PROGRAM.format(
-            python=sys.executable, folder=str(folder), root=str(golden.ROOT),
+            python=sys.executable, folder=str(tree or folder), root=str(golden.ROOT),
             module=module, words=list(words),
         )
     )  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests import golden
 from tests.terminal.desk import put_program, steady
+from tests.terminal.reading import broken_words
 from tests.terminal.tmux import PATIENCE_SECONDS, Answer, Terminal
 
 FOLDER = "terminal"
@@ -35,6 +36,13 @@ class Story:
     def types(self, title: str, line: str, code: int = 0) -> str:
         """Type a line that ends with this exit code; what it says is the golden section."""
         return self._kept(title, self.shell.types(line), code)
+
+    def table(self, title: str, line: str, code: int = 0) -> str:
+        """The same of a line that prints a table: no cell of it breaks a word."""
+        text = self.types(title, line, code)
+        piped = self.shell.types(f"{line} | cat")
+        assert broken_words(text, piped.text) == set()
+        return text
 
     def answers(self, title: str, line: str, question: str, keys: str, code: int = 0) -> str:
         """The same of a line that asks: the keys are pressed once the question is there."""

@@ -61,7 +61,7 @@ def test_what_ran_is_in_the_history(story: Story) -> None:
 
 
 def test_a_healthy_rack_fits_one_screen(story: Story) -> None:
-    text = story.types("06 status", "appliance status --exit-code")
+    text = story.table("06 status", "appliance status --exit-code")
     assert "3 of 3 nodes Ready" in text
     assert len(text.splitlines()) < 24
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from rich.cells import cell_len
 
 from tests import golden
+from tests.terminal.reading import broken_words, inside_words
 from tests.terminal.story import FOLDER
 from tests.terminal.tmux import COLUMNS, PROMPT, in_rows
 
@@ -18,10 +17,6 @@ SCREENS = {
 }
 # Looks at a command that runs on; all others end at a prompt.
 LIVE = {title for title in SCREENS if " live " in title}
-# What only the makers of a program understand.
-INSIDE = re.compile(
-    r"Traceback|Exception|\bErrno\b|\bNone\b|\bparamiko\b|<\w+ object|encountered \w+ key"
-)
 # Nothing is left to do: the operator said so.
 UNHINTED = {
     "first_ten_minutes: 12 host keys, not confirmed",
@@ -50,7 +45,7 @@ def test_a_screen_ends_with_a_prompt(title: str) -> None:
 
 @pytest.mark.parametrize("title", SCREENS)
 def test_a_screen_says_nothing_of_the_inside_of_a_program(title: str) -> None:
-    assert INSIDE.findall(SCREENS[title]) == []
+    assert inside_words(SCREENS[title]) == []
 
 
 @pytest.mark.parametrize("title", SCREENS)
@@ -65,3 +60,15 @@ def test_an_error_comes_with_the_next_command(title: str) -> None:
 
 def test_rows_are_broken_where_the_terminal_breaks_them() -> None:
     assert in_rows("x" * 81 + "\n\nshort\n") == "x" * 80 + "\nx\n\nshort\n"
+
+
+@pytest.mark.parametrize(
+    ("shown", "broken"),
+    [
+        ("$ x\n\u2502 node \u2502 verified \u2502\n$", set()),
+        ("$ x\nnode verif\n     ied\n$", {"verif", "ied"}),
+        ("$ x\n\u2502 node \u2502 ver\u2026 \u2502\n$", {"ver\u2026"}),
+    ],
+)
+def test_a_word_that_a_table_breaks_is_found(shown: str, broken: set[str]) -> None:
+    assert broken_words(shown, "$ x | cat\nnode verified\n$") == broken
