@@ -27,4 +27,4 @@ def broken_words(shown: str, piped: str) -> set[str]:
 
 def _words(text: str) -> list[str]:
     """What stands between spaces and the lines of tables, below the line that was typed."""
-    return re.split(r"[\s\u2500-\u257f]+", text.partition("\n")[2].strip())
+    return [w for w in re.split(r"[\s\u2500-\u257f]+", text.partition("\n")[2]) if w]
