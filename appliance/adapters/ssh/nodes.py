@@ -28,7 +28,7 @@ from appliance.adapters.ssh.call import (
 )
 from appliance.adapters.ssh.keys import check_private_key, local_fault
 from appliance.adapters.ssh.known_hosts import load, put
-from appliance.adapters.ssh.login_failure import login_failure, login_of
+from appliance.adapters.ssh.login_failure import login_failure, login_of, told_of_login
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
@@ -301,10 +301,11 @@ class SshNodes:
                     sock=through_jump_host(self._site, address),
                 )
             except (OSError, EOFError, paramiko.SSHException) as error:
+                told = told_of_login(error, client.get_transport())
                 client.close()
                 if expired.is_set():
                     raise self._timed_out(node) from error
-                raise local_fault(error) or login_failure(self._site, node, error) from error
+                raise local_fault(error) or login_failure(self._site, node, told) from error
         if expired.is_set():
             raise self._timed_out(node)
         transport = client.get_transport()
