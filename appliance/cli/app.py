@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "health": "appliance.cli.health.command",
     "history": "appliance.cli.status.history",
     "install": "appliance.cli.install.command",
+    "kubeconfig": "appliance.cli.kubeconfig",
     "lab": "appliance.cli.lab.group",
     "node": "appliance.cli.node.group",
     "plan": "appliance.cli.install.plan",
