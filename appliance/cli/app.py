@@ -63,6 +63,16 @@ class Commands(click.Group):
 class Application:
     """What commands get as their context object: how to reach a site."""
 
+    def site(self, directory: Path) -> Site:
+        """What the site's own files say; nothing else is read.
+
+        Raises:
+            ConfigError: the site is wrong; every fault at once.
+        """
+        from appliance.adapters.site.files import load_site
+
+        return load_site(directory)
+
     def asks_for_access(self, directory: Path) -> bool:
         """Whether the site's own files ask for researchers' access."""
         from appliance.adapters.site.files import load_site

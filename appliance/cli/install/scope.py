@@ -60,6 +60,18 @@ def node_of(site: Site, name: str) -> Node:
     return members[name]
 
 
+def host_of(site: Site, name: str) -> Node:
+    """The host of the inventory by that name, a member of the cluster or not.
+
+    Raises:
+        click.UsageError: the inventory has none; names the nearest, or all.
+    """
+    known = {node.name: node for node in site.nodes}
+    if name not in known:
+        raise click.UsageError(f"{name}: the site has no such node; {did_you_mean(name, known)}")
+    return known[name]
+
+
 def require_nodes(site: Site, names: Sequence[str]) -> None:
     """Refuse what ``--nodes`` names when the inventory has no such host.
 

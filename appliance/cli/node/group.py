@@ -10,6 +10,8 @@ import click
 from appliance.cli.install.scope import node_of
 from appliance.cli.node import maintain
 from appliance.cli.node.join import add, rejoin, remove
+from appliance.cli.node.login import ssh
+from appliance.cli.node.logs import logs
 from appliance.cli.node.passport import passport
 from appliance.cli.options import (
     changed_site_option,
@@ -225,3 +227,5 @@ node.add_command(remove)
 node.add_command(rejoin)
 node.add_command(add)
 node.add_command(passport)
+node.add_command(ssh)
+node.add_command(logs)
