@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
+from appliance.cli.help.typos import Words
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.site.files.diagnostics import did_you_mean
 from appliance.model.site.settings import Node, Site
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_NAMES = click.Choice([step.name for step in INSTALL])
+_NAMES = Words([step.name for step in INSTALL])
 _STEPS = "- STEPS\n"
 
 
