@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from appliance.cli.help.typos import Words
 from appliance.cli.site.which import is_site, require_one_site, say_which_nodes, say_which_site
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -103,7 +104,7 @@ def gpu_operands_option(command: Command) -> Command:
     """Add ``--gpu-operands standin|nvidia``."""
     return click.option(
         "--gpu-operands",
-        type=click.Choice([STANDIN, REAL]),
+        type=Words([STANDIN, REAL]),
         default=STANDIN,
         envvar="APPLIANCE_GPU_OPERANDS",
         show_default=True,
@@ -118,7 +119,7 @@ def output_option(command: Command) -> Command:
     return click.option(
         "-o",
         "--output",
-        type=click.Choice(["table", "json"]),
+        type=Words(["table", "json"]),
         default="table",
         envvar="APPLIANCE_OUTPUT",
         show_default=True,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
     REAL,
     allowed_signers_option,
@@ -43,7 +44,7 @@ def _kernels(
     return values
 
 
-@click.group()
+@click.group(cls=Nouns)
 def bundle() -> None:
     """Build, check and show bundles: everything that an offline install needs."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
     REAL,
     dry_run_option,
@@ -48,7 +49,7 @@ name_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Nouns)
 def lab() -> None:
     """Run a test site on this machine, in containers that behave like bare servers."""
 
@@ -57,7 +58,7 @@ def lab() -> None:
 @name_option
 @click.option(
     "--control-planes",
-    type=click.Choice(["1", "3"]),
+    type=Words(["1", "3"]),
     default="1",
     show_default=True,
     help="How many control-plane nodes.",
@@ -83,7 +84,7 @@ def lab() -> None:
 @click.option(
     "--os",
     "operating_system",
-    type=click.Choice(SYSTEMS),
+    type=Words(SYSTEMS),
     default=SYSTEMS[0],
     show_default=True,
     help="What the nodes run. debian-11 is nearer to Ubuntu 20.04.",
@@ -99,7 +100,7 @@ def lab() -> None:
 @click.option(
     "--with",
     "parts",
-    type=click.Choice(["runai"]),
+    type=Words(["runai"]),
     multiple=True,
     help="Also install Run:ai, as stand-ins, on workers with GPUs.",
 )
@@ -192,7 +193,10 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
 )
 @output_option
 def status(name: str | None, output: str) -> None:
-    """List the nodes of the labs on this machine, and what a lab cannot test."""
+    """List the nodes of the labs on this machine, and what a lab cannot test.
+
+    Example: appliance lab status
+    """
     from appliance.lab.layout import stand_ins
     from appliance.lab.podman import Podman
 
