@@ -18,7 +18,8 @@ from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Nfs, SiteSettings, Ssh
 from appliance.model.site.shared_storage import NFS_PORT, RPCBIND_PORT
 from tests.contract import tree
-from tests.contract.page_words import OPERATIONS, table
+from tests.contract.page_words import table
+from tests.contract.runbooks import OPERATIONS
 
 EXIT_CODES = OPERATIONS / "exit-codes.md"
 REQUIREMENTS = OPERATIONS / "requirements.md"
