@@ -101,13 +101,19 @@ def codes_of(message: str) -> set[int]:
 
 def options() -> set[str]:
     """Every option of every command, long and short."""
-    return {name for command in _commands(cli) for name in command}
+    return {name for _, found in _commands("appliance", cli) for name in found}
 
 
-def _commands(command: object) -> Iterator[set[str]]:
-    assert isinstance(command, click.Command)
+def commands() -> set[str]:
+    """The name of every command and group."""
+    return {name for name, _ in _commands("appliance", cli)}
+
+
+def _commands(name: str, command: click.Command) -> Iterator[tuple[str, set[str]]]:
     context = click.Context(command, help_option_names=["-h", "--help"])
-    yield {name for option in command.get_params(context) for name in option.opts}
+    yield name, {flag for option in command.get_params(context) for flag in option.opts}
     if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            yield from _commands(command.get_command(context, name))
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            assert found is not None
+            yield from _commands(inner, found)
