@@ -36,7 +36,11 @@ def show_status(
 ) -> None:
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, site, observed) for node in site.nodes]
-    print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
+    print_table(
+        ["node", "address", "roles", "status", "version", "docker", "serial"],
+        rows,
+        spare=("docker", "serial"),
+    )
     click.echo("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
     _show_standins(standins(observed), bundle)
     planned = in_maintenance(site, observed)
