@@ -158,7 +158,7 @@ def test_the_key_of_the_sites_ca_is_a_variable_of_nodes_in_a_run_alone(tmp_path:
     site = tmp_path / "site"
     (site / CA_FILE).parent.mkdir(parents=True)
     (site / CA_FILE).write_text("vault_site_ca_key: KEY\n")
-    workers = {"cpu_workers": {"hosts": {"w1": {}, "w2": {}}}}
+    workers: dict[str, Any] = {"cpu_workers": {"hosts": {"w1": {}, "w2": {}}}}
     (site / "hosts.yml").write_text(json.dumps({"all": {"children": workers}}))
     assert "KEY" not in _listed(site, tmp_path)
     desired = desired_state()

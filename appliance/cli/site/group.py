@@ -13,6 +13,7 @@ import click
 from appliance.cli.options import dry_run_option, output_option, site_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.site.adopt import adopt
+from appliance.cli.site.inventory import inventory
 from appliance.cli.site.options import new_site_options, site_ports, vault_password_option
 from appliance.errors import ConfigError
 
@@ -228,3 +229,4 @@ def _prompt() -> Callable[[], str] | None:
 
 
 site.add_command(adopt)
+site.add_command(inventory)
