@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.errors import ConfigError, Refused
 from appliance.model.components.runai.vendor_defaults import SECRETS as VENDOR_SECRETS
 from appliance.model.components.runai.vendor_defaults import new_secret
-from appliance.model.site.files.schema import site_schema_text
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
-from appliance.model.site.files.text import SCHEMA, hosts_text, node_text, site_text
+from appliance.model.site.files.text import hosts_text, node_text, site_text
 from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_FILE, CA_KEY, TEMPLATE, UNSAFE
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def site_init(
         Refused: one of the files exists; nothing was written.
         ConfigError: the site would not pass its own check; nothing was written.
     """
-    texts = site_files(request)
+    texts = {**site_files(request), **files.schemas()}
     there = files.existing([*texts, VAULT, CA_FILE])
     if there:
         raise Refused(
@@ -113,5 +112,4 @@ def site_files(request: SiteInitRequest) -> dict[str, str]:
         **nodes,
         "known_hosts": "",
         ".gitignore": ".appliance/\n",
-        SCHEMA: site_schema_text(),
     }
