@@ -216,6 +216,7 @@ def show(directory: Path, allowed_signers: Path | None, output: str, *, everythi
     print_table(
         ("kind", "name", "version", "MB", "source", "verified by", "skipped"),
         [_row(item) for item in shown],
+        spare=("skipped", "verified by"),
     )
     click.echo()
     for line in _skipped(shown):
