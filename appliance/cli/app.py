@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance import __version__
+from appliance.cli.help.layout import Lines
+from appliance.cli.help.typos import Nouns
 from appliance.errors import ApplianceError
 from appliance.model.documents.pages import OPERATIONS, SECURITY
 
@@ -18,13 +20,18 @@ if TYPE_CHECKING:
     from appliance.cli.site_session import SiteSession
     from appliance.model.site.settings import Site
 
+# Of every command: a class of contexts would have to be named at each.
+click.Context.formatter_class = Lines
+
 # Name -> module of each command; loaded only when it is named, or listed by --help.
 COMMANDS: Mapping[str, str] = {
     "bundle": "appliance.cli.bundle.group",
+    "docs": "appliance.cli.help.docs",
     "hardware": "appliance.cli.hardware",
     "health": "appliance.cli.health.command",
     "history": "appliance.cli.status.history",
     "install": "appliance.cli.install.command",
+    "kubeconfig": "appliance.cli.kubeconfig",
     "lab": "appliance.cli.lab.group",
     "node": "appliance.cli.node.group",
     "plan": "appliance.cli.install.plan",
@@ -34,7 +41,7 @@ COMMANDS: Mapping[str, str] = {
 }
 
 
-class Commands(click.Group):
+class Commands(Nouns):
     """A group whose commands are imported when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -61,6 +68,16 @@ class Commands(click.Group):
 
 class Application:
     """What commands get as their context object: how to reach a site."""
+
+    def site(self, directory: Path) -> Site:
+        """What the site's own files say; nothing else is read.
+
+        Raises:
+            ConfigError: the site is wrong; every fault at once.
+        """
+        from appliance.adapters.site.files import load_site
+
+        return load_site(directory)
 
     def asks_for_access(self, directory: Path) -> bool:
         """Whether the site's own files ask for researchers' access."""
@@ -120,8 +137,8 @@ class Application:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}\n"
-    f"Security (trust, secrets, ports):\n{SECURITY}",
+    epilog="\b\nPages (runbooks, symptoms, security):  appliance docs [PAGE] [--search TEXT]\n"
+    f"They are files in {OPERATIONS}\nand {SECURITY}.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")
 @click.pass_context

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import output_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import ConfigError
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.hardware_models import HardwareModel
 
 
-@click.group()
+@click.group(cls=Nouns)
 def hardware() -> None:
     """Show the hardware models that this version knows."""
 

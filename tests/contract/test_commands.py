@@ -13,7 +13,7 @@ from appliance.cli.app import cli
 from tests.contract import tree
 
 # The vocabulary of the design: nouns with their verbs, and the commands of every day.
-DAILY = {"install", "plan", "status", "history", "health"}
+DAILY = {"install", "plan", "status", "history", "health", "kubeconfig", "docs"}
 VERBS = {
     "site": {"init", "check", "show", "schema", "adopt"},
     "lab": {"up", "down", "status", "shell"},
@@ -21,6 +21,7 @@ VERBS = {
     "hardware": {"list", "show", "inspect", "qualify"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
+        "ssh", "logs",
     },
     "cluster": {"upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},

@@ -39,7 +39,8 @@ def _typed() -> Iterator[tuple[Path, str]]:
             yield page, command
 
 
-def _parse(words: list[str]) -> None:
+def parse(words: list[str]) -> None:
+    """Refuse words that no command takes, as the command line itself does."""
     command: click.Command = cli
     # A command remembers the first help option that it was asked for: it must be the real one.
     context = click.Context(cli, help_option_names=["-h", "--help"])
@@ -57,7 +58,7 @@ def test_every_command_in_the_docs_exists_with_its_options() -> None:
     wrong = []
     for page, command in _typed():
         try:
-            _parse(shlex.split(command)[1:])
+            parse(shlex.split(command)[1:])
         except (AssertionError, ValueError, click.ClickException) as error:
             wrong.append(f"{page.relative_to(tree.ROOT)}: {command}: {error}")
     assert wrong == []

@@ -13,12 +13,34 @@ from appliance.model.site.ssh import CONNECT_SECONDS, jump_command
 if TYPE_CHECKING:
     import paramiko
 
+# What paramiko says of a host key that is in none of its files.
+_UNKNOWN = "not found in known_hosts"
+
 
 def login_of(site: Site, node: Node) -> str:
     """The arguments of ``ssh`` that log in to a node directly."""
     connection = site.settings.ssh
     port = "" if connection.port == 22 else f"-p {connection.port} "
     return f"{port}{connection.user}@{node.address.ip}"
+
+
+def told_of_login(error: Exception, transport: paramiko.Transport | None) -> Exception:
+    """The node's refusal, where paramiko raised what it says of the key's file instead.
+
+    paramiko reads the file as RSA, ECDSA and Ed25519 in turn, and raises the last error: a node
+    that refused an RSA key is reported as "Invalid key". The file itself was checked before, by
+    :func:`appliance.adapters.ssh.keys.check_private_key`.
+
+    Args:
+        error: what ``SSHClient.connect`` raised.
+        transport: of the connection, before it is closed; None if there was none.
+    """
+    import paramiko
+
+    waits_for_login = transport is not None and transport.is_active() and transport.initial_kex_done
+    if waits_for_login and type(error) is paramiko.SSHException and _UNKNOWN not in str(error):
+        return paramiko.AuthenticationException(str(error))
+    return error
 
 
 def login_failure(site: Site, node: Node, error: Exception) -> NodeUnreachable:
@@ -44,7 +66,7 @@ def login_failure(site: Site, node: Node, error: Exception) -> NodeUnreachable:
             hint=f"install the public key there: ssh-copy-id {login_of(site, node)}",
             answers=True,
         )
-    if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in str(error):
+    if isinstance(error, paramiko.SSHException) and _UNKNOWN in str(error):
         return NodeUnreachable(
             f"{where}: its host key is not in {known}",
             hint="compare and confirm the keys: appliance install --accept-host-keys",

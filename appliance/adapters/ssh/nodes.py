@@ -24,11 +24,12 @@ from appliance.adapters.ssh.call import (
     Flooded,
     call,
     ended_after,
+    follow,
     last_line,
 )
 from appliance.adapters.ssh.keys import check_private_key, local_fault
 from appliance.adapters.ssh.known_hosts import load, put
-from appliance.adapters.ssh.login_failure import login_failure, login_of
+from appliance.adapters.ssh.login_failure import login_failure, login_of, told_of_login
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
@@ -129,9 +130,7 @@ class SshNodes:
             NodeUnreachable: no connection, a silent shell, or no complete answer in time.
             ConfigError: this machine's key or ``known_hosts`` is faulty.
         """
-        import paramiko
-
-        try:
+        with self._as_unreachable(node):
             return call(
                 self._transport(node),
                 command,
@@ -139,6 +138,14 @@ class SshNodes:
                 seconds=timeout,
                 limits=BeginLimits(CONNECT_SECONDS, FIRST_OUTPUT_SECONDS),
             )
+
+    @contextmanager
+    def _as_unreachable(self, node: Node) -> Iterator[None]:
+        """What breaks a call, as an error of ours; the connection is not used again."""
+        import paramiko
+
+        try:
+            yield
         except CallFailed as error:
             self._forget(node)
             raise NodeUnreachable(
@@ -179,6 +186,23 @@ class SshNodes:
         """
         command = self._become.command(script, or_self=or_self)
         return self.run(node, command, stdin=self._become.stdin(stdin), timeout=timeout)
+
+    def follow_as_root(
+        self, node: Node, script: str, on_text: Callable[[str], None], *, seconds: float
+    ) -> int:
+        """Run a script for ``sh -c`` as root, pass on its output as it comes; its exit status.
+
+        Raises:
+            NodeUnreachable: no connection, or it broke.
+            ConfigError: the vault lacks the password that sudo asks for.
+        """
+        command, stdin = self._become.command(script), self._become.stdin(b"")
+        limits = BeginLimits(CONNECT_SECONDS, FIRST_OUTPUT_SECONDS)
+        with self._as_unreachable(node):
+            transport = self._transport(node)
+            return follow(
+                transport, command, stdin, seconds=seconds, limits=limits, on_text=on_text
+            )
 
     def read_as_root(
         self, node: Node, path: str, *, most_bytes: int | None = None, timeout: float = 60
@@ -301,10 +325,11 @@ class SshNodes:
                     sock=through_jump_host(self._site, address),
                 )
             except (OSError, EOFError, paramiko.SSHException) as error:
+                told = told_of_login(error, client.get_transport())
                 client.close()
                 if expired.is_set():
                     raise self._timed_out(node) from error
-                raise local_fault(error) or login_failure(self._site, node, error) from error
+                raise local_fault(error) or login_failure(self._site, node, told) from error
         if expired.is_set():
             raise self._timed_out(node)
         transport = client.get_transport()

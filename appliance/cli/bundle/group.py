@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
     REAL,
     allowed_signers_option,
-    device_plugin_option,
+    gpu_operands_option,
     output_option,
     yes_option,
 )
@@ -43,7 +44,7 @@ def _kernels(
     return values
 
 
-@click.group()
+@click.group(cls=Nouns)
 def bundle() -> None:
     """Build, check and show bundles: everything that an offline install needs."""
 
@@ -76,7 +77,7 @@ def bundle() -> None:
     "--standins", is_flag=True, envvar="APPLIANCE_STANDINS",
     help="Replace NVIDIA's and Run:ai's components by the lab's stand-ins. Never for a site.",
 )  # fmt: skip
-@device_plugin_option
+@gpu_operands_option
 @click.option(
     "--kernel", "kernels", multiple=True, metavar="VERSION", callback=_kernels,
     help="A kernel of nodes with GPUs, as uname -r prints it. Repeatable. Without --kernel and "
@@ -92,7 +93,7 @@ def bundle() -> None:
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
     sign_key: Path | None, keyrings: tuple[Path, ...], kernels: tuple[str, ...],
-    site: Path | None, output: str, *, standins: bool, device_plugin: str, yes: bool,
+    site: Path | None, output: str, *, standins: bool, gpu_operands: str, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or resume an interrupted build.
 
@@ -116,7 +117,7 @@ def build(
     built = run(
         release, os_name, directory,
         jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
-        genuine=device_plugin == REAL,
+        genuine=gpu_operands == REAL,
         keyrings=keyrings, kernels=kernels_of(site, kernels),
     )  # fmt: skip
     result = _summary(directory, built.manifest, built.digest, signature_of(directory))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
     REAL,
-    device_plugin_option,
     dry_run_option,
+    gpu_operands_option,
     output_option,
     yes_option,
 )
@@ -48,7 +49,7 @@ name_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Nouns)
 def lab() -> None:
     """Run a test site on this machine, in containers that behave like bare servers."""
 
@@ -57,7 +58,7 @@ def lab() -> None:
 @name_option
 @click.option(
     "--control-planes",
-    type=click.Choice(["1", "3"]),
+    type=Words(["1", "3"]),
     default="1",
     show_default=True,
     help="How many control-plane nodes.",
@@ -83,7 +84,7 @@ def lab() -> None:
 @click.option(
     "--os",
     "operating_system",
-    type=click.Choice(SYSTEMS),
+    type=Words(SYSTEMS),
     default=SYSTEMS[0],
     show_default=True,
     help="What the nodes run. debian-11 is nearer to Ubuntu 20.04.",
@@ -95,11 +96,11 @@ def lab() -> None:
     show_default=True,
     help="How many GPUs each worker has; the GPUs and the GPU Operator are stand-ins.",
 )
-@device_plugin_option
+@gpu_operands_option
 @click.option(
     "--with",
     "parts",
-    type=click.Choice(["runai"]),
+    type=Words(["runai"]),
     multiple=True,
     help="Also install Run:ai, as stand-ins, on workers with GPUs.",
 )
@@ -119,7 +120,7 @@ def up(
     release: str | None,
     operating_system: str,
     gpus: int,
-    device_plugin: str,
+    gpu_operands: str,
     parts: tuple[str, ...],
     bare: bool,
     dry_run: bool,
@@ -143,7 +144,7 @@ def up(
 
     lab_parts = LabParts(
         app, name, site, bundle, release, _extras(gpus, parts, workers),
-        operating_system=operating_system, genuine=device_plugin == REAL,
+        operating_system=operating_system, genuine=gpu_operands == REAL,
     )  # fmt: skip
     result = lab_parts.up(
         int(control_planes),
@@ -192,7 +193,10 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
 )
 @output_option
 def status(name: str | None, output: str) -> None:
-    """List the nodes of the labs on this machine, and what a lab cannot test."""
+    """List the nodes of the labs on this machine, and what a lab cannot test.
+
+    Example: appliance lab status
+    """
     from appliance.lab.layout import stand_ins
     from appliance.lab.podman import Podman
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import dry_run_option, output_option, site_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.site.adopt import adopt
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from appliance.adapters.site.files import SiteCheck
 
 
-@click.group()
+@click.group(cls=Nouns)
 def site() -> None:
     """Write, check and show a site.
 
