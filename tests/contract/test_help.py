@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from appliance.cli.app import cli
+from appliance.cli.app import SUMMARIES, cli
 from appliance.cli.help.foreign import FOREIGN
 from appliance.cli.help.typos import Nouns, Words
 from appliance.model.documents.pages import OPERATIONS
@@ -43,6 +43,14 @@ def test_no_line_of_help_is_wider_than_the_screen(path: str, width: int) -> None
     assert len(lines) > 5
     # A path that has no space is not broken.
     assert [one for one in lines if len(one) > width and " " in one.strip()] == []
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    own = {
+        name: CONTEXTS[f"appliance {name}"].command.get_short_help_str(limit=1000)
+        for name in cli.list_commands(ROOT)
+    }
+    assert own == SUMMARIES
 
 
 @pytest.mark.parametrize("path", sorted(CONTEXTS))
