@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -26,9 +27,12 @@ if TYPE_CHECKING:
 click.Context.formatter_class = Lines
 
 DEBUG = "--debug"
+# Set by the script of completion, with what it asks for.
+COMPLETE = "_APPLIANCE_COMPLETE"
 # Name -> module of each command; loaded only when it is named, or listed by --help.
 COMMANDS: Mapping[str, str] = {
     "bundle": "appliance.cli.bundle.group",
+    "completion": "appliance.cli.help.completion",
     "docs": "appliance.cli.help.docs",
     "hardware": "appliance.cli.hardware",
     "health": "appliance.cli.health.command",
@@ -47,6 +51,7 @@ COMMANDS: Mapping[str, str] = {
 # Name -> summary, so that the list of commands imports none; a test compares them.
 SUMMARIES: Mapping[str, str] = {
     "bundle": "Build, check and show bundles: everything that an offline install needs.",
+    "completion": "Print the script that completes this command line in bash, zsh or fish.",
     "docs": "Show the pages of this installation: runbooks, glossary, decisions.",
     "hardware": "Show the hardware models that this version knows.",
     "health": "Check everything Run:ai needs; exit with 5 if something is missing.",
@@ -91,6 +96,10 @@ class Commands(Nouns):
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
         """Run a command line; ``--debug`` may stand anywhere before ``--``."""
+        if COMPLETE in os.environ:
+            from appliance.cli.help.completion import complete
+
+            return complete(self, os.environ[COMPLETE])
         words = list(sys.argv[1:] if args is None else args)
         own = words[: words.index("--")] if "--" in words else words
         debug = DEBUG in own

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.complete import node_names
 from appliance.cli.install.scope import host_of
 from appliance.cli.options import site_option
 from appliance.model.node import logs as model
@@ -41,7 +42,7 @@ def _pod(_context: click.Context, _parameter: click.Parameter, value: str | None
 
 
 @click.command(short_help="Show logs of a node: kubelet, runtime, kernel, pod.")
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @click.option("--kubelet", is_flag=True, help="Of the kubelet. This is the default.")
 @click.option("--runtime", is_flag=True, help="Of Docker and containerd.")
 @click.option("--kernel", is_flag=True, help="Of the kernel, since its boot.")
