@@ -110,6 +110,7 @@ class NodeUnreachable(ApplianceError):
         answers: a machine answers at its address, but refuses the work.
         logged_in: the login worked, but the answer was incomplete.
         deceives: no honest machine would give this answer.
+        cause: the message without the node's name, the same words for each node that has it.
     """
 
     exit_code = 4
@@ -121,12 +122,14 @@ class NodeUnreachable(ApplianceError):
         answers: bool = False,
         logged_in: bool = False,
         deceives: bool = False,
+        cause: str = "",
         **more: Any,
     ) -> None:
         super().__init__(message, **more)
         self.answers = answers or logged_in
         self.logged_in = logged_in
         self.deceives = deceives
+        self.cause = cause
 
 
 class NotHealthy(ApplianceError):

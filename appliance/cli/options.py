@@ -104,16 +104,17 @@ def yes_option(command: Command) -> Command:
 STANDIN, REAL = "standin", "nvidia"
 
 
-def device_plugin_option(command: Command) -> Command:
-    """Add ``--device-plugin standin|nvidia``."""
+def gpu_operands_option(command: Command) -> Command:
+    """Add ``--gpu-operands standin|nvidia``."""
     return click.option(
-        "--device-plugin",
+        "--gpu-operands",
         type=Words([STANDIN, REAL]),
         default=STANDIN,
-        envvar="APPLIANCE_DEVICE_PLUGIN",
+        envvar="APPLIANCE_GPU_OPERANDS",
         show_default=True,
-        help="What offers the stand-ins of GPUs. nvidia: NVIDIA's own program, compiled here; the "
-        "stand-in where this machine cannot compile it.",
+        help="What finds, labels and offers the GPUs of a lab. nvidia: NVIDIA's device plugin and "
+        "GPU feature discovery, and node-feature-discovery, compiled here; the stand-in of each "
+        "that this machine cannot compile.",
     )(command)
 
 

@@ -73,11 +73,11 @@ def test_a_table_cell_cannot_add_a_row(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = [f"w1\ncp1  Ready {HOSTILE}", "[/bin/agent] [red]x"]
-    command(monkeypatch, lambda: render.print_table(["[b]node", "says"], [cells], title="[/x]"))
+    command(monkeypatch, lambda: render.print_table(["[b]node", "says"], [cells]))
     assert exits.run(["probe"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["[/x]", "[b]node", "w1\\ncp1"]
-    assert lines[2].endswith("[/bin/agent] [red]x")
+    assert [line.split()[0] for line in lines] == ["[b]node", "w1\\ncp1"]
+    assert lines[1].endswith("[/bin/agent] [red]x")
 
 
 def test_a_node_cannot_forge_a_field_of_an_error(

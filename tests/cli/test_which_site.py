@@ -40,6 +40,7 @@ LOOKING = {
     ("runai", "csr"): (),
     ("site", "adopt"): (),
     ("site", "check"): (),
+    ("site", "inventory"): (),
     ("site", "show"): (),
     ("status",): (),
 }

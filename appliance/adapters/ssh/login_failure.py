@@ -8,21 +8,49 @@ from typing import TYPE_CHECKING
 from appliance.adapters.ssh.known_hosts import entry_name
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Node, Site
-from appliance.model.site.ssh import CONNECT_SECONDS, jump_command
+from appliance.model.site.ssh import (
+    CONNECT_SECONDS,
+    copy_key_command,
+    jump_login_command,
+    ssh_command,
+)
+from appliance.model.state.unreachable import NOT_SSH, Way, in_plain_words, way_through
 
 if TYPE_CHECKING:
     import paramiko
 
-
-def login_of(site: Site, node: Node) -> str:
-    """The arguments of ``ssh`` that log in to a node directly."""
-    connection = site.settings.ssh
-    port = "" if connection.port == 22 else f"-p {connection.port} "
-    return f"{port}{connection.user}@{node.address.ip}"
+# What paramiko says of a host key that is in none of its files.
+_UNKNOWN = "not found in known_hosts"
 
 
-def login_failure(site: Site, node: Node, error: Exception) -> NodeUnreachable:
-    """What an error of paramiko means for the operator, with the command that helps."""
+def told_of_login(error: Exception, transport: paramiko.Transport | None) -> Exception:
+    """The node's refusal, where paramiko raised what it says of the key's file instead.
+
+    paramiko reads the file as RSA, ECDSA and Ed25519 in turn, and raises the last error: a node
+    that refused an RSA key is reported as "Invalid key". The file itself was checked before, by
+    :func:`appliance.adapters.ssh.keys.check_private_key`.
+
+    Args:
+        error: what ``SSHClient.connect`` raised.
+        transport: of the connection, before it is closed; None if there was none.
+    """
+    import paramiko
+
+    waits_for_login = transport is not None and transport.is_active() and transport.initial_kex_done
+    if waits_for_login and type(error) is paramiko.SSHException and _UNKNOWN not in str(error):
+        return paramiko.AuthenticationException(str(error))
+    return error
+
+
+def login_failure(site: Site, node: Node, error: Exception, said: str = "") -> NodeUnreachable:
+    """What an error of paramiko means for the operator, with the command that helps.
+
+    Args:
+        site: whose connection failed.
+        node: the node that was asked.
+        error: of paramiko, or of the kernel.
+        said: what the jump host's ``ssh`` said on stderr.
+    """
     import paramiko
 
     address, known, connection = node.address.ip, site.known_hosts, site.settings.ssh
@@ -36,27 +64,52 @@ def login_failure(site: Site, node: Node, error: Exception) -> NodeUnreachable:
             f"ssh-keygen -R {host} -f {known} "
             "&& appliance install --accept-host-keys",
             answers=True,
+            cause="wrong host key",
         )
     if isinstance(error, paramiko.AuthenticationException):
+        key = connection.private_key or "the keys of the SSH agent"
+        cause = f"authentication failed for user {connection.user} with {key}"
         return NodeUnreachable(
-            f"{where}: authentication failed for user {connection.user} with "
-            f"{connection.private_key or 'the keys of the SSH agent'}",
-            hint=f"install the public key there: ssh-copy-id {login_of(site, node)}",
+            f"{where}: {cause}",
+            hint=f"install the public key there: {copy_key_command(site, node)}",
             answers=True,
+            cause=cause,
         )
-    if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in str(error):
+    if isinstance(error, paramiko.SSHException) and _UNKNOWN in str(error):
         return NodeUnreachable(
             f"{where}: its host key is not in {known}",
             hint="compare and confirm the keys: appliance install --accept-host-keys",
             answers=True,
+            cause=f"the host key is not in {known}",
         )
+    return _no_connection(site, node, error, said)
+
+
+def _no_connection(site: Site, node: Node, error: Exception, said: str) -> NodeUnreachable:
+    """Nothing there spoke SSH with us: the node, its port, or the jump host."""
+    connection, address = site.settings.ssh, node.address.ip
+    where, jump_host = f"{node.name} ({address})", connection.jump_host
+    cause = _reason(error)
     hint = f"check that it is powered on, cabled and on this network: ping {address}"
-    if command := jump_command(site, f"{address}:{connection.port}"):
-        hint = f"check that it is powered on, and test the jump host: {command}"
+    if cause == NOT_SSH:
+        hint = f"see what answers there: {ssh_command(site, node, verbose=True)}"
+    if jump_host:
+        hint = f"check that it is powered on, and test the way: {ssh_command(site, node, 'true')}"
+        way = way_through(jump_host, said)
+        if way is None and cause == NOT_SSH:
+            way = Way(f"no answer through the jump host {jump_host}")
+        cause = way.cause if way else cause
+        if way and way.at_jump_host:
+            return NodeUnreachable(
+                f"{where}: {cause}",
+                hint=f"test the jump host: {jump_login_command(site)}",
+                cause=cause,
+            )
     return NodeUnreachable(
-        f"{where}: no SSH on port {connection.port}: {_reason(error)}",
+        f"{where}: no SSH on port {connection.port}: {cause}",
         hint=hint,
-        answers=_is_alive(error, direct=not connection.jump_host),
+        answers=_is_alive(error, direct=not jump_host),
+        cause=f"no SSH on port {connection.port}: {cause}",
     )
 
 
@@ -66,7 +119,9 @@ def _reason(error: Exception) -> str:
     cause = next((one for one in causes.values() if isinstance(one, OSError)), error)
     if isinstance(cause, TimeoutError):
         return f"no answer within {CONNECT_SECONDS} s"
-    return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return in_plain_words(str(cause))
 
 
 def _is_alive(error: Exception, *, direct: bool) -> bool:

@@ -29,14 +29,14 @@ from appliance.adapters.ssh.call import (
 )
 from appliance.adapters.ssh.keys import check_private_key, local_fault
 from appliance.adapters.ssh.known_hosts import load, put
-from appliance.adapters.ssh.login_failure import login_failure, login_of
+from appliance.adapters.ssh.login_failure import login_failure, told_of_login
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
-from appliance.adapters.ssh.way import MANY, logins_at_once, through_jump_host, was_dropped
+from appliance.adapters.ssh.way import MANY, logins_at_once, said_by, through_jump_host, was_dropped
 from appliance.errors import ConfigError, NodeUnreachable
 from appliance.model.node.fencing import DEAD
 from appliance.model.site.settings import Node, Site
-from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS
+from appliance.model.site.ssh import CONNECT_SECONDS, FIRST_OUTPUT_SECONDS, ssh_command
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.reader import NotFacts, read_facts
 from appliance.model.state.observed import Fault, Look
@@ -155,7 +155,7 @@ class SshNodes:
             self._forget(node)
             raise NodeUnreachable(
                 f"{node.name}: a command over SSH failed: {error}",
-                hint=f"test the connection: ssh {login_of(self._site, node)} uptime",
+                hint=f"test the connection: {ssh_command(self._site, node, 'uptime')}",
                 logged_in=True,
                 deceives=isinstance(error, Flooded),
             ) from error
@@ -163,7 +163,7 @@ class SshNodes:
             self._forget(node)
             raise NodeUnreachable(
                 f"{node.name}: the SSH connection to {node.address.ip} broke: {error}",
-                hint=f"check the node's console, then: ssh {login_of(self._site, node)}",
+                hint=f"check the node's console, then: {ssh_command(self._site, node)}",
                 logged_in=True,
             ) from error
 
@@ -249,14 +249,15 @@ class SshNodes:
                 error.answers,
                 error.deceives,
                 error.logged_in,
+                error.cause,
             )
-        login = login_of(self._site, node)
         if answer.code or not answer.output.strip():
             output = last_line(answer.errors or answer.output)
             return Fault(
                 node.name,
                 f"{node.name}: the probe exited with {answer.code}: {output or 'no output'}",
-                f"check its Python: ssh {login} {self._connection.python} --version",
+                "check its Python: "
+                + ssh_command(self._site, node, f"{self._connection.python} --version"),
                 answers=True,
                 logged_in=True,
             )
@@ -266,8 +267,8 @@ class SshNodes:
             return Fault(
                 node.name,
                 f"{node.name}: the output of its probe is not valid: {error}",
-                f"check the machine: ssh {login} uptime; to remove a worker that is "
-                f"not trusted any more: appliance node remove {node.name} {DEAD}",
+                f"check the machine: {ssh_command(self._site, node, 'uptime')}; to remove a "
+                f"worker that is not trusted any more: appliance node remove {node.name} {DEAD}",
                 answers=True,
                 deceives=True,
                 logged_in=True,
@@ -317,8 +318,10 @@ class SshNodes:
         if trusted := self._trusted.get((address, self._connection.port)):
             put(client.get_host_keys(), address, self._connection.port, trusted)
         key = self._connection.private_key
+        proxy = None
         with self._logins, ended_after(LOGIN_SECONDS, lambda: _close(client)) as expired:
             try:
+                proxy = through_jump_host(self._site, address)
                 client.connect(
                     address,
                     port=self._connection.port,
@@ -327,14 +330,16 @@ class SshNodes:
                     timeout=CONNECT_SECONDS,
                     banner_timeout=CONNECT_SECONDS,
                     auth_timeout=CONNECT_SECONDS,
-                    sock=through_jump_host(self._site, address),
+                    sock=proxy,
                 )
             except (OSError, EOFError, paramiko.SSHException) as error:
+                told = told_of_login(error, client.get_transport())
                 client.close()
                 _LOGGER.debug("%s: no login at %s: %r", node.name, address, error)
                 if expired.is_set():
                     raise self._timed_out(node) from error
-                raise local_fault(error) or login_failure(self._site, node, error) from error
+                said = said_by(proxy) if proxy else ""
+                raise (local_fault(error) or login_failure(self._site, node, told, said)) from error
         if expired.is_set():
             raise self._timed_out(node)
         _LOGGER.debug("%s: logged in at %s", node.name, address)
@@ -353,8 +358,9 @@ class SshNodes:
     def _timed_out(self, node: Node) -> NodeUnreachable:
         return NodeUnreachable(
             f"{node.name} ({node.address.ip}): the SSH login timed out after {LOGIN_SECONDS} s",
-            hint=f"see where it hangs: ssh -v {login_of(self._site, node)}",
+            hint=f"see where it hangs: {ssh_command(self._site, node, verbose=True)}",
             answers=True,
+            cause=f"the SSH login timed out after {LOGIN_SECONDS} s",
         )
 
 

@@ -13,7 +13,7 @@ from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
     REAL,
     allowed_signers_option,
-    device_plugin_option,
+    gpu_operands_option,
     output_option,
     yes_option,
 )
@@ -81,7 +81,7 @@ def bundle() -> None:
     "--standins", is_flag=True, envvar="APPLIANCE_STANDINS",
     help="Replace NVIDIA's and Run:ai's components by the lab's stand-ins. Never for a site.",
 )  # fmt: skip
-@device_plugin_option
+@gpu_operands_option
 @click.option(
     "--kernel", "kernels", multiple=True, metavar="VERSION", callback=_kernels,
     help="A kernel of nodes with GPUs, as uname -r prints it. Repeatable. Without --kernel and "
@@ -97,7 +97,7 @@ def bundle() -> None:
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
     sign_key: Path | None, keyrings: tuple[Path, ...], kernels: tuple[str, ...],
-    site: Path | None, output: str, *, standins: bool, device_plugin: str, yes: bool,
+    site: Path | None, output: str, *, standins: bool, gpu_operands: str, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or resume an interrupted build.
 
@@ -121,7 +121,7 @@ def build(
     built = run(
         release, os_name, directory,
         jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
-        genuine=device_plugin == REAL,
+        genuine=gpu_operands == REAL,
         keyrings=keyrings, kernels=kernels_of(site, kernels),
     )  # fmt: skip
     result = _summary(directory, built.manifest, built.digest, signature_of(directory))
@@ -220,6 +220,7 @@ def show(directory: Path, allowed_signers: Path | None, output: str, *, everythi
     print_table(
         ("kind", "name", "version", "MB", "source", "verified by", "skipped"),
         [_row(item) for item in shown],
+        spare=("skipped", "verified by"),
     )
     click.echo()
     for line in _skipped(shown):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.screen.render import print_table
+from appliance.cli.status.view import show_unreachable
 from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ def show_health(found: HealthResult) -> None:
     """Print everything for people."""
     rows = [[r.check.name, WORDS[r.state], r.check.asks, _seen(r)] for r in found.results]
     print_table(["check", "state", "passes when", "seen"], rows)
-    for fault in found.look.faults:
-        click.echo(f"unreachable: {fault.reason}")
-        click.echo(f"   hint: {fault.hint}")
+    show_unreachable(found.look.faults)
     for result in found.results:
         for finding in result.findings:
             click.echo(f"{finding.severity}: {finding.sentence()}")

@@ -12,8 +12,8 @@ from appliance.cli.help.complete import releases
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
     REAL,
-    device_plugin_option,
     dry_run_option,
+    gpu_operands_option,
     output_option,
     yes_option,
 )
@@ -99,7 +99,7 @@ def lab() -> None:
     show_default=True,
     help="How many GPUs each worker has; the GPUs and the GPU Operator are stand-ins.",
 )
-@device_plugin_option
+@gpu_operands_option
 @click.option(
     "--with",
     "parts",
@@ -123,7 +123,7 @@ def up(
     release: str | None,
     operating_system: str,
     gpus: int,
-    device_plugin: str,
+    gpu_operands: str,
     parts: tuple[str, ...],
     bare: bool,
     dry_run: bool,
@@ -147,7 +147,7 @@ def up(
 
     lab_parts = LabParts(
         app, name, site, bundle, release, _extras(gpus, parts, workers),
-        operating_system=operating_system, genuine=device_plugin == REAL,
+        operating_system=operating_system, genuine=gpu_operands == REAL,
     )  # fmt: skip
     result = lab_parts.up(
         int(control_planes),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.screen.colour import GREEN, RED, has_colour
 from appliance.cli.screen.terminal import ShownStream, below, one_line
 from appliance.errors import ApplianceError
 from appliance.model.plan.steps import BY_NAME
@@ -24,6 +25,31 @@ if TYPE_CHECKING:
 
 # Characters per cell: a message may be a page long, and the table is drawn four times a second.
 MANY = 500
+# The widths of the live table, in characters.
+LONGEST_STATE = len("verifying")
+LONGEST_TIME = len("99 m 59 s")
+LONGEST_NODES = 16
+_COLOURS = {"verified": GREEN, "failed": RED}
+
+
+def spoken(seconds: float) -> str:
+    """A time in at most ``LONGEST_TIME`` characters: ``3.1 s``, ``12 m 04 s``, ``3 h 20 m``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 100:
+        return f"{minutes} m {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} m"
+
+
+def few(names: Sequence[str], width: int) -> str:
+    """As many whole names as fit, and how many more there are."""
+    for count in range(len(names), 0, -1):
+        more = f", +{len(names) - count}" if count < len(names) else ""
+        said = ", ".join(names[:count]) + more
+        if len(said) <= width or count == 1:
+            return said
+    return ""
 
 
 class PlainProgress:
@@ -119,7 +145,7 @@ class LiveProgress:
         """Mark a step as verified or failed."""
         self._row(step).update(
             state="failed" if error else "verified",
-            took=f"{took_seconds:.1f} s",
+            took=spoken(took_seconds),
         )
         self._tasks = {}
         self._draw()
@@ -144,7 +170,7 @@ class LiveProgress:
         from rich.console import Console
         from rich.live import Live
 
-        console = Console(file=below(sys.stderr))
+        console = Console(file=below(sys.stderr), no_color=not has_colour(sys.stderr))
         live = Live(
             self.table(),
             console=console,
@@ -175,6 +201,8 @@ class LiveProgress:
     def table(self) -> Table:
         """The table: one row per step, with the tasks of the running step's nodes.
 
+        The columns step, state and took are never cut. At 80 columns the nodes are named as far
+        as they fit, and what runs now is cut at its end.
         Text from nodes is never markup: a pod's message may hold brackets.
         """
         from rich.table import Table
@@ -182,27 +210,40 @@ class LiveProgress:
 
         elapsed = time.monotonic() - self._start
         title = f"{self._title}   {elapsed:.0f} s{self._left()}"
-        table = Table(title=Text(one_line(title)), expand=True)
-        for name, ratio in (("step", 2), ("state", 1), ("nodes", 3), ("now", 6), ("took", 1)):
-            table.add_column(name, ratio=ratio, overflow="ellipsis", no_wrap=True)
-        colours = {"verified": "green", "failed": "red", "running": "cyan", "verifying": "yellow"}
+        table = Table(
+            title=Text(one_line(title)), title_justify="left", title_style="", caption_style="",
+            caption_justify="left", expand=True, box=None, pad_edge=False,
+        )  # fmt: skip
+        for name, width in (("step", None), ("state", LONGEST_STATE), ("nodes", None)):
+            table.add_column(name, width=width, no_wrap=True, header_style="")
+        table.add_column("now", ratio=1, overflow="ellipsis", no_wrap=True, header_style="")
+        table.add_column("took", width=LONGEST_TIME, no_wrap=True, header_style="")
         for step, row in self._rows.items():
             state = row["state"]
-            now = ""
-            if state in ("running", "verifying"):
-                now = "; ".join(
-                    f"{node}: {task}".removeprefix(": ")
-                    for node, task in self._tasks.items()
-                    if task
-                )
+            nodes = few(one_line(row["nodes"][:MANY]).split(", "), LONGEST_NODES)
             took = row.get("took", "")
             if not took and step in self._started:
-                took = f"{time.monotonic() - self._started[step]:.0f} s"
-            words = (Text(one_line(word[:MANY])) for word in (row["nodes"], now, took))
-            colour = colours.get(state, "dim")
-            table.add_row(Text(one_line(step)), Text(state, style=colour), *words)
+                took = spoken(float(int(time.monotonic() - self._started[step]))).replace(".0", "")
+            now = one_line(self._now(state)[:MANY])
+            words = (Text(nodes), Text(now), Text(one_line(took)))
+            table.add_row(Text(one_line(step)), Text(state, style=_COLOURS.get(state, "")), *words)
         table.caption = Text("\n".join(one_line(note[:MANY]) for note in self._notes))
         return table
+
+    def _now(self, state: str) -> str:
+        """The current tasks of a step that runs: each once, with its nodes if they differ."""
+        if state not in ("running", "verifying"):
+            return ""
+        nodes: dict[str, list[str]] = {}
+        for node, task in self._tasks.items():
+            if task:
+                nodes.setdefault(task, []).append(node)
+        if len(nodes) == 1 and len(self._tasks) > 1:
+            return next(iter(nodes))
+        return "; ".join(
+            f"{few(names, LONGEST_NODES)}: {task}".removeprefix(": ")
+            for task, names in nodes.items()
+        )
 
     def _left(self) -> str:
         open_steps = [

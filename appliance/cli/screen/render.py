@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from appliance.cli.screen.terminal import escaped, one_line
+from appliance.cli.screen.colour import colour_of, has_colour, painted
+from appliance.cli.screen.table import table_lines
+from appliance.cli.screen.terminal import escaped, one_line, print_escaped
+
+# Characters of a line in a pipe or a file.
+UNLIMITED = 1_000_000
 
 
 def print_json(value: Any) -> None:
@@ -26,26 +31,30 @@ def show_warnings(warnings: Iterable[str]) -> None:
 
 
 def print_table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None
+    columns: Sequence[str], rows: Sequence[Sequence[object]], *, spare: Sequence[str] = ()
 ) -> None:
     """Print rows below their headings; an empty cell is shown as a dash.
 
-    On a terminal the columns fit its width; in a pipe or a file a line may have any length.
-    """
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    On a terminal the table fits its width; in a pipe or a file a line may have any length.
 
-    table = Table(title=title and Text(title), box=None, pad_edge=False, title_justify="left")
-    for column in columns:
-        table.add_column(Text(column), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    width = None if sys.stdout.isatty() else 10_000
-    console = Console(file=(text := io.StringIO()), width=width, highlight=False)
-    console.print(table)
-    for line in text.getvalue().splitlines():
-        click.echo(line.rstrip())
+    Args:
+        columns: the headings.
+        rows: a cell for each heading.
+        spare: headings that are left out, in this order, where a terminal is too narrow.
+    """
+    is_terminal = sys.stdout.isatty()
+    lines = table_lines(
+        columns,
+        [[_cell(value) for value in row] for row in rows],
+        shutil.get_terminal_size().columns if is_terminal else UNLIMITED,
+        spare=spare,
+        paint=_paint if has_colour(sys.stdout) else lambda _column, _cell, text: text,
+    )
+    print_escaped(lines)
+
+
+def _paint(column: str, cell: str, text: str) -> str:
+    return painted(text, colour_of(column, cell))
 
 
 def _cell(value: object) -> str:

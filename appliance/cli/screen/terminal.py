@@ -13,9 +13,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
+
+from appliance.cli.screen.colour import has_colour, with_labels
 
 # C0 without tab and newline, DEL and C1, line separators, marks that change the direction of text,
 # and lone surrogates, which no encoding has.
@@ -63,6 +65,7 @@ class ShownStream(io.TextIOBase):
         self.raw = stream
         self.failed: OSError | None = None
         self._as_is = as_is
+        self._colours = not as_is and has_colour(stream)
         self._silent = False
         self._gone = _GONE | _HUNG_UP if stream.isatty() else _GONE
         self._instead: Callable[[str], None] | None = None
@@ -96,7 +99,8 @@ class ShownStream(io.TextIOBase):
         if self._instead is not None:
             self._instead(safe)
         else:
-            self._try(lambda: self.raw.write(safe))
+            text_or_coloured = with_labels(safe) if self._colours else safe
+            self._try(lambda: self.raw.write(text_or_coloured))
         return len(text)
 
     def flush(self) -> None:
@@ -151,3 +155,11 @@ def below(stream: Any) -> TextIO:
     """The stream for a display that escapes its own text: writes pass unchanged."""
     raw = stream.raw if isinstance(stream, ShownStream) else stream
     return cast("TextIO", ShownStream(raw, as_is=True))
+
+
+def print_escaped(lines: Iterable[str]) -> None:
+    """Print lines on stdout that passed :func:`one_line`, and have the codes of colours alone."""
+    stream = below(sys.stdout) if sys.stdout.isatty() else sys.stdout
+    for line in lines:
+        stream.write(line + "\n")
+    stream.flush()

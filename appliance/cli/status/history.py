@@ -43,7 +43,7 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
         ["started", "run", "command", "step", "nodes", "took", "outcome", "operator", "host"],
         [
             [
-                record.started,
+                _at(record.started),
                 record.run[-12:],
                 record.command,
                 record.step,
@@ -55,4 +55,10 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
             ]
             for record in records
         ],
+        spare=("run", "host"),
     )
+
+
+def _at(started: str) -> str:
+    """The time in UTC to the second: date and time are words of their own, for a narrow screen."""
+    return started.removesuffix("+00:00").partition(".")[0].replace("T", " ", 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,8 +19,9 @@ from appliance.model.state.cluster import Cluster, ClusterState, NoCluster
 from appliance.model.state.facts.storage_record import record_of
 from appliance.model.state.maintenance import REMOVED, Maintenance
 from appliance.model.state.node_state import NodeState, in_maintenance, node_states
-from appliance.model.state.observed import Look, Observed
+from appliance.model.state.observed import Fault, Look, Observed
 from appliance.model.state.plan import Plan
+from appliance.model.state.unreachable import grouped
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
@@ -36,17 +37,24 @@ def show_status(
 ) -> None:
     """Print the table of nodes and everything that is worth knowing below it."""
     rows = [_row(node, site, observed) for node in site.nodes]
-    print_table(["node", "address", "roles", "status", "version", "docker", "serial"], rows)
+    print_table(
+        ["node", "address", "roles", "status", "version", "docker", "serial"],
+        rows,
+        spare=("docker", "serial"),
+    )
     click.echo("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
     _show_standins(standins(observed), bundle)
     planned = in_maintenance(site, observed)
-    for fault in look.faults if look else ():
-        if fault.node in planned:
-            continue
-        click.echo(f"unreachable: {fault.reason}")
-        click.echo(f"   hint: {fault.hint}")
+    show_unreachable([f for f in (look.faults if look else ()) if f.node not in planned])
     if plan is not None:
         _show_plan(plan)
+
+
+def show_unreachable(faults: Sequence[Fault]) -> None:
+    """Print the nodes that could not be read, and one hint for each cause."""
+    for group in grouped(faults):
+        click.echo(f"unreachable: {group.sentence}")
+        click.echo(f"   hint: {group.hint}")
 
 
 def _show_plan(plan: Plan) -> None:

@@ -26,20 +26,21 @@ NOTHING_FORWARDED: Final = (
 )
 
 
-def ssh_command(site: Site, node: Node, command: str = "") -> str:
+def ssh_command(site: Site, node: Node, command: str = "", *, verbose: bool = False) -> str:
     """What to type for a command on a node; without one, for a login.
 
     Args:
         site: whose user, port, key and jump host are used.
         node: where to.
         command: as the node's shell is to see it, quoted already where it must be.
+        verbose: let ``ssh`` say what it does.
     """
     settings = site.settings.ssh
-    words = ["ssh"]
+    words = ["ssh", "-v"] if verbose else ["ssh"]
     if settings.port != 22:
         words += ["-p", str(settings.port)]
     if settings.private_key is not None:
-        words += ["-i", shlex.quote(settings.private_key)]
+        words += ["-i", _file(settings.private_key)]
     if settings.jump_host is not None:
         words += ["-J", settings.jump_host]
     words.append(f"{settings.user}@{node.ip}")
@@ -80,6 +81,36 @@ def login_words(
     return [*words, command] if command else words
 
 
+def copy_key_command(site: Site, node: Node) -> str:
+    """What to type to install the site's public key on a node; ``ssh`` asks for the password."""
+    settings = site.settings.ssh
+    words = ["ssh-copy-id"]
+    if settings.private_key is not None:
+        key = settings.private_key.removesuffix("-cert.pub").removesuffix(".pub")
+        words += ["-i", _file(f"{key}.pub")]
+    if settings.port != 22:
+        words += ["-p", str(settings.port)]
+    if settings.jump_host is not None:
+        words += ["-o", shlex.quote(f"ProxyJump={settings.jump_host}")]
+    return " ".join([*words, f"{settings.user}@{node.ip}"])
+
+
+def jump_login_command(site: Site) -> str:
+    """What to type to log in to the jump host alone; empty without one."""
+    login, host, port = _parts(site)
+    if not host:
+        return ""
+    key = site.settings.ssh.private_key
+    words = ["ssh", *(["-p", port] if port else []), *(["-i", _file(key)] if key else [])]
+    return " ".join([*words, shlex.quote(f"{login}{host}"), "true"])
+
+
+def _file(path: str) -> str:
+    """A path for a shell, which expands the tilde only where it is not quoted."""
+    home = "~/" if path.startswith("~/") else ""
+    return home + shlex.quote(path.removeprefix(home))
+
+
 def connection_vars(site: Site) -> Vars:
     """How Ansible reaches the nodes, as the probe does."""
     connection = site.settings.ssh
@@ -107,12 +138,13 @@ def jump_address(site: Site) -> tuple[str, int] | None:
     return (host, int(port or 22)) if host else None
 
 
-def jump_command(site: Site, target: str = "%h:%p") -> str:
+def jump_command(site: Site, target: str = "%h:%p", *, seconds: int = PLAY_CONNECT_SECONDS) -> str:
     """A ``ProxyCommand`` that goes through the jump host, strict about its key; empty without one.
 
     Args:
         site: whose ``ssh`` block, ``known_hosts`` and key are used.
         target: HOST:PORT behind the jump host; ``%h:%p`` is for ssh to fill in.
+        seconds: what the jump host may take to answer.
     """
     login, host, port = _parts(site)
     if not host:
@@ -122,7 +154,7 @@ def jump_command(site: Site, target: str = "%h:%p") -> str:
     # Where the site writes no port, that of the user's own ssh_config holds.
     number = ["-p", port] if port else []
     return shlex.join([
-        *("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={PLAY_CONNECT_SECONDS}"),
+        *("ssh", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={seconds}"),
         *("-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"),
         # -W clears all forwardings but its own; a shared connection was judged by other rules.
         *NOTHING_FORWARDED, "-o", "ControlPath=none",

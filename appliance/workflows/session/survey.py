@@ -15,6 +15,7 @@ from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan, Refusal, UnknownFact
+from appliance.model.state.unreachable import grouped, headline
 
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding
@@ -67,16 +68,20 @@ def require_all(look: Look, in_maintenance: Collection[str] = ()) -> None:
     """Refuse to go on when a node could not be read, unless it is in maintenance.
 
     Raises:
-        NodeUnreachable: names every such node with its reason; a node that was too busy to tell
-            whether it is a member is one.
+        NodeUnreachable: counts and names every such node, by cause; a node that was too busy to
+            tell whether it is a member is one.
     """
     faults = [fault for fault in look.faults if fault.node not in in_maintenance]
     if faults:
-        first = faults[0]
+        first, *others = grouped(faults)
+        asked = len(look.node_facts) + len(look.faults)
         raise NodeUnreachable(
-            first.reason,
+            headline(faults, asked),
             hint=first.hint,
-            details=[f"{fault.reason}  hint: {fault.hint}" for fault in faults[1:]],
+            details=[
+                *([first.sentence] if len(faults) > 1 else []),
+                *(f"{group.sentence}  hint: {group.hint}" for group in others),
+            ],
         )
     require_evidence(look.node_facts)
 

@@ -48,7 +48,7 @@ def test_a_machine_is_described_by_its_own_facts(changes: dict[str, Any], said: 
     ],
 )
 def test_a_machine_that_was_not_seen_is_reported_with_the_reason(
-    more: dict[str, bool], begins: str
+    more: dict[str, Any], begins: str
 ) -> None:
     faults = (Fault("w1", "w1: is off", ""), Fault("w2", "w2: no key fits", "", **more))
     found = answering(NODE, Look({}, faults))
