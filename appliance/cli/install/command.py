@@ -80,7 +80,7 @@ def install(
     Exit codes:
     - 0 done, or nothing to do; 1 started and failed; 130 interrupted
     - nothing was changed: 2 typed wrong, 3 refused, 4 a node is unreachable
-    - all of them: appliance docs install
+    - all of them: appliance docs exit-codes
 
     Example: appliance install --site inventories/rack7 --bundle /media/bundle
     """

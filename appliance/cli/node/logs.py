@@ -132,7 +132,7 @@ def _show_pod(
         adapter.follow_log(nodes, node, model.container_script(chosen[-1], window), _show_text)
         return
     for one, text, cut in adapter.container_logs(nodes, node, chosen, window):
-        click.echo(f"==> {one.full_pod} {one.name}: {one.status}", err=True)
+        click.echo(f"==> {one.full_pod} {one.name}: {one.status}")
         _print(text, cut, f"{node.name}: {one.name} has written nothing")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +84,17 @@ def jump() -> str:
     return jump_command(samples.site(ssh={"jump_host": "ops@198.51.100.1"}), "198.18.7.11:22")
 
 
-COMMANDS = {
+def person(command: str = "") -> str:
+    return shlex.join(login_words(SITE, SITE.nodes[0], command, terminal=bool(command)))
+
+
+COMMANDS: dict[str, Callable[[], str]] = {
     "plays": plays,
     "the bundle": lambda: rsync("artifact_server"),
     "the vendor's bundle": lambda: rsync("runai_bundle"),
     "the jump host": jump,
-    "a person": lambda: shlex.join(login_words(SITE, SITE.nodes[0])),
-    "a person's command": lambda: shlex.join(login_words(SITE, SITE.nodes[0], "id", terminal=True)),
+    "a person": person,
+    "a person's command": partial(person, "id"),
 }
 
 
