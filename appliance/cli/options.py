@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
 from appliance.cli.site.which import is_site, require_one_site, say_which_nodes, say_which_site
 
@@ -34,7 +35,8 @@ def _site_after(check: Callable[[click.Context, Path], None]) -> Callable[..., P
     """The site of the command line or the environment after its check, or this folder."""
 
     def callback(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
-        if value is not None:
+        # Completion prints nothing but what can be typed.
+        if value is not None and not context.resilient_parsing:
             check(context, value)
         return _site(value)
 
@@ -46,7 +48,8 @@ def _nodes(
 ) -> tuple[str, ...]:
     names = [name.strip() for value in values for name in value.split(",")]
     selected = tuple(dict.fromkeys(name for name in names if name))
-    say_which_nodes(context, selected)
+    if not context.resilient_parsing:
+        say_which_nodes(context, selected)
     return selected
 
 
@@ -87,6 +90,7 @@ def nodes_option(command: Command) -> Command:
         multiple=True,
         envvar="APPLIANCE_NODES",
         callback=_nodes,
+        shell_complete=node_names,
         metavar="NAME[,NAME...]",
         help="Only these nodes. Default: all.",
     )(command)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import releases, systems
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
     REAL,
@@ -50,9 +51,12 @@ def bundle() -> None:
 
 
 @bundle.command()
-@click.option("--release", required=True, envvar="APPLIANCE_RELEASE", help="The release to build.")
 @click.option(
-    "--os", "os_name", required=True, envvar="APPLIANCE_OS",
+    "--release", required=True, envvar="APPLIANCE_RELEASE", shell_complete=releases,
+    help="The release to build.",
+)  # fmt: skip
+@click.option(
+    "--os", "os_name", required=True, envvar="APPLIANCE_OS", shell_complete=systems,
     help="The nodes' operating system: ubuntu-20.04, debian-12 or debian-11.",
 )  # fmt: skip
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.complete import releases
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
     REAL,
@@ -80,7 +81,9 @@ def lab() -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="The bundle; built if it does not exist. Default: one per release in the cache.",
 )
-@click.option("--release", help="The release to install. Default: the newest.")
+@click.option(
+    "--release", shell_complete=releases, help="The release to install. Default: the newest."
+)
 @click.option(
     "--os",
     "operating_system",
