@@ -217,7 +217,10 @@ def status_as_json(
         "life": life_sentences(observed),
         "standins": standins(observed),
         "bundle_standins": list(bundle.standins) if bundle else [],
-        "unreachable": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults],
+        "unreachable": [
+            {"node": f.node, "reason": f.reason, "hint": f.hint, "cause": f.cause}
+            for f in look.faults
+        ],
         "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
         "unmet": [
             {"step": step.name, "node": r.node, "text": r.text}
