@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance import __version__
+from appliance.cli.exits import EXIT_CODES
 from appliance.errors import ApplianceError
 from appliance.model.documents.pages import OPERATIONS, SECURITY
 
@@ -120,7 +121,9 @@ class Application:
 @click.command(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}\n"
+    epilog="\b\nExit codes:\n"
+    + "".join(f"  {code:>3}  {meaning}\n" for code, meaning in EXIT_CODES.items())
+    + f"\n\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}\n"
     f"Security (trust, secrets, ports):\n{SECURITY}",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="appliance")

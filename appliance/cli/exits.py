@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import shlex
 import sys
 import tempfile
 import threading
@@ -12,6 +13,7 @@ import time
 import traceback
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -20,6 +22,19 @@ from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
 from appliance.cli.screen.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
 
+# As a shell reports it of any program; a supervisor tells it from an operator's Ctrl-C.
+TERMINATED: Final = 143
+# What the process ends with. A contract with operators and CI: help and pages print this table.
+EXIT_CODES: Final = {
+    0: "done, or nothing to do",
+    1: "started and failed: nodes or this machine may have changed",
+    2: "usage error: the command line is wrong",
+    3: "refused: nothing was changed; a path that is not there is one",
+    4: "a node or BMC did not answer; nothing was changed",
+    5: "checked: not healthy, different or corrupt",
+    130: "interrupted by Ctrl-C or a closed terminal; the same command resumes",
+    TERMINATED: "ended by SIGTERM; the same command resumes",
+}
 _FULL = "free space on that disk (df -h)"
 _CLOSED = "check owner and permissions (ls -l); run as that user or change the owner (chown)"
 _LOCAL = {
@@ -59,17 +74,17 @@ def _run(arguments: list[str]) -> int:
         code = cli.main(arguments, prog_name="appliance", standalone_mode=False)
     except ApplianceError as error:
         show(error, site=_typed_site(arguments))
-        code = error.exit_code
+        code = _ended_by(error) if isinstance(error, Interrupted) else error.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        causes = (error, error.__cause__)
-        signal = next((cause for cause in causes if isinstance(cause, Terminated)), None)
         _show_warnings(error)
-        click.echo(f"error: interrupted by {signal}" if signal else "error: interrupted", err=True)
+        code = _ended_by(error)
+        again = shlex.join(["appliance", *arguments])
+        _print_field("hint: ", runnable(f"to go on, run the same command again: {again}"))
         _name_open_connections()
-        return Interrupted.exit_code
+        return code
     except OSError as error:
         _show_warnings(error)
         return _local_fault(error)
@@ -77,6 +92,18 @@ def _run(arguments: list[str]) -> int:
         _show_warnings(error)
         return _internal_error(error)
     return code if isinstance(code, int) else 0
+
+
+def _ended_by(error: BaseException) -> int:
+    """Print which signal interrupted the command, and return its exit code."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, Terminated):
+        cause = cause.__cause__ or cause.__context__
+    if not isinstance(error, Interrupted):  # its own message was shown
+        click.echo(f"error: interrupted by {cause}" if cause else "error: interrupted", err=True)
+    elif cause:
+        click.echo(f"ended by: {cause}", err=True)
+    return TERMINATED if str(cause) == "SIGTERM" else Interrupted.exit_code
 
 
 def _name_open_connections(patience_seconds: float = 0.5) -> None:

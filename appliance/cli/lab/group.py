@@ -10,6 +10,7 @@ import click
 
 from appliance.cli.options import (
     REAL,
+    Place,
     device_plugin_option,
     dry_run_option,
     output_option,
@@ -71,12 +72,12 @@ def lab() -> None:
 )
 @click.option(
     "--site",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="Where to write the site. Default: inventories/lab/NAME in a checkout, else ./NAME.",
 )
 @click.option(
     "--bundle",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="The bundle; built if it does not exist. Default: one per release in the cache.",
 )
 @click.option("--release", help="The release to install. Default: the newest.")
