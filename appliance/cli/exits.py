@@ -11,13 +11,12 @@ import tempfile
 import threading
 import time
 import traceback
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import click
 
-from appliance.cli.screen.hints import runnable
+from appliance.cli.screen.hints import in_lines, remembering, runnable
 from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
 from appliance.cli.screen.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
@@ -70,10 +69,15 @@ def run(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     from appliance.cli.app import cli
 
+    with remembering(arguments, cli):
+        return _run_command(cli, arguments)
+
+
+def _run_command(cli: click.Group, arguments: list[str]) -> int:
     try:
         code = cli.main(arguments, prog_name="appliance", standalone_mode=False)
     except ApplianceError as error:
-        show(error, site=_typed_site(arguments))
+        show(error)
         code = _ended_by(error) if isinstance(error, Interrupted) else error.exit_code
     except click.ClickException as error:
         error.show()
@@ -119,19 +123,17 @@ def _name_open_connections(patience_seconds: float = 0.5) -> None:
         click.echo(f"waiting for {what} to finish opening, some seconds at most", err=True)
 
 
-def show(error: ApplianceError, *, site: str | None = None) -> None:
-    """Print an error: warnings first, the sentence, further faults, the task, the hint, the log.
-
-    ``site`` is the value typed as ``--site``: the commands of a hint need it as well.
-    """
+def show(error: ApplianceError) -> None:
+    """Print an error: warnings first, the sentence, further faults, the task, the hint, the log."""
     _show_warnings(error)
     _print_field("error: ", error.message)
     for detail in error.details:
-        _print_field("  - ", runnable(detail, site))
+        _print_field("  - ", runnable(detail))
     if error.task:
         _print_field("task: ", error.task)
     if error.hint:
-        _print_field("hint: ", runnable(error.hint, site))
+        hint = runnable(error.hint)
+        _print_field("hint: ", in_lines(hint) if sys.stderr.isatty() else hint)
     if error.log_path:
         _print_field("log: ", str(error.log_path))
 
@@ -164,16 +166,6 @@ def _local_fault(error: OSError) -> int:
     _print_field("error: ", f"this machine: {what}")
     _print_field("hint: ", f"{hint}; then run the same command again")
     return 1
-
-
-def _typed_site(arguments: list[str]) -> str | None:
-    """The value of ``--site`` or ``-s`` in the arguments, if there is one."""
-    for word, value in pairwise([*arguments, ""]):
-        if word in ("--site", "-s"):
-            return value or None
-        if word.startswith("--site="):
-            return word.partition("=")[2]
-    return None
 
 
 def _write_traceback() -> Path:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from appliance.cli.screen.hints import say, say_hint
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.state.plan import Plan, PlannedStep
 
@@ -57,7 +58,7 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
     for fault in plan.left_out:
         click.echo(f"left out (the other nodes continue): {fault.reason}", err=True)
-        click.echo(f"   hint: {fault.hint}", err=True)
+        say_hint(fault.hint, err=True)
     _show_refusals(plan, err=err)
     if not plan.refusals:
         click.echo(_outlook(plan), err=err)
@@ -88,7 +89,7 @@ def _show_refusals(plan: Plan, *, err: bool) -> None:
     click.echo(f"{refusals}: nothing can be done until {they} fixed", err=err)
     for refusal in plan.refusals:
         click.echo(f"refused: {refusal.sentence()}", err=err)
-        click.echo(f"   hint: {refusal.hint}", err=err)
+        say_hint(refusal.hint, err=err)
     click.echo("after that, these steps will run:", err=err)
 
 
@@ -104,7 +105,7 @@ def show_install_plan(plan: Plan) -> None:
     """Print the plan; if it is empty, also how to apply an edit that no check sees."""
     show_plan(plan)
     if not plan.steps:
-        click.echo(
+        say(
             "   if you changed something in site.yml that no check sees, run its step again: "
             "appliance install --only STEP --again"
         )

@@ -11,6 +11,7 @@ import click
 from appliance.cli.node.claims_view import doubts_as_json, show_doubts
 from appliance.cli.node.lost_view import lost_nodes_as_json, show_lost_nodes
 from appliance.cli.options import output_option, site_option
+from appliance.cli.screen.hints import say
 from appliance.cli.screen.interrupts import Terminated
 from appliance.cli.screen.render import print_json, show_warnings
 from appliance.cli.screen.terminal import clear_screen
@@ -88,7 +89,7 @@ def _look(app: Application, site: Path, output: str, *, drawn_again: int | None 
         now = time.strftime("%Y-%m-%d %H:%M:%S")
         click.echo(f"{now}, every {drawn_again} s; Ctrl-C ends this")
     _show(found)
-    click.echo(verdict.sentence())
+    say(verdict.sentence())
     return verdict
 
 
@@ -112,7 +113,7 @@ def _show(found: StatusResult) -> None:
     show_lost_nodes(found.losses, in_maintenance(site, found.observed))
     show_doubts(found.doubts)
     for name, text in removed_sentences(found.removed).items():
-        click.echo(f"removed: {name}: {text}")
+        say(f"removed: {name}: {text}")
 
 
 def _as_json(found: StatusResult, verdict: Verdict) -> dict[str, object]:

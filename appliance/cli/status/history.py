@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance.cli.options import output_option, site_option
+from appliance.cli.screen.hints import say
 from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.screen.terminal import one_line
 
@@ -43,7 +44,7 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
         print_json([record.as_json() for record in records])
         return
     if not records:
-        click.echo("nothing ran here yet; to see what would run first: appliance plan")
+        say("nothing ran here yet; to see what would run first: appliance plan")
         return
     print_table(
         ["started", "run", "command", "step", "nodes", "took", "outcome", "operator", "host"],
