@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from appliance.cli.help.complete import models, releases, systems
+from appliance.cli.options import Place
 
 if TYPE_CHECKING:
     from appliance.workflows.session.local_ports import Authorities, SiteFolder, Vault
@@ -96,7 +97,7 @@ def vault_password_option(command: Command) -> Command:
     """Add ``--vault-password-file FILE``."""
     return click.option(
         "--vault-password-file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=Place(dir_okay=False),
         envvar=["APPLIANCE_VAULT_PASSWORD_FILE", "ANSIBLE_VAULT_PASSWORD_FILE"],
         help="The file that holds the vault's password.",
     )(command)
