@@ -7,6 +7,7 @@ What the screen shows is in ``tests/data/golden/terminal/first_five_at_night.txt
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,8 @@ def test_an_install_is_watched_and_ended_with_ctrl_c(story: Story, site: Path) -
     line = "appliance install --yes"
     text = story.stops("02 ended with Ctrl-C", line, watched, Interrupted.exit_code)
     assert "interrupted while runtime was running" in text
+    assert text.count("\nruntime ") == 1
+    assert len(re.findall("(?m)^appliance install  ", text)) == 1, "drawn a row too low"
 
 
 def test_the_same_command_resumes(story: Story, site: Path) -> None:
