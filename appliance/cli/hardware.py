@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import models
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import output_option
 from appliance.cli.screen.render import print_json, print_table
@@ -49,7 +50,7 @@ def list_models(output: str) -> None:
 
 
 @hardware.command()
-@click.argument("model")
+@click.argument("model", shell_complete=models)
 @output_option
 def show(model: str, output: str) -> None:
     """Show the facts of one MODEL (vendor/model) and the source of each. Changes nothing.

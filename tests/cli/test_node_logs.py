@@ -98,7 +98,7 @@ def test_a_pods_containers_are_printed_one_after_the_other(
     assert logs("cp1", "--pod", "kube-system/etcd") == 0
     shown = capsys.readouterr()
     assert shown.out.count("one") == 2
-    assert "==> kube-system/etcd-cp1 sidecar: Up 2 hours" in shown.err
+    assert "==> kube-system/etcd-cp1 sidecar: Up 2 hours" in shown.out
     assert logs("cp1", "--pod", "kube-system/etcd", "--follow") == 2
     assert "--follow needs --container with one of etcd, sidecar" in capsys.readouterr().err
     assert logs("cp1", "--pod", "kube-system/etcd", "--follow", "--container", "etcd") == 0

@@ -10,10 +10,12 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from appliance.adapters.ssh.call import Answer
 from appliance.cli.exits import run
 from appliance.model.control.handover import handover
 from appliance.model.control.lock import LockVerdict
@@ -22,12 +24,13 @@ from appliance.model.state.journal import Record
 from appliance.model.state.pods import Budget
 from appliance.workflows.site.adopt import AdoptResult
 from tests import golden, samples
-from tests.cli import test_node_join, test_questions
+from tests.cli import test_node_join, test_node_logs, test_questions
 from tests.fakes import FakeRack
 from tests.unit.life.rack import FakePower, web
 
 rack = test_questions.rack
 three = test_node_join.rack  # a site with three control-plane nodes
+nodes = test_node_logs.nodes  # a site whose nodes have containers
 Rack = test_questions.Rack
 Capture = pytest.CaptureFixture[str]
 
@@ -163,3 +166,23 @@ def test_ssh_keygen_vouches_for_a_manifest(tmp_path: Any) -> None:
     assert [done.returncode == 0 for done in said] == [True, False]
     text = "".join(golden.steady(done.stdout.decode()) for done in said)
     golden.agree("cli/test_page_samples", "test_ssh_keygen_vouches_for_a_manifest", text)
+
+
+def test_the_logs_of_a_pod_that_was_restarted(
+    nodes: test_node_logs.Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = "1" * 64, "2" * 64
+    listed = test_node_logs.ETCD.format(second, "etcd").replace("2 hours", "2 minutes")
+    listed += listed.replace(second, first).replace("Up 2 minutes", "Exited (1) 2 minutes ago")
+    said = {
+        "docker ps": listed,
+        first: "listen tcp 198.18.7.11:2380: bind: address already in use\n",
+        second: "serving client traffic securely on 198.18.7.11:2379\n",
+    }
+
+    def answer(_node: object, script: str, **_: object) -> Answer:
+        return Answer(0, next(text for key, text in said.items() if key in script), "")
+
+    monkeypatch.setattr(nodes, "run_as_root", answer)
+    words = ["node", "logs", "cp1", "--pod", "kube-system/etcd", "--site", str(tmp_path)]
+    assert run(words) == 0

@@ -13,7 +13,7 @@ from appliance.cli.app import cli
 from tests.contract import tree
 
 # The vocabulary of the design: nouns with their verbs, and the commands of every day.
-DAILY = {"install", "plan", "status", "history", "health", "kubeconfig", "docs"}
+DAILY = {"install", "plan", "status", "history", "health", "kubeconfig", "docs", "completion"}
 VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt"},
     "lab": {"up", "down", "status", "shell"},

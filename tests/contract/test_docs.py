@@ -42,6 +42,7 @@ def _typed() -> Iterator[tuple[Path, str]]:
 def parse(words: list[str]) -> None:
     """Refuse words that no command takes, as the command line itself does."""
     command: click.Command = cli
+    words = words[1:] if words[:1] == ["--debug"] else words
     # A command remembers the first help option that it was asked for: it must be the real one.
     context = click.Context(cli, help_option_names=["-h", "--help"])
     while isinstance(command, click.Group):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 import pytest
 
-from appliance.cli.app import cli
+from appliance.cli.app import SUMMARIES, cli
 from appliance.cli.help.foreign import FOREIGN
 from appliance.cli.help.typos import Nouns, Words
 from appliance.model.documents.pages import OPERATIONS
@@ -45,6 +45,14 @@ def test_no_line_of_help_is_wider_than_the_screen(path: str, width: int) -> None
     assert [one for one in lines if len(one) > width and " " in one.strip()] == []
 
 
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    own = {
+        name: CONTEXTS[f"appliance {name}"].command.get_short_help_str(limit=1000)
+        for name in cli.list_commands(ROOT)
+    }
+    assert own == SUMMARIES
+
+
 @pytest.mark.parametrize("path", sorted(CONTEXTS))
 def test_no_summary_is_cut(path: str) -> None:
     context = CONTEXTS[path]
@@ -58,13 +66,13 @@ def test_every_command_has_an_example_that_can_be_typed(path: str) -> None:
     if isinstance(command, click.Group):
         assert isinstance(command, Nouns), "its typos are answered"
         return
-    told = " ".join((command.help or "").partition("Example:")[2].split())
+    told = " ".join((command.help or "").partition("Example:")[2].partition("\n\n")[0].split())
     examples = [one.strip() for one in re.split(r"(?=appliance )", told) if one.strip()]
     assert examples, "an example, please"
     assert examples[0].startswith(path)
     for example in examples:
         if "'" not in example:
-            parse(shlex.split(example.rstrip(".)"))[1:])
+            parse(shlex.split(example.partition(" > ")[0].rstrip(".)"))[1:])
 
 
 def test_every_choice_names_the_nearest_word() -> None:

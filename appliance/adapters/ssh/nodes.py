@@ -44,6 +44,7 @@ from appliance.model.state.observed import Fault, Look
 if TYPE_CHECKING:
     import paramiko
 
+_LOGGER = logging.getLogger(__name__)
 # paramiko logs tracebacks of connections that fail; they become sentences here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
@@ -131,13 +132,17 @@ class SshNodes:
             ConfigError: this machine's key or ``known_hosts`` is faulty.
         """
         with self._as_unreachable(node):
-            return call(
-                self._transport(node),
+            transport, began = self._transport(node), time.monotonic()
+            answer = call(
+                transport,
                 command,
                 stdin,
                 seconds=timeout,
                 limits=BeginLimits(CONNECT_SECONDS, FIRST_OUTPUT_SECONDS),
             )
+        took = time.monotonic() - began
+        _LOGGER.debug("%s: exit %d in %.2f s: %s", node.name, answer.code, took, command)
+        return answer
 
     @contextmanager
     def _as_unreachable(self, node: Node) -> Iterator[None]:
@@ -330,12 +335,14 @@ class SshNodes:
             except (OSError, EOFError, paramiko.SSHException) as error:
                 told = told_of_login(error, client.get_transport())
                 client.close()
+                _LOGGER.debug("%s: no login at %s: %r", node.name, address, error)
                 if expired.is_set():
                     raise self._timed_out(node) from error
                 said = said_by(proxy) if proxy else ""
                 raise (local_fault(error) or login_failure(self._site, node, told, said)) from error
         if expired.is_set():
             raise self._timed_out(node)
+        _LOGGER.debug("%s: logged in at %s", node.name, address)
         transport = client.get_transport()
         if transport is not None:
             transport.set_keepalive(15)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.complete import pages
 from appliance.cli.help.typos import nearest
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ _MOST_FOUND = 30
 
 
 @click.command()
-@click.argument("page", required=False)
+@click.argument("page", required=False, shell_complete=pages)
 @click.option(
     "--search", "text", metavar="TEXT", help="Find a word, or what an error said, in the pages."
 )
@@ -77,8 +78,8 @@ def _show(text: str) -> None:
         click.echo(text, nl=False)
 
 
-def _show_index(pages: Iterable[Page]) -> None:
-    groups = {kind: list(some) for kind, some in groupby(pages, key=lambda one: one.kind)}
+def _show_index(shipped: Iterable[Page]) -> None:
+    groups = {kind: list(some) for kind, some in groupby(shipped, key=lambda one: one.kind)}
     click.echo("Runbooks and guides:\n")
     _list(groups["operations"])
     click.echo("\nBackground:\n")
@@ -90,10 +91,10 @@ def _show_index(pages: Iterable[Page]) -> None:
     click.echo("A symptom: appliance docs --search TEXT")
 
 
-def _list(pages: Sequence[Page]) -> None:
+def _list(shipped: Sequence[Page]) -> None:
     formatter = click.HelpFormatter(width=80)
     with formatter.indentation():
-        formatter.write_dl([(page.name, page.title) for page in pages], col_max=42)
+        formatter.write_dl([(page.name, page.title) for page in shipped], col_max=42)
     click.echo(formatter.getvalue(), nl=False)
 
 

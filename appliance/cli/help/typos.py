@@ -41,14 +41,17 @@ class Nouns(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write every command with its summary; a long one is continued on the next line."""
-        rows = [
-            (name, command.get_short_help_str(limit=1000))
-            for name in self.list_commands(ctx)
-            if (command := self.get_command(ctx, name)) is not None and not command.hidden
-        ]
-        if rows:
-            with formatter.section("Commands"):
-                formatter.write_dl(rows)
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.summaries(ctx).items()))
+
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
+        """Every command with the first sentence of its help, whole."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        return {
+            name: command.get_short_help_str(limit=1000)
+            for name, command in found.items()
+            if command is not None and not command.hidden
+        }
 
     def _answer(self, ctx: click.Context, word: str) -> Iterator[str]:
         """One sentence, or nothing where no word is near."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.complete import releases
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
     REAL,
+    Place,
     dry_run_option,
     gpu_operands_option,
     output_option,
@@ -72,15 +74,17 @@ def lab() -> None:
 )
 @click.option(
     "--site",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="Where to write the site. Default: inventories/lab/NAME in a checkout, else ./NAME.",
 )
 @click.option(
     "--bundle",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="The bundle; built if it does not exist. Default: one per release in the cache.",
 )
-@click.option("--release", help="The release to install. Default: the newest.")
+@click.option(
+    "--release", shell_complete=releases, help="The release to install. Default: the newest."
+)
 @click.option(
     "--os",
     "operating_system",

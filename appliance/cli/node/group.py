@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.install.scope import node_of
 from appliance.cli.node import maintain
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.workflows.node.role import RoleResult
 
-nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1)
+nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1, shell_complete=node_names)
 role_option = click.option(
     "--role", type=Words(ROLES), required=True, help="The role: system, gpu or cpu."
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.complete import node_names
 from appliance.cli.install.scope import host_of
 from appliance.cli.options import site_option
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("ssh", short_help="Log in to a node, or run a command there.")
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @click.argument("command", metavar="[-- COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @site_option
 @click.pass_obj

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.complete import node_names
 from appliance.cli.install.scope import host_of
 from appliance.cli.options import site_option
 from appliance.model.node import logs as model
@@ -41,7 +42,7 @@ def _pod(_context: click.Context, _parameter: click.Parameter, value: str | None
 
 
 @click.command(short_help="Show logs of a node: kubelet, runtime, kernel, pod.")
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @click.option("--kubelet", is_flag=True, help="Of the kubelet. This is the default.")
 @click.option("--runtime", is_flag=True, help="Of Docker and containerd.")
 @click.option("--kernel", is_flag=True, help="Of the kernel, since its boot.")
@@ -131,7 +132,7 @@ def _show_pod(
         adapter.follow_log(nodes, node, model.container_script(chosen[-1], window), _show_text)
         return
     for one, text, cut in adapter.container_logs(nodes, node, chosen, window):
-        click.echo(f"==> {one.full_pod} {one.name}: {one.status}", err=True)
+        click.echo(f"==> {one.full_pod} {one.name}: {one.status}")
         _print(text, cut, f"{node.name}: {one.name} has written nothing")
 
 

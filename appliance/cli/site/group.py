@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.help.typos import Nouns
-from appliance.cli.options import dry_run_option, output_option, site_option
+from appliance.cli.options import Place, dry_run_option, output_option, site_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.site.adopt import adopt
 from appliance.cli.site.inventory import inventory
@@ -161,7 +161,7 @@ def schema(node: bool, hosts: bool) -> None:
 
 
 @site.command()
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("directory", type=Place(file_okay=False))
 @new_site_options
 @vault_password_option
 @click.option(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from appliance.cli.help.typos import Words
 from appliance.cli.options import site_option
 from appliance.cli.screen.render import print_json
 
@@ -16,7 +17,7 @@ from appliance.cli.screen.render import print_json
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["yaml", "json"]),
+    type=Words(["yaml", "json"]),
     default="yaml",
     show_default=True,
     help="How to print it; Ansible reads both.",
