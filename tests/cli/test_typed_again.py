@@ -31,7 +31,7 @@ def test_the_same_command_is_the_same_command(words: list[str]) -> None:
     [
         (["--site", "S"], "appliance install --only runai,gpu",
          "appliance install --only runai,gpu --site S"),
-        (["--site", "S"], "appliance install --nodes a,b, then", 
+        (["--site", "S"], "appliance install --nodes a,b, then",
          "appliance install --nodes a,b --site S, then"),
         (["--site", "S"], "run: appliance node maintain w1 --reason 'a, b; c'",
          "run: appliance node maintain w1 --reason 'a, b; c' --site S"),
