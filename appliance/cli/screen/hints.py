@@ -17,6 +17,8 @@ from pathlib import Path
 
 import click
 
+from appliance.cli.screen.terminal import print_line
+
 # A word: as a shell quotes it, or up to the end of a clause. A comma inside a word is part of it.
 _WORD = r"""'[^']*'(?:"'"'[^']*')*(?=[\s;,().:]|$)|(?:[^\s;,()]|,(?=[^\s;,()'"]))*[^\s;,().:'"]"""
 # A command of this tool with its words, up to the end of its clause.
@@ -92,7 +94,7 @@ def again(words: Sequence[str]) -> str:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a line of a result that has commands in it."""
-    click.echo(runnable(text), err=err)
+    print_line(runnable(text), err=err)
 
 
 def say_hint(text: str, *, err: bool = False) -> None:
