@@ -200,6 +200,19 @@ def test_programs_of_an_inactive_environment_are_named_by_their_path(
     assert runnable("appliance status") == "appliance status"
 
 
+@pytest.mark.parametrize(
+    ("hint", "wanted"),
+    [
+        ("appliance node ssh w1 -- docker ps", "appliance node ssh w1 --site /r -- docker ps"),
+        ("try appliance kubeconfig --out F; or", "try appliance kubeconfig --out F --site /r; or"),
+        ("appliance node logs w1, then", "appliance node logs w1 --site /r, then"),
+        ("appliance docs install", "appliance docs install"),
+    ],
+)
+def test_the_site_of_a_hint_comes_before_words_of_another_program(hint: str, wanted: str) -> None:
+    assert runnable(hint, "/r") == wanted
+
+
 @pytest.mark.parametrize("words", [["no-such-command"], ["install", "--no-such-option"]])
 def test_usage_errors_exit_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert exits.run(words) == 2

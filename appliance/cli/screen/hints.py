@@ -11,10 +11,10 @@ import shutil
 import sys
 from pathlib import Path
 
-# A command of a site, up to the end of its clause.
+# A command of a site, up to the end of its clause, or to the words of another program.
 _OF_A_SITE = re.compile(
-    r"\bappliance (plan|install|status|health|history|node|runai (csr|access|cli)"
-    r"|site (check|show|adopt))\b( [^\s;,()]+)*"
+    r"\bappliance (plan|install|status|health|history|kubeconfig|node|runai (csr|access|cli)"
+    r"|site (check|show|adopt))\b( (?!-- )[^\s;,()]+)*"
 )
 _APPLIANCE = re.compile(r"(?<![\w/.-])appliance(?= [a-z])")
 _VAULT = re.compile(r"(?<![\w/.-])ansible-vault(?= [a-z])")
