@@ -5,21 +5,35 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import shlex
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 import click
 
-from appliance.cli.screen.hints import runnable
+from appliance.cli.screen.hints import in_lines, remembering, runnable
 from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
 from appliance.cli.screen.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
 
+# As a shell reports it of any program; a supervisor tells it from an operator's Ctrl-C.
+TERMINATED: Final = 143
+# What the process ends with. A contract with operators and CI: help and pages print this table.
+EXIT_CODES: Final = {
+    0: "done, or nothing to do",
+    1: "started and failed: nodes or this machine may have changed",
+    2: "usage error: the command line is wrong",
+    3: "refused: nothing was changed; a path that is not there is one",
+    4: "a node or BMC did not answer; nothing was changed",
+    5: "checked: not healthy, different or corrupt",
+    130: "interrupted by Ctrl-C or a closed terminal; the same command resumes",
+    TERMINATED: "ended by SIGTERM; the same command resumes",
+}
 _FULL = "free space on that disk (df -h)"
 _CLOSED = "check owner and permissions (ls -l); run as that user or change the owner (chown)"
 _LOCAL = {
@@ -55,21 +69,26 @@ def run(arguments: list[str]) -> int:
 def _run(arguments: list[str]) -> int:
     from appliance.cli.app import cli
 
+    with remembering(arguments, cli):
+        return _run_command(cli, arguments)
+
+
+def _run_command(cli: click.Group, arguments: list[str]) -> int:
     try:
         code = cli.main(arguments, prog_name="appliance", standalone_mode=False)
     except ApplianceError as error:
-        show(error, site=_typed_site(arguments))
-        code = error.exit_code
+        show(error)
+        code = _ended_by(error) if isinstance(error, Interrupted) else error.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
-        causes = (error, error.__cause__)
-        signal = next((cause for cause in causes if isinstance(cause, Terminated)), None)
         _show_warnings(error)
-        click.echo(f"error: interrupted by {signal}" if signal else "error: interrupted", err=True)
+        code = _ended_by(error)
+        again = shlex.join(["appliance", *arguments])
+        _print_field("hint: ", runnable(f"to go on, run the same command again: {again}"))
         _name_open_connections()
-        return Interrupted.exit_code
+        return code
     except OSError as error:
         _show_warnings(error)
         return _local_fault(error)
@@ -77,6 +96,18 @@ def _run(arguments: list[str]) -> int:
         _show_warnings(error)
         return _internal_error(error)
     return code if isinstance(code, int) else 0
+
+
+def _ended_by(error: BaseException) -> int:
+    """Print which signal interrupted the command, and return its exit code."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, Terminated):
+        cause = cause.__cause__ or cause.__context__
+    if not isinstance(error, Interrupted):  # its own message was shown
+        click.echo(f"error: interrupted by {cause}" if cause else "error: interrupted", err=True)
+    elif cause:
+        click.echo(f"ended by: {cause}", err=True)
+    return TERMINATED if str(cause) == "SIGTERM" else Interrupted.exit_code
 
 
 def _name_open_connections(patience_seconds: float = 0.5) -> None:
@@ -92,19 +123,17 @@ def _name_open_connections(patience_seconds: float = 0.5) -> None:
         click.echo(f"waiting for {what} to finish opening, some seconds at most", err=True)
 
 
-def show(error: ApplianceError, *, site: str | None = None) -> None:
-    """Print an error: warnings first, the sentence, further faults, the task, the hint, the log.
-
-    ``site`` is the value typed as ``--site``: the commands of a hint need it as well.
-    """
+def show(error: ApplianceError) -> None:
+    """Print an error: warnings first, the sentence, further faults, the task, the hint, the log."""
     _show_warnings(error)
     _print_field("error: ", error.message)
     for detail in error.details:
-        _print_field("  - ", runnable(detail, site))
+        _print_field("  - ", runnable(detail))
     if error.task:
         _print_field("task: ", error.task)
     if error.hint:
-        _print_field("hint: ", runnable(error.hint, site))
+        hint = runnable(error.hint)
+        _print_field("hint: ", in_lines(hint) if sys.stderr.isatty() else hint)
     if error.log_path:
         _print_field("log: ", str(error.log_path))
     _show_origin(error)
@@ -146,16 +175,6 @@ def _local_fault(error: OSError) -> int:
     _print_field("error: ", f"this machine: {what}")
     _print_field("hint: ", f"{hint}; then run the same command again")
     return 1
-
-
-def _typed_site(arguments: list[str]) -> str | None:
-    """The value of ``--site`` or ``-s`` in the arguments, if there is one."""
-    for word, value in pairwise([*arguments, ""]):
-        if word in ("--site", "-s"):
-            return value or None
-        if word.startswith("--site="):
-            return word.partition("=")[2]
-    return None
 
 
 def _write_traceback() -> Path:

@@ -6,6 +6,7 @@ variable is named at its option; Click derives none.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,8 +16,38 @@ import click
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
 from appliance.cli.site.which import is_site, require_one_site, say_which_nodes, say_which_site
+from appliance.errors import ConfigError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Place(click.Path):
+    """A path on this machine, as the parameter of a command.
+
+    A usage error (exit 2) is a mistake in how a command was typed. A path that is not there, or is
+    a file in place of a directory, is a refusal (exit 3): what was typed may be right tomorrow.
+
+    Raises:
+        ConfigError: the path is not there, cannot be read, or is of the other kind.
+    """
+
+    def __init__(
+        self, *, exists: bool = False, file_okay: bool = True, dir_okay: bool = True
+    ) -> None:
+        super().__init__(
+            exists=exists, file_okay=file_okay, dir_okay=dir_okay, path_type=Path, readable=True
+        )
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value as a Path."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            name = param.get_error_hint(ctx).strip("'") if param and ctx else "path"
+            what = error.message[:1].lower() + error.message[1:].rstrip(".")
+            raise ConfigError(
+                f"{name}: {what}", hint=f"check the path: ls -ld {shlex.quote(str(value))}"
+            ) from None
 
 
 def _site(value: Path | None) -> Path:
@@ -57,7 +88,7 @@ def _site_by(callback: Callable[..., Path]) -> Callable[[Command], Command]:
     return click.option(
         "-s",
         "--site",
-        type=click.Path(path_type=Path),
+        type=Place(),
         envvar="APPLIANCE_SITE",
         callback=callback,
         help="The site's directory. Default: the current one, if it is a site.",
@@ -135,7 +166,7 @@ def allowed_signers_option(command: Command) -> Command:
     """Add ``--allowed-signers FILE``."""
     return click.option(
         "--allowed-signers",
-        type=click.Path(path_type=Path, dir_okay=False, exists=True),
+        type=Place(dir_okay=False, exists=True),
         envvar="APPLIANCE_ALLOWED_SIGNERS",
         help="An ssh allowed_signers file: accept only signatures by these keys.",
     )(command)

@@ -22,6 +22,7 @@ NOT_KEPT = {
     "test_node_logs",
     # Lines of code and seconds.
     "test_debug",
+    "test_status_verdict",
     *("test_options_can_come_from_the_environment",),
     # The versions of this installation.
     "test_main_exits_with_the_code_of_the_command",

@@ -166,7 +166,7 @@ def test_build_as_json_names_unverified_artifacts(builds: Builds, capsys: Captur
 
 def test_build_passes_the_signing_key_on(builds: Builds, tmp_path: Path, capsys: Capture) -> None:
     key = tmp_path / "key"
-    assert run([*BUILD, "--sign-key", str(key), "out"]) == 2
+    assert run([*BUILD, "--sign-key", str(key), "out"]) == 3
     assert "does not exist" in capsys.readouterr().err
     key.write_text("")
     assert run([*BUILD, "--sign-key", str(key), "out"]) == 0

@@ -91,8 +91,8 @@ def test_a_page_that_was_saved_as_a_keyring_is_refused(builder: Path, capsys: Ca
     )
 
 
-def test_a_keyring_that_is_not_there_is_a_typing_error(builder: Path, capsys: Capture) -> None:
-    assert run([*BUILD, "--keyring", str(builder / "none.gpg"), str(builder / "b")]) == 2
+def test_a_keyring_that_is_not_there_is_refused(builder: Path, capsys: Capture) -> None:
+    assert run([*BUILD, "--keyring", str(builder / "none.gpg"), str(builder / "b")]) == 3
     assert "does not exist" in capsys.readouterr().err
 
 

@@ -103,10 +103,10 @@ def test_json_has_the_state_of_the_signature(desk: Desk, capsys: Capture) -> Non
     }  # fmt: skip
 
 
-def test_usage_errors_come_before_reading_the_bundle(desk: Desk, capsys: Capture) -> None:
+def test_wrong_words_and_paths_come_before_reading_the_bundle(desk: Desk, capsys: Capture) -> None:
     assert run(["bundle", "sign", desk.bundle]) == 2
     assert "Missing option '--key'" in capsys.readouterr().err
-    assert run(["bundle", "verify", "--allowed-signers", "/nowhere", desk.bundle]) == 2
+    assert run(["bundle", "verify", "--allowed-signers", "/nowhere", desk.bundle]) == 3
     assert "does not exist" in capsys.readouterr().err
 
 

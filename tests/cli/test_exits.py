@@ -10,7 +10,7 @@ import pytest
 
 from appliance import errors
 from appliance.cli import app, exits
-from appliance.cli.screen.hints import runnable
+from appliance.cli.screen.hints import in_lines, remembering, runnable
 from appliance.workflows.session.look_warnings import collecting
 
 CODES = {
@@ -163,6 +163,18 @@ def test_any_other_os_error_is_an_internal_error(
             "see: appliance status --site 'S 1'; then",
         ),
         (["--site=S"], "appliance node rejoin w1", "appliance node rejoin w1 --site S"),
+        # A site whose name is part of the hint's words is a site like any other.
+        (["--site", "node"], "appliance node rejoin w1", "appliance node rejoin w1 --site node"),
+        (["--site", "l"], "see: appliance plan", "see: appliance plan --site l"),
+        (
+            ["--site", "S"],
+            "do x && appliance install --yes",
+            "do x && appliance install --yes --site S",
+        ),
+        (["--site", "S"], "the same: appliance plan.", "the same: appliance plan --site S."),
+        (["--site", "S"], "appliance bundle verify DIR", ""),
+        (["--site", "S"], "appliance bundle build --release r --os o DIR", ""),
+        (["--site", "S"], "the appliance has no node", ""),
         (["-s", "S"], "(appliance install --only gpu)", "(appliance install --only gpu --site S)"),
         (["--site", "S"], "appliance site show --site S", ""),
         (["--site", "/r"], "make one with: appliance site init /r", ""),
@@ -176,8 +188,8 @@ def test_any_other_os_error_is_an_internal_error(
 def test_commands_in_a_hint_have_the_site_that_was_typed(
     capsys: pytest.CaptureFixture[str], words: list[str], hint: str, more: str
 ) -> None:
-    site = exits._typed_site(["plan", *words, "--nodes", "w1"])
-    exits.show(errors.Refused("no", hint=hint), site=site)
+    with remembering(["plan", *words, "--nodes", "w1"], app.cli):
+        exits.show(errors.Refused("no", hint=hint))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert lines[1] == f"hint: {more or hint}"
@@ -201,6 +213,32 @@ def test_programs_of_an_inactive_environment_are_named_by_their_path(
 
 
 @pytest.mark.parametrize(
+    ("typed", "hint", "said"),
+    [
+        (["lab", "up", "--yes", "--workers", "3"], "sudo appliance lab up --name lab",
+         "sudo FOLDER/appliance lab up --yes --workers 3"),
+        (["lab", "up"], "sudo appliance lab down --name lab",
+         "sudo FOLDER/appliance lab down --name lab"),
+    ],
+)  # fmt: skip
+def test_sudo_gets_the_path_of_this_program_and_the_options_that_were_typed(
+    typed: list[str], hint: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "appliance").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "appliance"), *typed])
+    with remembering(typed, app.cli):
+        assert runnable(hint) == said.replace("FOLDER", str(tmp_path))
+
+
+def test_sudo_finds_a_program_of_the_system_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/local/bin/appliance", "lab", "up"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    with remembering(["lab", "up"], app.cli):
+        assert runnable("sudo appliance lab down") == "sudo appliance lab down"
+
+
+@pytest.mark.parametrize(
     ("hint", "wanted"),
     [
         ("appliance node ssh w1 -- docker ps", "appliance node ssh w1 --site /r -- docker ps"),
@@ -210,7 +248,17 @@ def test_programs_of_an_inactive_environment_are_named_by_their_path(
     ],
 )
 def test_the_site_of_a_hint_comes_before_words_of_another_program(hint: str, wanted: str) -> None:
-    assert runnable(hint, "/r") == wanted
+    with remembering(["status", "--site", "/r"], app.cli):
+        assert runnable(hint) == wanted
+
+
+def test_a_long_hint_is_cut_between_its_clauses_only() -> None:
+    short = "see: appliance plan; then: appliance install"
+    assert in_lines(short) == short
+    long = f"{short}; {'x' * 80}"
+    assert in_lines(long).splitlines() == [
+        "see: appliance plan;", "then: appliance install;", "x" * 80,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", [["no-such-command"], ["install", "--no-such-option"]])

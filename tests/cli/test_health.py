@@ -186,7 +186,7 @@ def test_an_unhealthy_cluster_is_reported_as_such(
 
 def test_the_vendors_tool_must_be_a_file(given: Scene, tmp_path: Path) -> None:
     given()
-    assert exits.run([*HEALTH, "--run-vendor-diagnostics", str(tmp_path / "none")]) == 2
+    assert exits.run([*HEALTH, "--run-vendor-diagnostics", str(tmp_path / "none")]) == 3
 
 
 def test_an_unknown_stage_is_a_typing_error(given: Scene) -> None:

@@ -57,8 +57,10 @@ def test_a_terminated_install_is_recorded_as_interrupted(
         wait_for((tmp_path / "hangs").exists)
         process.send_signal(number)
         said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 130
+    assert process.returncode == (143 if number == signal.SIGTERM else 130)
     assert "error: interrupted" in said
+    assert (f"ended by: {number.name}" in said) == (number != signal.SIGINT)
+    assert "run the same command again" in said
     assert "Traceback" not in said
     assert [record.outcome for record in journal_of(tmp_path).read(limit=50)] == [
         "verified", "verified", "verified", "interrupted",
@@ -73,7 +75,7 @@ def test_a_signal_that_is_ignored_at_the_start_stays_ignored(tmp_path: Path) -> 
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=0.5)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE_SECONDS) == 130
+        assert process.wait(PATIENCE_SECONDS) == 143
 
 
 PROMPTED = """

@@ -71,8 +71,18 @@ def test_what_is_missing_is_listed(tmp_path: Path, capsys: Capture) -> None:
     assert "it lacks the cluster's chart" in shown.err
 
 
-def test_a_file_that_is_not_there_was_typed_wrong(tmp_path: Path) -> None:
-    assert run(["runai", "inspect", str(tmp_path / "none.tar")]) == 2
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    assert run(["runai", "inspect", str(tmp_path / "none.tar")]) == 3
+
+
+def test_of_a_file_that_is_no_archive_only_the_fault_is_said(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    (tmp_path / "x.tar").write_bytes(b"<html>404</html>" * 100)
+    assert run(["runai", "inspect", str(tmp_path / "x.tar")]) == 5
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: the vendor bundle x.tar cannot be installed: not a tar")
 
 
 def test_an_unknown_release_is_refused(tmp_path: Path, capsys: Capture) -> None:

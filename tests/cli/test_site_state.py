@@ -52,7 +52,7 @@ def test_history_of_a_broken_site_and_of_a_journal_alone(
     (tmp_path / "kept/.appliance/journal").mkdir(parents=True)
     for name in ("broken", "kept"):
         assert exits.run(["history", "--site", str(tmp_path / name)]) == 0
-        assert capsys.readouterr().out.startswith("started")
+        assert capsys.readouterr().out.startswith("nothing ran here yet; ")
 
 
 @pytest.mark.parametrize("case", ["missing_vault", "empty_vault"])

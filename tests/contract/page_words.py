@@ -1,4 +1,7 @@
-"""What pages quote: links, code in a sentence, tables, messages; and what the code can print."""
+"""What pages name: links, code in a sentence, tables; and what the code says to that.
+
+Pasted output and quoted messages are read by :mod:`tests.contract.runbooks`.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,16 @@ import click
 from appliance import errors
 from appliance.cli.app import cli
 from tests.contract import tree
+from tests.contract.runbooks import GAP
 
 DOCS = tree.ROOT / "appliance" / "docs"
-OPERATIONS = DOCS / "operations"
 README = tree.ROOT / "README.md"
-# Stands in a message for what the code fills in.
-GAP = "…"
 _FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 
 
 def prose(path: Path) -> str:
     """A page without its fenced blocks."""
     return _FENCE.sub("", path.read_text(encoding="utf-8"))
-
-
-def blocks(text: str) -> list[str]:
-    """The fenced blocks of a text, without their fences."""
-    return re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def spans(text: str) -> list[str]:
@@ -60,31 +56,11 @@ def table(path: Path, first_column: str) -> list[list[str]]:
     ]
 
 
-def section(path: Path, heading: str) -> str:
-    """The text below a heading of the second level; empty where there is none."""
-    text = path.read_text(encoding="utf-8")
-    return f"{text}\n## ".partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-
-
 @functools.cache
 def code() -> str:
     """All text of the product itself, without pages and tests."""
     product = ("appliance", "playbooks", "roles", "inventories", "hardware")
     return "\n".join(tree.read(path) for path in tree.under(*product) if path.suffix != ".md")
-
-
-@functools.cache
-def printed() -> str:
-    """Every text of the code, of its playbooks and roles; what is filled in is a gap."""
-    texts: list[str] = []
-    for path in tree.under("appliance", "playbooks", "roles"):
-        if path.is_relative_to("appliance/lab/standins"):
-            continue
-        if path.suffix == ".py":
-            texts.extend(_texts(ast.parse(tree.read(path))))
-        elif path.suffix in {".yml", ".j2", ".sh"}:
-            texts.append(re.sub(r"\{\{.*?\}\}", GAP, tree.read(path), flags=re.DOTALL))
-    return " ".join("\n".join(texts).split())
 
 
 def _texts(part_of_code: ast.AST) -> Iterator[str]:
@@ -97,28 +73,9 @@ def _texts(part_of_code: ast.AST) -> Iterator[str]:
             yield re.sub(r"%[sdr]|\{[^{}]*\}", GAP, node.value)
 
 
-@functools.cache
-def recorded() -> str:
-    """Every line that tests recorded as printed, and that they compare at each run."""
-    golden = tree.under("tests/data/golden")
-    return "\n".join(tree.read(path) for path in golden)
-
-
-def unsaid(message: str) -> list[str]:
-    """What no recorded line has and no text of the code: the message's parts between its gaps."""
-    if _pattern(message).search(recorded()):
-        return []
-    return [part for part in _parts(message) if part.strip(" :;,.'\"") not in printed()]
-
-
-def _parts(message: str) -> list[str]:
-    """The words of a message between its gaps."""
-    parts = [part.strip() for part in re.split(rf"{GAP}|\.\.\.", message)]
-    return [part for part in parts if part]
-
-
 def _pattern(message: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, _parts(message))))
+    parts = [part.strip() for part in message.split(GAP)]
+    return re.compile(".*".join(re.escape(part) for part in parts if part))
 
 
 @functools.cache
@@ -144,13 +101,19 @@ def codes_of(message: str) -> set[int]:
 
 def options() -> set[str]:
     """Every option of every command, long and short."""
-    return {name for command in _commands(cli) for name in command}
+    return {name for _, found in _commands("appliance", cli) for name in found}
 
 
-def _commands(command: object) -> Iterator[set[str]]:
-    assert isinstance(command, click.Command)
+def commands() -> set[str]:
+    """The name of every command and group."""
+    return {name for name, _ in _commands("appliance", cli)}
+
+
+def _commands(name: str, command: click.Command) -> Iterator[tuple[str, set[str]]]:
     context = click.Context(command, help_option_names=["-h", "--help"])
-    yield {name for option in command.get_params(context) for name in option.opts}
+    yield name, {flag for option in command.get_params(context) for flag in option.opts}
     if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            yield from _commands(command.get_command(context, name))
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            assert found is not None
+            yield from _commands(inner, found)

@@ -10,7 +10,9 @@ import click
 
 from appliance import errors
 from appliance.adapters.hardware.redfish import HTTPS
+from appliance.adapters.local.content import list_releases, load_release
 from appliance.adapters.local.hardware_models import load_role_minima
+from appliance.model.bundle.runai_versions import supported_range
 from appliance.model.checks import capacity
 from appliance.model.checks.network import CONTROL_PLANE_PORTS, NODE_PORTS, VXLAN_PORT
 from appliance.model.components.control_plane.immutable_settings import API_PORT
@@ -18,7 +20,8 @@ from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Nfs, SiteSettings, Ssh
 from appliance.model.site.shared_storage import NFS_PORT, RPCBIND_PORT
 from tests.contract import tree
-from tests.contract.page_words import OPERATIONS, table
+from tests.contract.page_words import table
+from tests.contract.runbooks import OPERATIONS
 
 EXIT_CODES = OPERATIONS / "exit-codes.md"
 REQUIREMENTS = OPERATIONS / "requirements.md"
@@ -137,3 +140,11 @@ def _default(role: str, variable: str) -> object:
 
 def _of(model: Any, field: str) -> object:
     return model.model_fields[field].default
+
+
+def test_what_is_not_supported_names_every_release_and_the_range_of_runai() -> None:
+    text = (OPERATIONS / "not-supported-yet.md").read_text(encoding="utf-8")
+    releases = list_releases()
+    assert set(re.findall(r"`(k8s-[\w.-]+)`", text)) == set(releases)
+    for name in releases:
+        assert f"Run:ai {supported_range(load_release(name).versions.kubernetes)}" in text

@@ -7,6 +7,7 @@ What must not be here: reading a site's files (``appliance.adapters.site.files``
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,21 @@ STATE: Final = ".appliance"
 JOURNAL: Final = f"{STATE}/journal"
 # Any of them is enough; a site with invalid files still has a history.
 _SIGNS: Final = ("hosts.yml", "group_vars", JOURNAL)
+
+
+def run_log(directory: Path, run: str, step: str) -> Path | None:
+    """The log of one step of a run, or the folder of the run; None where this machine has neither.
+
+    Args:
+        directory: the site's.
+        run: its id.
+        step: as its record names it; a record may be another machine's.
+    """
+    folder = directory / STATE / "runs" / run
+    log = folder / step / "ansible.log"
+    if re.fullmatch(r"[a-z_]+", step) and log.is_file():
+        return log
+    return folder if folder.is_dir() else None
 
 
 def no_site(directory: Path) -> ConfigError:

@@ -12,6 +12,7 @@ from appliance.cli.help.complete import releases, systems
 from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
     REAL,
+    Place,
     allowed_signers_option,
     gpu_operands_option,
     output_option,
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.signature import Signature
 
 _MEGABYTE = 1_000_000
-directory_argument = click.argument(
-    "directory", metavar="DIR", type=click.Path(path_type=Path, file_okay=False)
-)
+directory_argument = click.argument("directory", metavar="DIR", type=Place(file_okay=False))
 
 
 def _kernels(
@@ -64,16 +63,16 @@ def bundle() -> None:
     envvar="APPLIANCE_JOBS", help="How many artifacts to fetch in parallel.",
 )  # fmt: skip
 @click.option(
-    "--files", type=click.Path(path_type=Path, file_okay=False, exists=True),
+    "--files", type=Place(file_okay=False, exists=True),
     envvar="APPLIANCE_FILES", help="Folder of files that you supply yourself, each with a .sha256.",
 )  # fmt: skip
 @click.option(
-    "--sign-key", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    "--sign-key", type=Place(dir_okay=False, exists=True),
     envvar="APPLIANCE_SIGN_KEY", help="SSH key to sign the complete bundle with.",
 )  # fmt: skip
 @click.option(
     "--keyring", "keyrings", multiple=True,
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=Place(dir_okay=False, exists=True),
     help="File with public keys of package archives, armoured or binary; repeatable. Only keys "
     "that the release names are used.",
 )  # fmt: skip
@@ -88,7 +87,7 @@ def bundle() -> None:
     "--site: the newest 5.4 and the newest 5.15 kernel of Ubuntu 20.04.",
 )  # fmt: skip
 @click.option(
-    "--site", type=click.Path(path_type=Path, file_okay=False, exists=True),
+    "--site", type=Place(file_okay=False, exists=True),
     help="Take the kernels that gpu.kernels in this site's site.yml names.",
 )  # fmt: skip
 @yes_option
@@ -131,7 +130,7 @@ def build(
 
 @bundle.command()
 @click.option(
-    "--key", required=True, type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    "--key", required=True, type=Place(dir_okay=False, exists=True),
     envvar="APPLIANCE_SIGN_KEY",
     help="SSH key to sign with, or its .pub if the SSH agent holds the key.",
 )  # fmt: skip

@@ -10,7 +10,7 @@ import click
 
 from appliance.cli.health.view import health_as_json, show_health
 from appliance.cli.help.typos import Words
-from appliance.cli.options import output_option, site_option
+from appliance.cli.options import Place, output_option, site_option
 from appliance.cli.screen.render import print_json, show_warnings
 from appliance.errors import NotHealthy
 
@@ -38,7 +38,7 @@ VERDICTS: Mapping[Stage, str] = {
 @click.option(
     "--run-vendor-diagnostics",
     "vendor_tool",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=Place(exists=True, dir_okay=False),
     metavar="FILE",
     help="Also run the vendor's preinstall-diagnostics FILE (2.1 to 2.4).",
 )

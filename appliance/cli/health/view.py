@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.screen.hints import say_hint
 from appliance.cli.screen.render import print_table
 from appliance.cli.status.view import show_unreachable
 from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title
@@ -26,7 +27,7 @@ def show_health(found: HealthResult) -> None:
     for result in found.results:
         for finding in result.findings:
             click.echo(f"{finding.severity}: {finding.sentence()}")
-            click.echo(f"   hint: {finding.hint}")
+            say_hint(finding.hint)
     if found.report is not None:
         _show_report(found.report)
 

@@ -10,6 +10,7 @@ import click
 from appliance.cli.install.plan_view import plan_as_json, show_install_plan, show_plan
 from appliance.cli.install.scope import lists_steps, scope_of, step_options
 from appliance.cli.options import (
+    Place,
     changed_site_option,
     dry_run_option,
     nodes_option,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @step_options
 @click.option(
     "--bundle",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="The bundle directory. Needed until the services node has a copy.",
 )
 @click.option(

@@ -9,7 +9,7 @@ import click
 
 from appliance.cli.install.plan_view import plan_as_json, show_install_plan
 from appliance.cli.install.scope import scope_of, step_options
-from appliance.cli.options import nodes_option, output_option, site_option
+from appliance.cli.options import Place, nodes_option, output_option, site_option
 from appliance.cli.screen.render import print_json
 from appliance.errors import NotHealthy
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @site_option
 @nodes_option
 @step_options
-@click.option(
-    "--bundle", type=click.Path(path_type=Path, file_okay=False), help="The bundle directory."
-)
+@click.option("--bundle", type=Place(file_okay=False), help="The bundle directory.")
 @click.option("--exit-code", is_flag=True, help="Exit with 5 if there is something to do.")
 @output_option
 @click.pass_obj

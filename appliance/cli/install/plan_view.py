@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from appliance.cli.screen.hints import say, say_hint
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.state.plan import Plan, PlannedStep
 
@@ -25,6 +26,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
             for step in plan.steps
         ],
         **settled_as_json(plan),
+        "can_be_done": not plan.refusals,
         "refusals": [
             {
                 "node": r.node,
@@ -51,17 +53,15 @@ def settled_as_json(plan: Plan) -> dict[str, Any]:
 
 
 def show_plan(plan: Plan, *, err: bool = False) -> None:
-    """Print the steps with their reasons, the refusals and the warnings."""
+    """Print first whether the plan can be done, then its steps with their reasons."""
     for warning in plan.warnings:
         click.echo(f"warning: {warning.node}: {warning.text}", err=True)
     for fault in plan.left_out:
         click.echo(f"left out (the other nodes continue): {fault.reason}", err=True)
-        click.echo(f"   hint: {fault.hint}", err=True)
+        say_hint(fault.hint, err=True)
     _show_refusals(plan, err=err)
-    if not plan.steps and not plan.unseen:
-        click.echo("nothing to do: the checks of every step pass on every node", err=err)
-    elif not plan.steps:
-        click.echo("nothing to do on the nodes that answered", err=err)
+    if not plan.refusals:
+        click.echo(_outlook(plan), err=err)
     for step in plan.steps:
         _show_step(step, err=err)
     if plan.steps and plan.satisfied:
@@ -70,16 +70,26 @@ def show_plan(plan: Plan, *, err: bool = False) -> None:
         click.echo(f"not checked: {', '.join(steps)}: {', '.join(nodes)}", err=err)
 
 
+def _outlook(plan: Plan) -> str:
+    """Whether there is something to do, where nothing refuses it."""
+    if plan.steps:
+        count = len(plan.steps)
+        return f"can be done: {count} step{'' if count == 1 else 's'}"
+    if plan.unseen:
+        return "nothing to do on the nodes that answered"
+    return "nothing to do: the checks of every step pass on every node"
+
+
 def _show_refusals(plan: Plan, *, err: bool) -> None:
     """Print the refusals first: they decide whether anything runs."""
     if not plan.refusals:
         return
     count = len(plan.refusals)
-    reasons, they = ("1 reason", "it is") if count == 1 else (f"{count} reasons", "they are")
-    click.echo(f"refused for {reasons}; nothing is changed until {they} fixed", err=err)
+    refusals, they = ("1 refusal", "it is") if count == 1 else (f"{count} refusals", "they are")
+    click.echo(f"{refusals}: nothing can be done until {they} fixed", err=err)
     for refusal in plan.refusals:
         click.echo(f"refused: {refusal.sentence()}", err=err)
-        click.echo(f"   hint: {refusal.hint}", err=err)
+        say_hint(refusal.hint, err=err)
     click.echo("after that, these steps will run:", err=err)
 
 
@@ -95,7 +105,7 @@ def show_install_plan(plan: Plan) -> None:
     """Print the plan; if it is empty, also how to apply an edit that no check sees."""
     show_plan(plan)
     if not plan.steps:
-        click.echo(
+        say(
             "   if you changed something in site.yml that no check sees, run its step again: "
             "appliance install --only STEP --again"
         )

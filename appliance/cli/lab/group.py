@@ -12,6 +12,7 @@ from appliance.cli.help.complete import releases
 from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
     REAL,
+    Place,
     dry_run_option,
     gpu_operands_option,
     output_option,
@@ -73,12 +74,12 @@ def lab() -> None:
 )
 @click.option(
     "--site",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="Where to write the site. Default: inventories/lab/NAME in a checkout, else ./NAME.",
 )
 @click.option(
     "--bundle",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="The bundle; built if it does not exist. Default: one per release in the cache.",
 )
 @click.option(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.screen.hints import say_hint
+
 if TYPE_CHECKING:
     from appliance.workflows.session.doubts import NodeDoubt
 
@@ -16,7 +18,7 @@ def show_doubts(doubts: Sequence[NodeDoubt]) -> None:
     """Two lines each: the doubtful statement, and a hint."""
     for doubt in doubts:
         click.echo(f"doubtful: {doubt.node}: {doubt.text}")
-        click.echo(f"   hint: {doubt.hint}")
+        say_hint(doubt.hint)
 
 
 def doubts_as_json(doubts: Sequence[NodeDoubt]) -> list[dict[str, str]]:

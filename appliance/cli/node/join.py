@@ -12,7 +12,13 @@ import click
 from appliance.cli.help.complete import any_node, node_names
 from appliance.cli.install.plan_view import plan_as_json, show_plan
 from appliance.cli.install.scope import node_of
-from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
+from appliance.cli.options import (
+    Place,
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    yes_option,
+)
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json
@@ -36,7 +42,7 @@ sworn_option = click.option(
 )
 bundle_option = click.option(
     "--bundle",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="The bundle directory. Needed if the node is the services node.",
 )
 host_keys_option = click.option(

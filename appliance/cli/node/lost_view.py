@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.screen.hints import say_hint
+
 if TYPE_CHECKING:
     from appliance.model.node.lost import LostNode
 
@@ -21,7 +23,7 @@ def show_lost_nodes(found: Sequence[LostNode], marked: Collection[str] = ()) -> 
             hint = f"if it never comes back: appliance node remove {loss.node}"
         else:
             hint = f"if it will not come back soon: appliance node maintain {loss.node} --lost"
-        click.echo(f"   hint: {hint}")
+        say_hint(hint)
 
 
 def lost_nodes_as_json(found: Sequence[LostNode]) -> list[dict[str, Any]]:

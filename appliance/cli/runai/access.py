@@ -10,6 +10,7 @@ import click
 from appliance.cli.help.typos import Nouns
 from appliance.cli.install.plan_view import plan_as_json, show_plan
 from appliance.cli.options import (
+    Place,
     changed_site_option,
     dry_run_option,
     output_option,
@@ -84,7 +85,7 @@ def _enabled(site: Site) -> Site:
 @click.argument("user")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=Place(dir_okay=False),
     help="File to write, mode 0600. Default: standard output.",
 )
 @click.option("--project", help="Default namespace: that of this project.")
@@ -112,7 +113,7 @@ def kubeconfig(
 @click.command()
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=Place(file_okay=False),
     help="Folder for the files. Default: .appliance/certificates of the site, which git ignores.",
 )
 @click.option("--sign", "signed", is_flag=True, help="Sign the request with the site's own CA.")

@@ -10,6 +10,7 @@ import click
 from appliance.cli.help.typos import Nouns
 from appliance.cli.install.scope import require_nodes
 from appliance.cli.options import (
+    Place,
     changed_site_option,
     dry_run_option,
     nodes_option,
@@ -37,7 +38,7 @@ def runai_cli() -> None:
     help="A researcher's user name on the jumpbox; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--cli", "file", type=click.Path(path_type=Path, dir_okay=False),
+    "--cli", "file", type=Place(dir_okay=False),
     help="The program runai for Linux. Default: from the vendor bundle, or the installed one.",
 )  # fmt: skip
 @click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.help.typos import Nouns
-from appliance.cli.options import output_option
+from appliance.cli.options import Place, output_option
 from appliance.cli.runai.access import access, csr
 from appliance.cli.runai.cli import runai_cli
 from appliance.cli.screen.render import print_json, print_table
@@ -24,9 +24,7 @@ def runai() -> None:
 
 
 @runai.command()
-@click.argument(
-    "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False, exists=True)
-)
+@click.argument("file", metavar="FILE", type=Place(dir_okay=False, exists=True))
 @click.option(
     "--release", default="k8s-1.23.5-r1", show_default=True, envvar="APPLIANCE_RELEASE",
     help="The release of the appliance to check against.",
@@ -51,8 +49,8 @@ def inspect(file: Path, release: str, output: str) -> None:
     told = _as_json(found, kubernetes)
     if output == "json":
         print_json(told)
-    else:
-        _show(told)
+    elif found.version or found.contents.charts or found.contents.images:
+        _show(told)  # of a file that is no bundle nothing is known but its fault
     if faults:
         first, *others = faults
         raise NotHealthy(

@@ -163,3 +163,11 @@ def print_escaped(lines: Iterable[str]) -> None:
     for line in lines:
         stream.write(line + "\n")
     stream.flush()
+
+
+def clear_screen() -> None:
+    """Empty the terminal of stdout, and begin at its top; does nothing elsewhere."""
+    if sys.stdout.isatty():
+        stream = below(sys.stdout)
+        stream.write("\x1b[2J\x1b[H")
+        stream.flush()

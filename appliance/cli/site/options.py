@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from appliance.cli.help.complete import models, releases, systems
+from appliance.cli.options import Place
 
 if TYPE_CHECKING:
     from appliance.workflows.session.local_ports import Authorities, SiteFolder, Vault
@@ -82,6 +83,11 @@ def new_site_options(command: Command) -> Command:
                 "--virtual-address",
                 help="A free address for keepalived; needs 3 control-plane nodes.",
             ),
+            click.option(
+                "--gpu/--no-gpu",
+                default=None,
+                help="Whether pods get the workers' GPUs. Default: asked on a terminal, else no.",
+            ),
             click.option("--user", help="SSH user on the nodes. Default: ubuntu."),
             click.option("--private-key", help="Path of the SSH key. Default: the agent's keys."),
             click.option("--dns", "dns_servers", multiple=True, help="A DNS server; up to 3."),
@@ -96,7 +102,7 @@ def vault_password_option(command: Command) -> Command:
     """Add ``--vault-password-file FILE``."""
     return click.option(
         "--vault-password-file",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=Place(dir_okay=False),
         envvar=["APPLIANCE_VAULT_PASSWORD_FILE", "ANSIBLE_VAULT_PASSWORD_FILE"],
         help="The file that holds the vault's password.",
     )(command)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from appliance.cli.install.plan_view import by_sentence, settled_as_json
+from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.render import print_table
 from appliance.model.components.control_plane.certificates import endings
 from appliance.model.components.runai import address as runai_address
@@ -42,7 +43,7 @@ def show_status(
         rows,
         spare=("docker", "serial"),
     )
-    click.echo("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
+    say("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
     _show_standins(standins(observed), bundle)
     planned = in_maintenance(site, observed)
     show_unreachable([f for f in (look.faults if look else ()) if f.node not in planned])
@@ -54,7 +55,7 @@ def show_unreachable(faults: Sequence[Fault]) -> None:
     """Print the nodes that could not be read, and one hint for each cause."""
     for group in grouped(faults):
         click.echo(f"unreachable: {group.sentence}")
-        click.echo(f"   hint: {group.hint}")
+        say_hint(group.hint)
 
 
 def _show_plan(plan: Plan) -> None:
@@ -217,7 +218,10 @@ def status_as_json(
         "life": life_sentences(observed),
         "standins": standins(observed),
         "bundle_standins": list(bundle.standins) if bundle else [],
-        "unreachable": [{"node": f.node, "reason": f.reason, "hint": f.hint} for f in look.faults],
+        "unreachable": [
+            {"node": f.node, "reason": f.reason, "hint": f.hint, "cause": f.cause}
+            for f in look.faults
+        ],
         "warnings": [{"node": w.node, "text": w.text} for w in plan.warnings],
         "unmet": [
             {"step": step.name, "node": r.node, "text": r.text}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.model.site.settings import Node
+from appliance.model.state.cluster import NoCluster, Unreachable
 from appliance.model.state.facts import facts
 from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.plan import Reason, UnknownFact, UnseenStep
@@ -29,14 +30,20 @@ class SettledSteps:
     unseen: list[UnseenStep] = field(default_factory=list)
 
     def take(self, step: Step, desired: Desired, observed: Observed, only: frozenset[str]) -> None:
-        """File a step; a node in maintenance is left alone, so no step waits for a look at it."""
+        """File a step; a node in maintenance is left alone, so no step waits for a look at it.
+
+        Where the API did not answer, nobody observed what a step writes to it.
+        """
         spared = in_maintenance(desired.site, observed) - only
         names = [node.name for node in step.nodes(desired.site)]
         asked = [name for name in names if not only or name in only]
         seen = [name for name in asked if name in observed.node_facts and name not in spared]
         missed = [name for name in asked if name not in seen and name not in spared]
-        if not asked:
+        of_api = bool(step.writes)
+        if not asked or (of_api and isinstance(observed.cluster, NoCluster)):
             self.not_applicable.append(step.name)
+        elif of_api and isinstance(observed.cluster, Unreachable):
+            self.unseen.append(UnseenStep(step.name, tuple(asked)))
         elif missed or not seen:
             self.unseen.append(UnseenStep(step.name, tuple(missed or asked)))
         else:

@@ -31,7 +31,7 @@ from tests.prerequisites import require
 
 MODULE = "nvidia/go/k8s-device-plugin"
 LIBRARY = CLibrarySource(
-    kind="c-library", path="gpu_driver_standin/nvml.c", module=MODULE,
+    kind="c-library", path="gpu_driver_standin/nvml.c", module="nvidia/go/gpu-feature-discovery",
     package="github.com/NVIDIA/go-nvml/pkg/nvml", header="nvml.h", soname="libnvidia-ml.so.1",
 )  # fmt: skip
 PLUGIN = GoSource(

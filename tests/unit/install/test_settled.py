@@ -103,7 +103,7 @@ def test_a_plan_says_first_that_it_cannot_be_done(capsys: pytest.CaptureFixture[
     refusal = Refusal("w1", "memory", "1 DIMM", "2", "put it back")
     show_plan(replace(found, refusals=(refusal, refusal)))
     said = capsys.readouterr().out.splitlines()
-    assert said[0].startswith("refused for 2 reasons")
+    assert said[0].startswith("2 refusals: nothing can be done")
     assert said[1].startswith("refused: w1: memory")
     assert said.index("after that, these steps will run:") < next(
         number for number, line in enumerate(said) if line.startswith("host: ")
