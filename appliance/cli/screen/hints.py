@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 # A command of this tool with its words, up to the end of its clause.
-COMMAND = re.compile(r"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#)[^\s;,()]*[^\s;,().:'\"])+)")
+COMMAND = re.compile(r"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#)[^\s;,()]*[^\s;,().:'\"`])+)")
 _VAULT = re.compile(r"(?<![\w/.-])ansible-vault(?= [a-z])")
 # Where sudo looks for a program by its name (secure_path of Ubuntu and Debian).
 _OF_SUDO = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")

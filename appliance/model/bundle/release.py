@@ -186,7 +186,7 @@ class Release(Frozen):
             raise ConfigError(
                 f"release {self.name} does not know the operating system {name}: it was tested "
                 f"with {', '.join(sorted(self.operating_systems))}",
-                hint="choose one of these, or another release (appliance site schema lists them)",
+                hint="choose one of these, or another release; to see all: appliance site schema",
             )
         return found
 
