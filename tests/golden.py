@@ -1,7 +1,8 @@
 """Golden files: what the product says, word for word, under ``tests/data/golden``.
 
-A file has a section for each case. ``APPLIANCE_GOLDEN=write pytest tests/unit tests/cli`` writes
-the sections again; read the difference like any other change.
+A file has a section for each case. To write the sections again:
+``APPLIANCE_GOLDEN=write pytest tests/unit tests/cli tests/terminal``; read the difference like any
+other change.
 """
 
 from __future__ import annotations

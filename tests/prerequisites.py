@@ -26,6 +26,7 @@ OF_TESTS = {
     "iptables-nft": ("iptables",),
     "openssl": ("openssl",),
     "qemu-system-x86_64": ("qemu-system-x86",),
+    "tmux": ("tmux",),
     "unshare": ("util-linux",),
 }
 

@@ -15,7 +15,12 @@ from ipaddress import IPv4Interface
 from pathlib import Path
 
 import paramiko
-from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_CONNECT_FAILED, OPEN_SUCCEEDED
+from paramiko.common import (
+    AUTH_FAILED,
+    AUTH_SUCCESSFUL,
+    OPEN_FAILED_CONNECT_FAILED,
+    OPEN_SUCCEEDED,
+)
 
 from appliance.model.site.settings import Node, Site
 
@@ -74,11 +79,12 @@ def is_silent(_channel: paramiko.Channel, _command: str) -> None:
 
 
 class _Server(paramiko.ServerInterface):
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: Behaviour, takes_keys: Callable[[], bool]) -> None:
         self._behaviour = behaviour
+        self._takes_keys = takes_keys
 
     def check_auth_publickey(self, _username: str, _key: paramiko.PKey) -> int:
-        return AUTH_SUCCESSFUL
+        return AUTH_SUCCESSFUL if self._takes_keys() else AUTH_FAILED
 
     def get_allowed_auths(self, _username: str) -> str:
         return "publickey"
@@ -109,7 +115,12 @@ class _Server(paramiko.ServerInterface):
 
 
 class Servers:
-    """One server each node, all on one port of addresses of 127/8."""
+    """One server each node, all on one port of addresses of 127/8.
+
+    Attributes:
+        asked: node -> the commands that it was sent.
+        refusing: nodes whose server takes no key.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._key_file = folder / "id_ecdsa"
@@ -117,7 +128,9 @@ class Servers:
         self._folder = folder
         self._sockets: list[socket.socket] = []
         self._transports: list[paramiko.Transport] = []
+        self._listening: dict[str, socket.socket] = {}
         self.asked: dict[str, list[str]] = {}
+        self.refusing: set[str] = set()
         self._port = 0
 
     def serve(
@@ -131,7 +144,7 @@ class Servers:
         for number, node in enumerate(site.nodes):
             address = f"127.0.7.{number + 1}"
             speak = (raw or {}).get(node.name) or self._ssh(node, behaviours[node.name])
-            self._listen(address, speak)
+            self._listening[node.name] = self._listen(address, speak)
             nodes.append(dataclasses.replace(node, address=IPv4Interface(f"{address}/24")))
         known = [
             f"[{n.address.ip}]:{self._port} {KEY.get_name()} {KEY.get_base64()}" for n in nodes
@@ -144,6 +157,11 @@ class Servers:
         return dataclasses.replace(
             site, directory=self._folder, settings=settings, nodes=tuple(nodes)
         )
+
+    def stop(self, name: str) -> None:
+        """Let nobody listen there any more: the next connection is refused."""
+        self._listening[name].shutdown(socket.SHUT_RDWR)
+        self._listening[name].close()
 
     def close(self) -> None:
         """End every connection."""
@@ -167,11 +185,14 @@ class Servers:
             transport.add_server_key(KEY)
             self._transports.append(transport)
             with suppress(paramiko.SSHException, EOFError):
-                transport.start_server(server=_Server(self._recorded(node, behaviour)))
+                server = _Server(
+                    self._recorded(node, behaviour), lambda: node.name not in self.refusing
+                )
+                transport.start_server(server=server)
 
         return speak
 
-    def _listen(self, address: str, speak: Callable[[socket.socket], None]) -> None:
+    def _listen(self, address: str, speak: Callable[[socket.socket], None]) -> socket.socket:
         listening = socket.create_server((address, self._port))
         self._port = self._port or listening.getsockname()[1]
         self._sockets.append(listening)
@@ -188,6 +209,7 @@ class Servers:
                 speak(connection)
 
         threading.Thread(target=accept, daemon=True).start()
+        return listening
 
 
 @contextmanager

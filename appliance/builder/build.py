@@ -23,7 +23,7 @@ from appliance.errors import ApplianceError, BuildFailed
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
 from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import ComposeSource, Source, is_genuine
+from appliance.model.bundle.sources import Source, inputs_of, is_genuine
 
 PACKAGES = "packages"
 WHEELS = "wheels"
@@ -235,9 +235,7 @@ class _Fetches:
         )
 
     def _inputs(self, source: Source) -> dict[str, FetchedArtifact]:
-        if not isinstance(source, ComposeSource):
-            return {}
-        outcomes = {name: self._one(self._parts[name]) for name in source.inputs}
+        outcomes = {name: self._one(self._parts[name]) for name in inputs_of(source)}
         failed = {n: one for n, one in outcomes.items() if isinstance(one, ApplianceError)}
         if failed:
             raise BuildFailed(

@@ -19,6 +19,7 @@ from appliance.builder.sources.c_library import CLibrary
 from appliance.builder.sources.compose import AptFile, Compose
 from appliance.builder.sources.controller import Controller, resolved
 from appliance.builder.sources.go import Go
+from appliance.builder.sources.go_file import GoFile
 from appliance.builder.sources.local import LocalChart, LocalFile, OperatorFile, why_not_there
 from appliance.builder.sources.packages import TargetPackages, controller_target, target_of
 from appliance.builder.sources.reach import Reach
@@ -87,6 +88,7 @@ class Sources:
             "oci": oci.Oci(),
             "go": Go(),
             "c-library": CLibrary(),
+            "go-file": GoFile(),
             "apt": AptFile(),
             "compose": Compose(),
             "controller": Controller(self._controllers, self.wheels),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from appliance import __version__
 from appliance.cli.exits import EXIT_CODES
+from appliance.cli.help.layout import Lines
+from appliance.cli.help.typos import Nouns
+from appliance.cli.help.versions import show_versions
 from appliance.errors import ApplianceError
 from appliance.model.documents.pages import OPERATIONS, SECURITY
 
@@ -19,13 +24,22 @@ if TYPE_CHECKING:
     from appliance.cli.site_session import SiteSession
     from appliance.model.site.settings import Site
 
+# Of every command: a class of contexts would have to be named at each.
+click.Context.formatter_class = Lines
+
+DEBUG = "--debug"
+# Set by the script of completion, with what it asks for.
+COMPLETE = "_APPLIANCE_COMPLETE"
 # Name -> module of each command; loaded only when it is named, or listed by --help.
 COMMANDS: Mapping[str, str] = {
     "bundle": "appliance.cli.bundle.group",
+    "completion": "appliance.cli.help.completion",
+    "docs": "appliance.cli.help.docs",
     "hardware": "appliance.cli.hardware",
     "health": "appliance.cli.health.command",
     "history": "appliance.cli.status.history",
     "install": "appliance.cli.install.command",
+    "kubeconfig": "appliance.cli.kubeconfig",
     "lab": "appliance.cli.lab.group",
     "node": "appliance.cli.node.group",
     "plan": "appliance.cli.install.plan",
@@ -35,12 +49,44 @@ COMMANDS: Mapping[str, str] = {
 }
 
 
-class Commands(click.Group):
+# Name -> summary, so that the list of commands imports none; a test compares them.
+SUMMARIES: Mapping[str, str] = {
+    "bundle": "Build, check and show bundles: everything that an offline install needs.",
+    "completion": "Print the script that completes this command line in bash, zsh or fish.",
+    "docs": "Show the pages of this installation: runbooks, glossary, decisions.",
+    "hardware": "Show the hardware models that this version knows.",
+    "health": "Check everything Run:ai needs; exit with 5 if something is missing.",
+    "history": "Show the finished steps of this site, oldest first.",
+    "install": "Install the appliance on the nodes of a site, or repair it.",
+    "kubeconfig": "Print a kubeconfig that works on this machine.",
+    "lab": "Run a test site on this machine, in containers that behave like bare servers.",
+    "node": "Manage single nodes: add, remove, replace, maintain, roles.",
+    "plan": "Show what install would do, and why.",
+    "runai": "Inspect and configure Run:ai.",
+    "site": "Write, check and show a site.",
+    "status": "Show the state of every node, and what needs attention.",
+}
+
+
+class Commands(Nouns):
     """A group whose commands are imported when they are needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """All names, sorted."""
         return sorted(COMMANDS)
+
+    def summaries(self, ctx: click.Context) -> dict[str, str]:  # noqa: ARG002
+        """Every command with its summary."""
+        return dict(SUMMARIES)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands and of options that begin so; no command is imported."""
+        names = [
+            CompletionItem(name, help=text)
+            for name, text in SUMMARIES.items()
+            if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the module of that name; its command has the same name."""
@@ -48,6 +94,22 @@ class Commands(click.Group):
             return None
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
         return command if isinstance(command, click.Command) else None
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
+        """Run a command line; ``--debug`` may stand anywhere before ``--``."""
+        if COMPLETE in os.environ:
+            from appliance.cli.help.completion import complete
+
+            return complete(self, os.environ[COMPLETE])
+        words = list(sys.argv[1:] if args is None else args)
+        own = words[: words.index("--")] if "--" in words else words
+        debug = DEBUG in own
+        if debug or "appliance.cli.screen.debug" in sys.modules:
+            from appliance.cli.screen.debug import set_debug
+
+            set_debug(debug, words)
+        kept = [word for word in own if word != DEBUG]
+        return super().main([*kept, *words[len(own) :]], *rest, **more)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; Click would end without a word where a connection of ours breaks."""
@@ -62,6 +124,16 @@ class Commands(click.Group):
 
 class Application:
     """What commands get as their context object: how to reach a site."""
+
+    def site(self, directory: Path) -> Site:
+        """What the site's own files say; nothing else is read.
+
+        Raises:
+            ConfigError: the site is wrong; every fault at once.
+        """
+        from appliance.adapters.site.files import load_site
+
+        return load_site(directory)
 
     def asks_for_access(self, directory: Path) -> bool:
         """Whether the site's own files ask for researchers' access."""
@@ -123,10 +195,24 @@ class Application:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExit codes:\n"
     + "".join(f"  {code:>3}  {meaning}\n" for code, meaning in EXIT_CODES.items())
-    + f"\n\b\nOperators' pages (install, maintenance, downtime, ...):\n{OPERATIONS}\n"
-    f"Security (trust, secrets, ports):\n{SECURITY}",
+    + "\n\b\nPages (runbooks, symptoms, security):  appliance docs [PAGE] [--search TEXT]\n"
+    f"They are files in {OPERATIONS}\nand {SECURITY}.",
 )
-@click.version_option(__version__, "-V", "--version", prog_name="appliance")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=show_versions,
+    help="Show the versions of this tool and of what it uses, and exit.",
+)
+@click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    help="Log what is done, and show where an error came from. Accepted by every command.",
+)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Install and operate a Run:ai appliance, without internet.

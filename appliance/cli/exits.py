@@ -136,6 +136,14 @@ def show(error: ApplianceError) -> None:
         _print_field("hint: ", in_lines(hint) if sys.stderr.isatty() else hint)
     if error.log_path:
         _print_field("log: ", str(error.log_path))
+    _show_origin(error)
+
+
+def _show_origin(error: BaseException) -> None:
+    """With ``--debug``: where the error came from."""
+    from appliance.cli.screen.debug import show_origin
+
+    show_origin(error)
 
 
 def _show_warnings(error: BaseException) -> None:
@@ -154,6 +162,7 @@ def _internal_error(error: Exception) -> int:
     _print_field("error: ", f"internal error: {error.__class__.__name__}: {error}")
     click.echo("hint: this is a bug: please report it with the log below", err=True)
     click.echo(f"log: {_write_traceback()}", err=True)
+    _show_origin(error)
     return 1
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import models
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import output_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import ConfigError
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from appliance.model.state.facts.hardware_models import HardwareModel
 
 
-@click.group()
+@click.group(cls=Nouns)
 def hardware() -> None:
     """Show the hardware models that this version knows."""
 
@@ -48,7 +50,7 @@ def list_models(output: str) -> None:
 
 
 @hardware.command()
-@click.argument("model")
+@click.argument("model", shell_complete=models)
 @output_option
 def show(model: str, output: str) -> None:
     """Show the facts of one MODEL (vendor/model) and the source of each. Changes nothing.

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
+from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Words
 from appliance.cli.site.which import is_site, require_one_site, say_which_nodes, say_which_site
 from appliance.errors import ConfigError
 
@@ -64,7 +66,8 @@ def _site_after(check: Callable[[click.Context, Path], None]) -> Callable[..., P
     """The site of the command line or the environment after its check, or this folder."""
 
     def callback(context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path:
-        if value is not None:
+        # Completion prints nothing but what can be typed.
+        if value is not None and not context.resilient_parsing:
             check(context, value)
         return _site(value)
 
@@ -76,7 +79,8 @@ def _nodes(
 ) -> tuple[str, ...]:
     names = [name.strip() for value in values for name in value.split(",")]
     selected = tuple(dict.fromkeys(name for name in names if name))
-    say_which_nodes(context, selected)
+    if not context.resilient_parsing:
+        say_which_nodes(context, selected)
     return selected
 
 
@@ -117,6 +121,7 @@ def nodes_option(command: Command) -> Command:
         multiple=True,
         envvar="APPLIANCE_NODES",
         callback=_nodes,
+        shell_complete=node_names,
         metavar="NAME[,NAME...]",
         help="Only these nodes. Default: all.",
     )(command)
@@ -130,16 +135,17 @@ def yes_option(command: Command) -> Command:
 STANDIN, REAL = "standin", "nvidia"
 
 
-def device_plugin_option(command: Command) -> Command:
-    """Add ``--device-plugin standin|nvidia``."""
+def gpu_operands_option(command: Command) -> Command:
+    """Add ``--gpu-operands standin|nvidia``."""
     return click.option(
-        "--device-plugin",
-        type=click.Choice([STANDIN, REAL]),
+        "--gpu-operands",
+        type=Words([STANDIN, REAL]),
         default=STANDIN,
-        envvar="APPLIANCE_DEVICE_PLUGIN",
+        envvar="APPLIANCE_GPU_OPERANDS",
         show_default=True,
-        help="What offers the stand-ins of GPUs. nvidia: NVIDIA's own program, compiled here; the "
-        "stand-in where this machine cannot compile it.",
+        help="What finds, labels and offers the GPUs of a lab. nvidia: NVIDIA's device plugin and "
+        "GPU feature discovery, and node-feature-discovery, compiled here; the stand-in of each "
+        "that this machine cannot compile.",
     )(command)
 
 
@@ -148,7 +154,7 @@ def output_option(command: Command) -> Command:
     return click.option(
         "-o",
         "--output",
-        type=click.Choice(["table", "json"]),
+        type=Words(["table", "json"]),
         default="table",
         envvar="APPLIANCE_OUTPUT",
         show_default=True,

@@ -134,13 +134,13 @@ _OTHER_STAND_INS = (
     ),
     StandIn(
         "GPUs and NVIDIA's GPU Operator",
-        "with --gpus: a chart of the same names, a device plugin and a small nvidia-smi",
-        "drivers, CUDA, container toolkit, MIG, DCGM, NVIDIA's own software",
+        "with --gpus: a chart and an operator of the same names, and a small nvidia-smi",
+        "drivers, CUDA, container toolkit, MIG, DCGM, silicon, NVIDIA's own operator",
     ),
     StandIn(
-        "NVIDIA's device plugin",
-        "a program of ours; with --device-plugin nvidia it is NVIDIA's own, on an NVML of ours",
-        "NVML, silicon, XIDs, MIG devices",
+        "NVIDIA's device plugin, GFD, NFD",
+        "programs of ours; with --gpu-operands nvidia the real ones, on our NVML and PCI files",
+        "NVML, XIDs, MIG devices, the PCI tree",
     ),
     StandIn(
         "capability SYS_RESOURCE",

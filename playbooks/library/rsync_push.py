@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import subprocess
@@ -62,6 +63,9 @@ FEED = (
     '{ rm -r "$d"; %s; exec cat; } <&3 >"$d/p" 2>/dev/null & '
     '%s <"$d/p" 3<&-; code=$?; kill $! 2>/dev/null; exit $code'
 )
+# FEED opens 3, and shells keep 10 and above for themselves: a password on such a descriptor would
+# be gone before it is read.
+LOWEST_DESCRIPTOR = 20
 ASK = (
     """
 IFS= read -r p
@@ -111,10 +115,12 @@ def password_pipe(want):
     """Return a descriptor from which the password's line can be read once; None without one."""
     if not asks(want):
         return None
-    reader, writer = os.pipe()
+    low, writer = os.pipe()
     # A line is far smaller than a pipe.
     os.write(writer, ("%s\n" % want["become_password"]).encode())
     os.close(writer)
+    reader = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR)
+    os.close(low)
     return reader
 
 

@@ -150,3 +150,5 @@ def test_up_without_a_terminal_and_without_yes_is_refused(monkeypatch: pytest.Mo
 def test_a_lab_with_gpus_has_its_own_bundle() -> None:
     plain, standins = default_bundle("r1"), default_bundle("r1", standins=True)
     assert standins.name == f"{plain.name}-standins"
+    real = default_bundle("r1", standins=True, genuine=True)
+    assert real.name == f"{plain.name}-operands"

@@ -91,3 +91,16 @@ def test_a_new_site_with_one_fault_reports_one_fault(
     said = capsys.readouterr().err
     assert said.count("\n  - ") == 1
     assert "would have 1 fault;" in said
+
+
+@pytest.mark.parametrize("file", ["hosts.yml", "group_vars/all/site.yml"])
+@pytest.mark.parametrize("command", [["site", "check"], ["history"]])
+def test_a_file_of_a_site_is_answered_with_the_directory(
+    file: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = copy_of_good(tmp_path / "rack7")
+    assert exits.run([*command, "--site", str(site / file)]) == 3
+    assert capsys.readouterr().err == (
+        f"error: {site / file} is a file; --site takes the directory of the site\n"
+        f"hint: --site {site}\n"
+    )

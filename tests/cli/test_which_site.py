@@ -30,13 +30,17 @@ CHANGING = {
 LOOKING = {
     ("health",): (),
     ("history",): (),
+    ("kubeconfig",): (),
+    ("node", "logs"): ("gpu1",),
     ("node", "passport"): (),
     ("node", "role", "list"): (),
+    ("node", "ssh"): ("gpu1",),
     ("plan",): (),
     ("runai", "access", "kubeconfig"): ("ada",),
     ("runai", "csr"): (),
     ("site", "adopt"): (),
     ("site", "check"): (),
+    ("site", "inventory"): (),
     ("site", "show"): (),
     ("status",): (),
 }
@@ -59,6 +63,7 @@ def racks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
         raise Connects(directory)
 
     monkeypatch.setattr(Application, "connect", reach)
+    monkeypatch.setattr(Application, "site", reach)
     monkeypatch.setattr(Application, "journal", reach)
     return named, here
 

@@ -108,6 +108,7 @@ PLACES: Final[Places] = {
     },
     "appliance/builder/sources/controller.py": {"Controller._tool_layer.layer: rmtree": (CACHE, 2)},
     "appliance/builder/sources/go.py": {"Go._build_in: rmtree": CACHE},
+    "appliance/builder/sources/go_file.py": {"_copied: rmtree": CACHE},
     "appliance/builder/sources/go_openapi.py": {"openapi_module: rmtree": CACHE},
     "appliance/builder/sources/oci.py": {"_fetch_blob: unlink": CACHE},
     "appliance/builder/sources/package_root.py": {
@@ -190,6 +191,7 @@ PLACES: Final[Places] = {
         "_smi: replace": STANDIN,
         "serve: unlink": STANDIN,
     },
+    "appliance/lab/standins/gpu_operator_standin/pci_tree.py": {"write: rmtree": STANDIN},
     "appliance/lab/standins/vendor_bundle_standin/images/agent.py": {"main: unlink": STANDIN},
     "appliance/lab/standins/vendor_bundle_standin/images/store.py": {
         "Documents.do_PUT: replace": STANDIN,

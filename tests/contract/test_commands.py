@@ -13,14 +13,15 @@ from appliance.cli.app import cli
 from tests.contract import tree
 
 # The vocabulary of the design: nouns with their verbs, and the commands of every day.
-DAILY = {"install", "plan", "status", "history", "health"}
+DAILY = {"install", "plan", "status", "history", "health", "kubeconfig", "docs", "completion"}
 VERBS = {
-    "site": {"init", "check", "show", "schema", "adopt"},
+    "site": {"init", "check", "show", "schema", "inventory", "adopt"},
     "lab": {"up", "down", "status", "shell"},
     "bundle": {"build", "sign", "verify", "prove", "show", "delta", "export"},
     "hardware": {"list", "show", "inspect", "qualify"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
+        "ssh", "logs",
     },
     "cluster": {"upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
@@ -148,7 +149,9 @@ def test_json_is_offered_wherever_there_is_a_table(
         for parameter in command.params:
             if "--output" in parameter.opts:
                 assert isinstance(parameter.type, click.Choice), path
-                assert list(parameter.type.choices) == ["table", "json"], path
+                # An inventory is a document for Ansible, never a table.
+                first = "yaml" if path == ("site", "inventory") else "table"
+                assert list(parameter.type.choices) == [first, "json"], path
 
 
 def test_no_variable_of_the_environment_answers_a_question_or_gives_a_permission(

@@ -145,6 +145,28 @@ def test_hosts_are_groups_of_a_site(path: Path) -> None:
         assert set(words) <= known, f"{path}: {play.keys.get('hosts')}"
 
 
+WHOLE = samples.site(1, 2, gpu={}, nfs={"server": "cp1", "path": "/srv/runai"})
+
+
+def _plays_of_the_leader(step: str) -> list[str]:
+    found = tree.plays(tree.ROOT / "playbooks" / f"{step}.yml")
+    hosts = [str(play.keys["hosts"]) for play in found if not play.imports]
+    return [one for one in hosts if "appliance_leader" in re.split("[:&!]+", one)]
+
+
+def test_a_step_of_workers_with_a_play_for_the_leader_brings_the_leader_along() -> None:
+    """Else that play has no host when only a worker is named, as ``node rejoin`` does."""
+    with_workers = [
+        step
+        for step in INSTALL
+        if step.has_playbook
+        and set(step.nodes(WHOLE)) - set(WHOLE.control_plane)
+        and _plays_of_the_leader(step.name)
+    ]
+    assert {"gpu", "storage"} <= {step.name for step in with_workers}, "the premise"
+    assert [step.name for step in with_workers if not step.needs_leader] == []
+
+
 PLAIN = samples.desired(samples.site())
 
 

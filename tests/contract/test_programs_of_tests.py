@@ -10,7 +10,7 @@ import pytest
 from tests.contract.tree import ROOT
 from tests.prerequisites import OF_TESTS
 
-FOLDERS = ("unit", "cli", "contract", "standins", "fuzz")
+FOLDERS = ("unit", "cli", "contract", "standins", "fuzz", "terminal")
 # Of what such tests start in place of the product; the README asks for git.
 ASKED_FOR = {
     *OF_TESTS,

@@ -18,7 +18,7 @@ from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
 from appliance.adapters.kubernetes.client import credentials_of
 from appliance.adapters.site.files import check_site
 from appliance.model.plan.play import Play
-from appliance.model.site.vault_ref import VaultRef
+from appliance.model.site.vault_ref import CA_FILE, CA_KEY, VaultRef
 from tests import samples
 from tests.contract import tree
 from tests.contract.test_templates import ADMIN_CONF, PAYLOAD, PLAY, changed, desired_state, written
@@ -154,11 +154,26 @@ def test_nothing_in_a_sites_folder_is_loaded_that_was_not_checked(tmp_path: Path
     assert list(tmp_path.rglob("PWNED")) == []
 
 
-def _listed(site: Path, cwd: Path) -> str:
+def test_the_key_of_the_sites_ca_is_a_variable_of_nodes_in_a_run_alone(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / CA_FILE).parent.mkdir(parents=True)
+    (site / CA_FILE).write_text("vault_site_ca_key: KEY\n")
+    workers: dict[str, Any] = {"cpu_workers": {"hosts": {"w1": {}, "w2": {}}}}
+    (site / "hosts.yml").write_text(json.dumps({"all": {"children": workers}}))
+    assert "KEY" not in _listed(site, tmp_path)
+    desired = desired_state()
+    inventory = written(desired, {n.name: samples.bare(n) for n in desired.site.nodes})
+    run = AnsiblePlaybooks(site).write_inventory(Play("r1", "host", ("w1",), inventory))
+    held = json.loads(_listed(site, tmp_path, run))["_meta"]["hostvars"]["w1"]
+    assert held["vault_site_ca_key"] == "KEY"
+    assert held["site_certificate_ca_key"] == CA_KEY.template
+
+
+def _listed(site: Path, cwd: Path, *more: Path) -> str:
     program = Path(sys.executable).with_name("ansible-inventory")
     config = {"ANSIBLE_CONFIG": str(tree.ROOT / "playbooks" / "ansible.cfg")}
     return subprocess.run(
-        [program, "-i", site, "--list"],
+        [program, "-i", site, *(word for one in more for word in ("-i", one)), "--list"],
         cwd=cwd, env={**os.environ, **config, "LC_ALL": "C.UTF-8"},
         capture_output=True, text=True, timeout=60, check=True,
     ).stdout  # fmt: skip

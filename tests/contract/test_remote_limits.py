@@ -93,7 +93,17 @@ def test_a_call_without_a_limit_is_found(source: str) -> None:
     assert list(_unlimited(Path("adapter.py"), source))
 
 
-def test_the_call_over_ssh_ends_its_connection_by_a_deadline() -> None:
-    source = tree.read(SSH_CALL)
-    assert source.count("exec_command(") == 1
-    assert "with ended_after(seconds, transport.close)" in source
+def test_each_call_over_ssh_ends_its_connection_by_a_deadline() -> None:
+    parsed = ast.parse(tree.read(SSH_CALL))
+    functions = {one.name: one for one in parsed.body if isinstance(one, ast.FunctionDef)}
+    runs = {name for name, one in functions.items() if "exec_command(" in ast.unparse(one)}
+    assert runs == {"_exchange", "follow"}
+    for name, run in (("call", "_exchange("), ("follow", "exec_command(")):
+        (limited,) = (
+            block
+            for block in ast.walk(functions[name])
+            if isinstance(block, ast.With)
+            and "ended_after(seconds, transport.close)" in ast.unparse(block.items[0])
+        )
+        inside, whole = ast.unparse(limited).count(run), ast.unparse(functions[name]).count(run)
+        assert inside == whole == 1, name

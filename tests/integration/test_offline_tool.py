@@ -55,7 +55,8 @@ class Medium:
         venv.create(self.host / "tool", with_pip=True)
 
     def install(self, bundle: Path) -> subprocess.CompletedProcess[str]:
-        (block,) = re.findall(r"```\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        section = PAGE.read_text().partition("\n## Command\n")[2].partition("\n## ")[0]
+        (block,) = re.findall(r"```\n(.*?)```", section, re.DOTALL)
         first, second, *commands = block.splitlines()
         assert first.startswith("B=")
         assert second == "python3 -m venv tool"

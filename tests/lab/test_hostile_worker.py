@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
+from appliance.model.site.vault_ref import CA_FILE
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite
 from tests.lab.support import faults
@@ -62,7 +63,9 @@ def site(installed_lab: LabSite) -> Iterator[LabSite]:
 
 def secrets(lab: LabSite) -> dict[str, str]:
     """Every secret of the vault; certificates are public."""
-    found = AnsibleVault(lab.directory / KEPT).read(lab.directory / "group_vars/all/vault.yml")
+    vault = AnsibleVault(lab.directory / KEPT)
+    found = dict(vault.read(lab.directory / "group_vars/all/vault.yml"))
+    found |= vault.read(lab.directory / CA_FILE)
     return {name: text for name, text in found.items() if "BEGIN CERTIFICATE" not in text}
 
 

@@ -41,6 +41,7 @@ operands = load("operands")
 cluster_policy = load("cluster_policy")
 webhook = load("fraction_webhook")
 features = load("features")
+pci_tree = load("pci_tree")
 validator = load("validator")
 
 
@@ -174,19 +175,52 @@ def test_plugin_and_labels_have_the_same_configurations() -> None:
         assert told["MIG_STRATEGY"] == "single"
 
 
-def test_nvidias_config_manager_chooses_for_the_plugin_before_it_starts_and_later() -> None:
-    bare = operands.daemonset("device-plugin", policy(), "gpu-operator")["spec"]["template"]["spec"]
+@pytest.mark.parametrize(
+    ("name", "program"),
+    [("device-plugin", "nvidia-device-plugin"), ("gfd", "gpu-feature-discovery")],
+)
+def test_nvidias_config_manager_chooses_for_an_operand_before_it_starts_and_later(
+    name: str, program: str
+) -> None:
+    bare = operands.daemonset(name, policy(), "gpu-operator")["spec"]["template"]["spec"]
     assert (bare["initContainers"], len(bare["containers"])) == ([], 1)
     plugin = {**policy()["spec"]["devicePlugin"], "config": {"name": "c", "default": "unshared"}}
-    made = operands.daemonset("device-plugin", policy(devicePlugin=plugin), "gpu-operator")
+    made = operands.daemonset(name, policy(devicePlugin=plugin), "gpu-operator")
     pod = made["spec"]["template"]["spec"]
     (first,), (worker, later) = pod["initContainers"], pod["containers"]
     told = [{e["name"]: e.get("value") for e in c["env"]} for c in (first, worker, later)]
     assert told[0]["CONFIG_FILE_DST"] == told[1]["CONFIG_FILE"] == told[2]["CONFIG_FILE_DST"]
     assert [one.get("ONESHOT") for one in told] == ["true", None, "false"]
     assert (told[2]["SEND_SIGNAL"], told[2]["DEFAULT_CONFIG"]) == ("true", "unshared")
+    assert told[2]["PROCESS_TO_SIGNAL"] == program
     assert pod["shareProcessNamespace"]
     assert {first["image"], later["image"]} == {worker["image"]}
+
+
+def test_gpu_feature_discovery_writes_where_node_feature_discovery_reads(tmp_path: Path) -> None:
+    pod = operands.daemonset("gfd", policy(), "gpu-operator")["spec"]["template"]["spec"]
+    places = {mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]}
+    assert {str(features.FEATURES), "/etc/appliance-lab/facts", "/var/lib/standin-gpus"} <= places
+    assert features.file_labels(tmp_path / "none") == {}
+    (tmp_path / "gfd").write_text("nvidia.com/gpu.count=2\n# a comment\nnvidia.com/a=b=c\n")
+    assert features.file_labels(tmp_path) == {"nvidia.com/gpu.count": "2", "nvidia.com/a": "b=c"}
+
+
+def test_pci_files_are_those_of_the_cards_that_the_fact_file_lists(tmp_path: Path) -> None:
+    gpu = {"vendor_id": "0x10de", "class": "0x030200", "device_id": "STANDIN"}
+    screen = {"vendor_id": "0x1a03", "class": "0x030000", "device_id": "0x2000"}
+    pci_tree.write(tmp_path, pci_tree.devices([gpu, screen]))
+
+    def attributes(address: str) -> dict[str, str]:
+        return {path.name: path.read_text().strip() for path in (tmp_path / address).iterdir()}
+
+    assert attributes("0000:01:00.0") == {
+        "class": "0x030200", "vendor": "0x10de", "device": "0x0000",
+        "subsystem_vendor": "0x10de", "subsystem_device": "0x0000",
+    }  # fmt: skip
+    assert attributes("0000:02:00.0")["device"] == "0x2000"
+    pci_tree.write(tmp_path, pci_tree.devices([gpu]))
+    assert [path.name for path in tmp_path.iterdir()] == ["0000:01:00.0"]
 
 
 def test_a_test_can_make_a_gpu_ill(tmp_path: Path) -> None:

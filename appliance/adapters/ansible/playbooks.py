@@ -8,6 +8,7 @@ playbook, a folder with Ansible's full output. A playbook ends with its command
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shlex
 import shutil
@@ -29,6 +30,7 @@ from appliance.errors import Interrupted, PlaybookFailed
 if TYPE_CHECKING:
     from appliance.model.plan.play import Play
 
+_LOGGER = logging.getLogger(__name__)
 OnTask = Callable[[str, str, bool | None], None]
 # Limit for a failed task's message: those of our roles are shorter, a node may print anything.
 _MOST_TOLD = 1000
@@ -66,6 +68,7 @@ class AnsiblePlaybooks:
         inventory = self.write_inventory(play)
         log = directory / "ansible.log"
         events = PlayEvents(on_task)
+        _LOGGER.debug("play: %s", self.command(play))
         try:
             with ending_with_us(str(self._site)) as marks:
                 result = run_playbook(

@@ -10,6 +10,7 @@ What must not be here: which server is asked (:mod:`appliance.adapters.kubernete
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from base64 import b64decode
@@ -24,6 +25,7 @@ import yaml
 
 from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
 
+_LOGGER = logging.getLogger(__name__)
 # Of TLS, and of each answer. That the server takes the connection at all the tunnel has seen.
 TIMEOUT = (10, 10)
 # kubeadm writes some 6 KiB and 25 values.
@@ -192,6 +194,7 @@ def call(function: Callable[..., Any], *arguments: object, **more: object) -> An
         ApiRefused: the API answered with an error.
         ApiSilent: it did not answer in time.
     """
+    _LOGGER.debug("API: %s", getattr(function, "__name__", function))
     with api_errors():
         return function(*arguments, _request_timeout=TIMEOUT, **more)
 

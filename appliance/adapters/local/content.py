@@ -1,7 +1,4 @@
-"""The content of this installation: releases, playbooks, roles, hardware, the example site.
-
-One rule: ``<package>/_content`` if present (a wheel), else the repository root.
-"""
+"""The content of this installation: releases, playbooks, roles, hardware, the example site."""
 
 from __future__ import annotations
 
@@ -11,29 +8,31 @@ from pathlib import Path
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-import appliance
+from appliance.adapters.local.shipped import (
+    PACKAGE,
+    RELEASES,
+    find_content_root,
+    list_releases,
+)
 from appliance.errors import ConfigError
 from appliance.model.bundle.release import Artifact, Release
 
-_PACKAGE = Path(appliance.__file__).parent
-RELEASES = _PACKAGE / "releases"
-STANDINS = _PACKAGE / "lab" / "standins"
+__all__ = [
+    "RELEASES",
+    "STANDINS",
+    "find_content_root",
+    "find_package_parent",
+    "list_releases",
+    "load_release",
+    "load_release_with_standins",
+]
 
-
-def find_content_root() -> Path:
-    """The folder that holds ``playbooks``, ``roles``, ``hardware`` and ``inventories``."""
-    inside = _PACKAGE / "_content"
-    return inside if inside.is_dir() else _PACKAGE.parent
+STANDINS = PACKAGE / "lab" / "standins"
 
 
 def find_package_parent() -> Path:
     """The folder to put on PYTHONPATH so that Ansible's filters can import this package."""
-    return _PACKAGE.parent
-
-
-def list_releases() -> tuple[str, ...]:
-    """The names of this installation's releases, sorted."""
-    return tuple(sorted(path.stem for path in RELEASES.glob("*.yml")))
+    return PACKAGE.parent
 
 
 @cache

@@ -8,6 +8,7 @@ interrupt ends the whole process group, so that no grandchild continues to write
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shlex
 import shutil
@@ -25,6 +26,7 @@ from appliance.adapters.local.state_files import make_folder
 from appliance.errors import CommandFailed
 from appliance.model.programs import install_command, program_named
 
+_LOGGER = logging.getLogger(__name__)
 DEFAULT_TIMEOUT = 120.0
 _GRACE_SECONDS = 5.0
 _TAIL_LINES = 12
@@ -112,6 +114,7 @@ def run(  # noqa: PLR0913 - every option is a keyword with a default
     done = CompletedProcess(
         words, process.returncode, sinks.stdout, sinks.stderr, time.monotonic() - began
     )
+    _LOGGER.debug("exit %d in %.2f s: %s", done.returncode, done.seconds, shlex.join(words))
     if check and not done.ok:
         raise failure(done, hint=hint, log=log)
     return done

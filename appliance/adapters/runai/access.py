@@ -16,7 +16,7 @@ from appliance.model.components.access.kubeconfig import researcher_kubeconfig a
 from appliance.model.components.access.oidc import SITE_CA_FILE
 from appliance.model.site.authority import Authority
 from appliance.model.site.settings import Site
-from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_KEY
+from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_FILE, CA_KEY
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes
@@ -115,7 +115,12 @@ def _authority(site: Site) -> Authority:
             "the vault's password is not known: the site's CA cannot sign",
             hint="write it to .appliance/vault-password of the site (0600)",
         )
-    secrets = AnsibleVault(password).read(site.vault_file)
+    vault, authority = AnsibleVault(password), site.directory / CA_FILE
+    # A site of an older version has the key in the vault itself.
+    secrets = {
+        **vault.read(site.vault_file),
+        **(vault.read(authority) if authority.is_file() else {}),
+    }
     try:
         return Authority(secrets[CA_CERTIFICATE.name], secrets[CA_KEY.name])
     except KeyError as error:

@@ -22,6 +22,7 @@ from appliance.adapters.site.named_files import (
     with_absolute_paths,
 )
 from appliance.adapters.site.state import no_site
+from appliance.adapters.site.vault_files import conflict_fault, vault_faults
 from appliance.adapters.site.yaml_lines import MOST_BYTES, read_yaml
 from appliance.errors import ConfigError
 from appliance.model.checks.site.rules import site_faults, site_warnings
@@ -36,6 +37,7 @@ from appliance.model.site.files.draft import (
 from appliance.model.site.files.hosts import read_hosts
 from appliance.model.site.files.secrets import secrets_in
 from appliance.model.site.settings import NodeSettings, Site, SiteSettings
+from appliance.model.site.vault_ref import CA_FILE, CA_GROUP
 
 HOSTS: Final = "hosts.yml"
 SETTINGS: Final = "group_vars/all/site.yml"
@@ -45,16 +47,22 @@ _HARMLESS: Final = {".md", ".txt", ".rst", ".orig", ".bak", ".swp", ".crt", ".pe
 # ssh-keygen -R leaves the .old one; Ansible ignores the plain files by our ansible.cfg.
 _PLAIN: Final = {"known_hosts", "known_hosts.old", "known_bundle", "allowed_signers"}
 _KNOWN: Final = {HOSTS, "group_vars", "host_vars", *_PLAIN}
+# Folder -> what may be in it, and what to do about anything else.
+_GROUP_VARS: Final = (
+    (
+        "group_vars",
+        ("group_vars/all", f"group_vars/{CA_GROUP}"),
+        f"write settings for all nodes into {SETTINGS}",
+    ),
+    (
+        "group_vars/all",
+        (SETTINGS, VAULT),
+        f"write settings into {SETTINGS} and secrets into {VAULT}",
+    ),
+    (f"group_vars/{CA_GROUP}", (CA_FILE,), f"keep only {CA_FILE} in this folder"),
+)
 # Letters of any language; no space, and no special character of ssh, rsync, Ansible or a shell.
 _PATH_FOR_SSH: Final = re.compile(r"[\w./+@=-]+")
-_RESTORE_VAULT: Final = (
-    "restore it, in the site's directory, from version control "
-    f"(git log -- {VAULT}; git checkout COMMIT -- {VAULT}) or from a backup; only if "
-    "nothing was installed yet, create a new site beside this one (appliance site init NEW) and "
-    "copy its vault.yml and its vault password: a new vault has a new CA, which the nodes of an "
-    "existing cluster do not trust"
-)
-_VAULT_HEADER: Final = re.compile(rb"\$ANSIBLE_VAULT;1\.[12];AES256(;[^\s;]+)?")
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,17 @@ class SiteCheck:
     documents: tuple[Document, ...]
     faults: tuple[SiteFault, ...]
     warnings: tuple[SiteFault, ...]
+
+
+def restore_of(vault: str) -> str:
+    """How to get a vault file back that is missing or damaged."""
+    return (
+        "restore it, in the site's directory, from version control "
+        f"(git log -- {vault}; git checkout COMMIT -- {vault}) or from a backup; only if "
+        "nothing was installed yet, create a new site beside this one (appliance site init NEW) "
+        "and copy its two vault.yml and its vault password: a new vault has a new CA, which the "
+        "nodes of an existing cluster do not trust"
+    )
 
 
 def load_site(directory: Path, *, known: KnownContent | None = None) -> Site:
@@ -120,6 +139,7 @@ def check_site(directory: Path, *, known: KnownContent | None = None) -> SiteChe
     reader = _Reader(directory)
     draft = reader.draft()
     faults = [*reader.faults, *site_faults(draft, known), *_vault_faults(reader)]
+    faults.extend(_known_hosts_faults(reader))
     faults.extend(file_faults(directory, draft))
     faults = list(dict.fromkeys(_shown(directory, fault) for fault in faults))
     order = {document.file: index for index, document in enumerate(reader.documents)}
@@ -237,12 +257,10 @@ class _Reader:
             if file not in _KNOWN and not file.endswith("~") and not self._is_values(file):
                 remedy = "write the inventory as hosts.yml, and move this file out of the site"
                 self._stray(file, remedy)
-        for file in self._files("group_vars"):
-            if file != "group_vars/all":
-                self._stray(file, f"write settings for all nodes into {SETTINGS}")
-        for file in self._files("group_vars/all"):
-            if file not in (SETTINGS, VAULT):
-                self._stray(file, f"write settings into {SETTINGS} and secrets into {VAULT}")
+        for folder, files, remedy in _GROUP_VARS:
+            for file in self._files(folder):
+                if file not in files:
+                    self._stray(file, remedy)
 
 
 def _program(directory: Path, file: str, content: bytes) -> Iterator[SiteFault]:
@@ -255,35 +273,27 @@ def _program(directory: Path, file: str, content: bytes) -> Iterator[SiteFault]:
 
 
 def _vault_faults(reader: _Reader) -> Iterator[SiteFault]:
+    yield from _vault_file_faults(reader, VAULT)
+    if (reader.directory / CA_FILE).exists():
+        yield from _vault_file_faults(reader, CA_FILE)
+
+
+def _vault_file_faults(reader: _Reader, file: str) -> Iterator[SiteFault]:
     before = len(reader.faults)
-    content = reader.read(VAULT)
+    content = reader.read(file)
     if len(reader.faults) > before:
         yield reader.faults[-1]
         return
     if content is None:
         # An organisation's CA is only for the backend; every node trusts the site's CA.
-        yield SiteFault(
-            VAULT,
-            1,
-            "the file is missing; it holds the site's CA",
-            _RESTORE_VAULT,
-        )
+        yield SiteFault(file, 1, "the file is missing; it holds the site's CA", restore_of(file))
         return
-    yield from _program(reader.directory, VAULT, content)
-    lines = content.split(b"\n")
-    if not content.strip():
-        yield SiteFault(VAULT, 1, "the file is empty", _RESTORE_VAULT)
-    elif not _VAULT_HEADER.fullmatch(lines[0].rstrip(b"\r")):
-        yield SiteFault(
-            VAULT,
-            1,
-            "the file is not encrypted: every secret in it is readable",
-            f"in the site's directory, encrypt it: ansible-vault encrypt {VAULT}",
-        )
-    else:
-        for number, line in enumerate(lines[1:], 2):
-            if re.fullmatch(rb"[0-9a-f]*", line.strip()) is None:
-                yield SiteFault(
-                    VAULT, number, "the encrypted text is damaged", "restore it from a backup"
-                )
-                return
+    yield from _program(reader.directory, file, content)
+    yield from vault_faults(content, file, restore_of(file))
+
+
+def _known_hosts_faults(reader: _Reader) -> Iterator[SiteFault]:
+    content = reader.read("known_hosts")
+    conflict = conflict_fault((content or b"").decode("utf-8", "replace"), "known_hosts")
+    if conflict is not None:
+        yield conflict

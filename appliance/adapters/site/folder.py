@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import (
@@ -15,12 +16,19 @@ from appliance.adapters.local.state_files import (
     make_folder,
     replace_file,
 )
-from appliance.adapters.site.files import SETTINGS, check_site, require_plain_path
+from appliance.adapters.site.content import known_content
+from appliance.adapters.site.files import HOSTS, SETTINGS, check_site, require_plain_path
 from appliance.errors import Refused
 from appliance.model.documents.strict_json import Unreadable, read_json
 from appliance.model.site.files.draft import KnownContent
-from appliance.model.site.files.schema import site_schema_text
-from appliance.model.site.files.text import SCHEMA, SCHEMA_LINE
+from appliance.model.site.files.schema import (
+    HOSTS_SCHEMA,
+    NODE_SCHEMA,
+    SITE_SCHEMA,
+    schema_texts,
+    schemas,
+)
+from appliance.model.site.files.text import HOSTS_SCHEMA_LINE, NODE_SCHEMA_LINE, SCHEMA_LINE
 
 # Lists the files of a site while they are moved to their paths.
 UNFINISHED = "init-unfinished"
@@ -37,6 +45,10 @@ class SiteDirectory:
     def __init__(self, directory: Path, known: KnownContent | None = None) -> None:
         self._directory = directory
         self._known = known
+
+    def schemas(self) -> Mapping[str, str]:
+        """The schemas for editors that the site's files name."""
+        return schema_texts(self._known or known_content())
 
     def existing(self, files: Sequence[str]) -> tuple[str, ...]:
         """The existing ones of ``files``, except those that may be replaced.
@@ -121,16 +133,36 @@ class SiteDirectory:
         return frozenset(names.decode("utf-8", "replace").splitlines())
 
 
-def is_schema_current(directory: Path) -> bool:
-    """Whether the schema that site.yml names for editors exists and is of this version."""
-    settings = (directory / SETTINGS).read_text(encoding="utf-8")
-    if SCHEMA_LINE not in settings.splitlines():
-        return True
+def old_schemas(directory: Path) -> tuple[tuple[str, str], ...]:
+    """Each schema that a file of the site names and that is missing or of another version.
+
+    Returns:
+        The schema's file in the site, and the command that prints its content.
+    """
+    named = [
+        (SITE_SCHEMA, SCHEMA_LINE, [directory / SETTINGS], "appliance site schema"),
+        (HOSTS_SCHEMA, HOSTS_SCHEMA_LINE, [directory / HOSTS], "appliance site schema --hosts"),
+        (
+            NODE_SCHEMA,
+            NODE_SCHEMA_LINE,
+            sorted((directory / "host_vars").glob("*.yml")),
+            "appliance site schema --node",
+        ),
+    ]
+    current = schemas(known_content())
+    return tuple(
+        (name, command)
+        for name, line, files, command in named
+        if any(line in file.read_text(encoding="utf-8").splitlines() for file in files)
+        and not _holds(directory / name, current[name])
+    )
+
+
+def _holds(path: Path, schema: Mapping[str, Any]) -> bool:
     try:
-        schema = read_json(read_plain(directory / SCHEMA, most_bytes=1 << 20))
+        return bool(read_json(read_plain(path, most_bytes=1 << 20)) == schema)
     except (OSError, Unreadable):
         return False
-    return bool(schema == read_json(site_schema_text()))
 
 
 def _write(directory: Path, files: Mapping[str, str]) -> None:

@@ -36,7 +36,13 @@ def run_log(directory: Path, run: str, step: str) -> Path | None:
 
 
 def no_site(directory: Path) -> ConfigError:
-    """The error for a missing site."""
+    """The error for a missing site, or for a file of a site in place of its directory."""
+    if directory.is_file():
+        folder = next((one for one in directory.parents if (one / "hosts.yml").is_file()), None)
+        return ConfigError(
+            f"{directory} is a file; --site takes the directory of the site",
+            hint=f"--site {shlex.quote(str(folder or directory.parent))}",
+        )
     return ConfigError(
         f"there is no site at {directory}",
         hint=f"create one with: appliance site init {shlex.quote(str(directory))}",

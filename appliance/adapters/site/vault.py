@@ -36,6 +36,7 @@ HINT: Final = (
 )
 # Ansible's message if no password fits; any other message is another fault.
 _NOT_THE_VAULTS: Final = "Decryption failed"
+_HINT_OF_ANOTHER: Final = f"it is not this vault's password; {HINT}"
 _HINT_OF_INIT: Final = f"give --vault-password-file FILE or --new-vault-password, or {HINT}"
 
 
@@ -55,7 +56,13 @@ def find_password_file(directory: Path, given: Path | None = None) -> Path | Non
     if named is not None:
         named = named.expanduser()
         if not _is_readable(named):
-            raise Refused(f"the vault password file {named} does not exist", hint=HINT)
+            raise Refused(
+                f"{_origin(named)} names the vault password file {named}, which does not exist",
+                hint=f"correct {_origin(named)}, or leave it out: then {KEPT} of the site is used",
+            )
+        # A program prints the password and holds none, so others may read it.
+        if not named.stat().st_mode & 0o111:
+            _require_private(named)
         return named.resolve()
     require_state(directory)
     kept = kept_password(directory)
@@ -67,7 +74,31 @@ def find_password_file(directory: Path, given: Path | None = None) -> Path | Non
             f"the vault password file {kept} is executable: Ansible would run it, not read it",
             hint=f"check its content, then: chmod 600 {shlex.quote(str(kept))}",
         )
+    _require_private(kept)
     return kept.resolve()
+
+
+def _origin(named: Path) -> str:
+    """The variable that names the file, else the option."""
+    for variable in ("APPLIANCE_VAULT_PASSWORD_FILE", ENVIRONMENT):
+        text = os.environ.get(variable)
+        if text and Path(text).expanduser() == named:
+            return variable
+    return "--vault-password-file"
+
+
+def _require_private(path: Path) -> None:
+    """Refuse a password that the group or others may read, as ssh does with a private key.
+
+    Raises:
+        Refused: they may; the hint is the command that ends it.
+    """
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o044:
+        raise Refused(
+            f"other users of this machine may read the vault password file {path} ({mode:04o})",
+            hint=f"chmod 600 {shlex.quote(str(path))}",
+        )
 
 
 def _is_readable(path: Path) -> bool:
@@ -214,7 +245,7 @@ def _closed(file: Path, password: Path | None, error: CommandFailed) -> ConfigEr
     if any(_NOT_THE_VAULTS in line for line in lines):
         source = password or "the files of Ansible's settings"
         message = f"{file} cannot be decrypted with the password in {source}"
-        return ConfigError(message, hint=HINT, details=lines)
+        return ConfigError(message, hint=_HINT_OF_ANOTHER)
     *before, last = lines or (error.message,)
     words = ["ansible-vault", "view"]
     words += ["--vault-password-file", str(password)] if password else []

@@ -39,7 +39,7 @@ _Loader.add_constructor(UNSAFE, _unmarked)
 
 
 def read_secrets(file: Path, text: str) -> Mapping[str, str]:
-    """The secrets of a vault; values that are not text are returned as JSON.
+    """The secrets of a vault; lists and mappings are returned as JSON, null as "".
 
     Raises:
         ConfigError: the vault has no mapping.
@@ -116,5 +116,7 @@ def _inside(node: yaml.Node) -> Iterator[yaml.Node]:
 
 
 def _text(value: object) -> str:
-    """A secret as text; a mapping of them as JSON, which can be read back."""
+    """A secret as text; a mapping of them as JSON, which can be read back; null as an empty one."""
+    if value is None:
+        return ""
     return json.dumps(value, default=str) if isinstance(value, dict | list) else str(value)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml
 
+from appliance.adapters.site.vault_files import conflict_fault
 from appliance.model.site.files.diagnostics import Document, SiteFault, Where, dotted
 from appliance.model.site.vault_ref import TEMPLATE
 
@@ -64,7 +65,7 @@ def _root(content: bytes, file: str) -> tuple[yaml.MappingNode | None, SiteFault
         fault = SiteFault(file, 1, f"the file is larger than {MOST_BYTES} bytes", "make it smaller")
     root: yaml.Node | None = None
     if fault is None:
-        fault = _not_yaml(text, file)
+        fault = conflict_fault(text, file) or _not_yaml(text, file)
     if fault is None:
         root, fault = _compose(text, file)
     if fault is None and not isinstance(root, yaml.MappingNode):

@@ -7,6 +7,7 @@ node and the connection to it (:mod:`appliance.adapters.ssh.nodes`).
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import shlex
 import threading
@@ -126,6 +127,69 @@ def call(
     if expired.is_set() or time.monotonic() - began > seconds:
         raise CallFailed(f"no complete answer within {seconds:g} s")
     return _answer(code, output, errors, mark)
+
+
+def follow(  # noqa: PLR0913 - every limit is a keyword
+    transport: paramiko.Transport,
+    command: str,
+    stdin: bytes = b"",
+    *,
+    seconds: float,
+    limits: BeginLimits,
+    on_text: Callable[[str], None],
+) -> int:
+    """Run a command and pass on its output as it comes; nothing of it is kept.
+
+    What the login shell printed before the command is left out, as in :func:`call`.
+
+    Args:
+        transport: the connection.
+        command: for the node's shell; both of its outputs are read.
+        stdin: its standard input.
+        seconds: after which the connection is closed.
+        limits: of the beginning.
+        on_text: called with each piece of output.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        CallFailed: the command did not begin within ``limits``, or never began.
+        OSError: the connection broke.
+        EOFError: the connection broke.
+        paramiko.SSHException: the connection broke.
+    """
+    mark = secrets.token_hex(8)
+    with ended_after(seconds, transport.close):
+        channel = transport.open_session(timeout=limits.channel)
+        channel.set_combine_stderr(True)
+        channel.exec_command(_marked(command, mark))
+        with suppress(OSError):
+            channel.sendall(stdin)
+            channel.shutdown_write()
+        with ended_after(limits.first_output, transport.close) as late:
+            rest = _past(channel, b"\n" + mark.encode() + b"\n")
+        if late.is_set():
+            raise CallFailed(_late(limits))
+        if rest is None:
+            raise CallFailed("the login shell did not run the command")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        on_text(decoder.decode(rest))
+        while chunk := channel.recv(_CHUNK):
+            on_text(decoder.decode(chunk))
+        channel.status_event.wait(limits.first_output)
+        return channel.exit_status
+
+
+def _past(channel: paramiko.Channel, mark: bytes) -> bytes | None:
+    """What has come after the mark; None where the output ends, or never has it."""
+    seen = b""
+    while mark not in seen:
+        chunk = channel.recv(_CHUNK)
+        if not chunk or len(seen) > MOST_BYTES:
+            return None
+        seen += chunk
+    return seen.partition(mark)[2]
 
 
 def _late(limits: BeginLimits) -> str:

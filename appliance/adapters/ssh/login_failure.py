@@ -19,6 +19,28 @@ from appliance.model.state.unreachable import NOT_SSH, Way, in_plain_words, way_
 if TYPE_CHECKING:
     import paramiko
 
+# What paramiko says of a host key that is in none of its files.
+_UNKNOWN = "not found in known_hosts"
+
+
+def told_of_login(error: Exception, transport: paramiko.Transport | None) -> Exception:
+    """The node's refusal, where paramiko raised what it says of the key's file instead.
+
+    paramiko reads the file as RSA, ECDSA and Ed25519 in turn, and raises the last error: a node
+    that refused an RSA key is reported as "Invalid key". The file itself was checked before, by
+    :func:`appliance.adapters.ssh.keys.check_private_key`.
+
+    Args:
+        error: what ``SSHClient.connect`` raised.
+        transport: of the connection, before it is closed; None if there was none.
+    """
+    import paramiko
+
+    waits_for_login = transport is not None and transport.is_active() and transport.initial_kex_done
+    if waits_for_login and type(error) is paramiko.SSHException and _UNKNOWN not in str(error):
+        return paramiko.AuthenticationException(str(error))
+    return error
+
 
 def login_failure(site: Site, node: Node, error: Exception, said: str = "") -> NodeUnreachable:
     """What an error of paramiko means for the operator, with the command that helps.
@@ -53,7 +75,7 @@ def login_failure(site: Site, node: Node, error: Exception, said: str = "") -> N
             answers=True,
             cause=cause,
         )
-    if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in str(error):
+    if isinstance(error, paramiko.SSHException) and _UNKNOWN in str(error):
         return NodeUnreachable(
             f"{where}: its host key is not in {known}",
             hint="compare and confirm the keys: appliance install --accept-host-keys",

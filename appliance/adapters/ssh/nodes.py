@@ -24,11 +24,12 @@ from appliance.adapters.ssh.call import (
     Flooded,
     call,
     ended_after,
+    follow,
     last_line,
 )
 from appliance.adapters.ssh.keys import check_private_key, local_fault
 from appliance.adapters.ssh.known_hosts import load, put
-from appliance.adapters.ssh.login_failure import login_failure
+from appliance.adapters.ssh.login_failure import login_failure, told_of_login
 from appliance.adapters.ssh.probe_archive import probe_archive, probe_script
 from appliance.adapters.ssh.tunnel import open_tunnel, without_delay
 from appliance.adapters.ssh.way import MANY, logins_at_once, said_by, through_jump_host, was_dropped
@@ -43,6 +44,7 @@ from appliance.model.state.observed import Fault, Look
 if TYPE_CHECKING:
     import paramiko
 
+_LOGGER = logging.getLogger(__name__)
 # paramiko logs tracebacks of connections that fail; they become sentences here.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
@@ -129,16 +131,26 @@ class SshNodes:
             NodeUnreachable: no connection, a silent shell, or no complete answer in time.
             ConfigError: this machine's key or ``known_hosts`` is faulty.
         """
-        import paramiko
-
-        try:
-            return call(
-                self._transport(node),
+        with self._as_unreachable(node):
+            transport, began = self._transport(node), time.monotonic()
+            answer = call(
+                transport,
                 command,
                 stdin,
                 seconds=timeout,
                 limits=BeginLimits(CONNECT_SECONDS, FIRST_OUTPUT_SECONDS),
             )
+        took = time.monotonic() - began
+        _LOGGER.debug("%s: exit %d in %.2f s: %s", node.name, answer.code, took, command)
+        return answer
+
+    @contextmanager
+    def _as_unreachable(self, node: Node) -> Iterator[None]:
+        """What breaks a call, as an error of ours; the connection is not used again."""
+        import paramiko
+
+        try:
+            yield
         except CallFailed as error:
             self._forget(node)
             raise NodeUnreachable(
@@ -179,6 +191,23 @@ class SshNodes:
         """
         command = self._become.command(script, or_self=or_self)
         return self.run(node, command, stdin=self._become.stdin(stdin), timeout=timeout)
+
+    def follow_as_root(
+        self, node: Node, script: str, on_text: Callable[[str], None], *, seconds: float
+    ) -> int:
+        """Run a script for ``sh -c`` as root, pass on its output as it comes; its exit status.
+
+        Raises:
+            NodeUnreachable: no connection, or it broke.
+            ConfigError: the vault lacks the password that sudo asks for.
+        """
+        command, stdin = self._become.command(script), self._become.stdin(b"")
+        limits = BeginLimits(CONNECT_SECONDS, FIRST_OUTPUT_SECONDS)
+        with self._as_unreachable(node):
+            transport = self._transport(node)
+            return follow(
+                transport, command, stdin, seconds=seconds, limits=limits, on_text=on_text
+            )
 
     def read_as_root(
         self, node: Node, path: str, *, most_bytes: int | None = None, timeout: float = 60
@@ -304,15 +333,16 @@ class SshNodes:
                     sock=proxy,
                 )
             except (OSError, EOFError, paramiko.SSHException) as error:
+                told = told_of_login(error, client.get_transport())
                 client.close()
+                _LOGGER.debug("%s: no login at %s: %r", node.name, address, error)
                 if expired.is_set():
                     raise self._timed_out(node) from error
                 said = said_by(proxy) if proxy else ""
-                raise (
-                    local_fault(error) or login_failure(self._site, node, error, said)
-                ) from error
+                raise (local_fault(error) or login_failure(self._site, node, told, said)) from error
         if expired.is_set():
             raise self._timed_out(node)
+        _LOGGER.debug("%s: logged in at %s", node.name, address)
         transport = client.get_transport()
         if transport is not None:
             transport.set_keepalive(15)

@@ -6,6 +6,7 @@ import gzip
 import io
 import shutil
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -50,21 +51,31 @@ class LocalChart:
                 f"expected {artifact.name} {artifact.version}",
                 hint="use the name and version of the list of stand-ins",
             )
-        digest, size = context.cache.add_bytes(packed_chart(folder, name))
+        inside = {
+            place: context.cache.path(context.inputs[part].file.sha256)
+            for place, part in spec.files.items()
+        }
+        digest, size = context.cache.add_bytes(packed_chart(folder, name, inside))
         file = FetchedFile(artifact.path, digest, size)
         return FetchedArtifact("local-chart", spec.ref, "own", (file,))
 
 
-def packed_chart(folder: Path, name: str) -> bytes:
-    """A chart's archive, not compressed: compressors differ between machines."""
+def packed_chart(folder: Path, name: str, more: Mapping[str, Path] | None = None) -> bytes:
+    """A chart's archive, not compressed: compressors differ between machines.
+
+    Args:
+        folder: the chart's own files.
+        name: the chart's name, which is the folder in the archive.
+        more: path in the chart -> a file that is elsewhere.
+    """
+    own = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for path in sorted(folder.rglob("*")):
-            if path.is_file():
-                member = tarfile.TarInfo(f"{name}/{path.relative_to(folder)}")
-                member.size = path.stat().st_size
-                with path.open("rb") as stream:
-                    archive.addfile(member, stream)
+        for place, path in sorted({**own, **(more or {})}.items()):
+            member = tarfile.TarInfo(f"{name}/{place}")
+            member.size = path.stat().st_size
+            with path.open("rb") as stream:
+                archive.addfile(member, stream)
     return gzip.compress(content.getvalue(), compresslevel=0, mtime=0)
 
 

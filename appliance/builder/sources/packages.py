@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from appliance.adapters.local.cache import Cache, recipe_key
@@ -88,7 +89,7 @@ class TargetPackages:
         Raises:
             BuildFailed: they cannot be resolved.
         """
-        with self._lock:
+        with self._alone():
             return self._ready().resolve(roots, essential=essential)
 
     def fetch(self, packages: Sequence[ResolvedPackage]) -> dict[str, Path]:
@@ -99,11 +100,17 @@ class TargetPackages:
         """
         missing = [item for item in packages if not self._cache.holds(item.sha256, item.size)]
         if missing:
-            with self._lock:
+            with self._alone():
                 landing = self._cache.work("packages")
                 for path in self._ready().download(missing, landing):
                     self._cache.adopt(path)
         return {item.filename: self._cache.path(item.sha256) for item in packages}
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Neither a thread of this build nor another build uses apt's folders at the same time."""
+        with self._lock, self._cache.alone("apt"):
+            yield
 
     def _ready(self) -> IsolatedApt:
         if self._error is not None:

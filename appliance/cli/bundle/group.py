@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import releases, systems
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import (
     REAL,
     Place,
     allowed_signers_option,
-    device_plugin_option,
+    gpu_operands_option,
     output_option,
     yes_option,
 )
@@ -42,15 +44,18 @@ def _kernels(
     return values
 
 
-@click.group()
+@click.group(cls=Nouns)
 def bundle() -> None:
     """Build, check and show bundles: everything that an offline install needs."""
 
 
 @bundle.command()
-@click.option("--release", required=True, envvar="APPLIANCE_RELEASE", help="The release to build.")
 @click.option(
-    "--os", "os_name", required=True, envvar="APPLIANCE_OS",
+    "--release", required=True, envvar="APPLIANCE_RELEASE", shell_complete=releases,
+    help="The release to build.",
+)  # fmt: skip
+@click.option(
+    "--os", "os_name", required=True, envvar="APPLIANCE_OS", shell_complete=systems,
     help="The nodes' operating system: ubuntu-20.04, debian-12 or debian-11.",
 )  # fmt: skip
 @click.option(
@@ -75,7 +80,7 @@ def bundle() -> None:
     "--standins", is_flag=True, envvar="APPLIANCE_STANDINS",
     help="Replace NVIDIA's and Run:ai's components by the lab's stand-ins. Never for a site.",
 )  # fmt: skip
-@device_plugin_option
+@gpu_operands_option
 @click.option(
     "--kernel", "kernels", multiple=True, metavar="VERSION", callback=_kernels,
     help="A kernel of nodes with GPUs, as uname -r prints it. Repeatable. Without --kernel and "
@@ -91,7 +96,7 @@ def bundle() -> None:
 def build(
     directory: Path, release: str, os_name: str, jobs: int, files: Path | None,
     sign_key: Path | None, keyrings: tuple[Path, ...], kernels: tuple[str, ...],
-    site: Path | None, output: str, *, standins: bool, device_plugin: str, yes: bool,
+    site: Path | None, output: str, *, standins: bool, gpu_operands: str, yes: bool,
 ) -> None:  # fmt: skip
     """Build a bundle in DIR, or resume an interrupted build.
 
@@ -115,7 +120,7 @@ def build(
     built = run(
         release, os_name, directory,
         jobs=jobs, files=files, sign_key=sign_key, replace_other=yes, standins=standins,
-        genuine=device_plugin == REAL,
+        genuine=gpu_operands == REAL,
         keyrings=keyrings, kernels=kernels_of(site, kernels),
     )  # fmt: skip
     result = _summary(directory, built.manifest, built.digest, signature_of(directory))

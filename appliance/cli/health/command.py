@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance.cli.health.view import health_as_json, show_health
+from appliance.cli.help.typos import Words
 from appliance.cli.options import Place, output_option, site_option
 from appliance.cli.screen.render import print_json, show_warnings
 from appliance.errors import NotHealthy
@@ -28,7 +29,7 @@ VERDICTS: Mapping[Stage, str] = {
 @click.option(
     "--stage",
     "asked",
-    type=click.Choice(["cluster", "runai"]),
+    type=Words(["cluster", "runai"]),
     help="Which checks to run. Default: runai if site.yml has a section runai, else cluster.",
 )
 @click.option(

@@ -77,6 +77,12 @@ def install(
     If an install was interrupted, run the same command again: it resumes.
     A new worker that does not answer is left out, and the command exits with 1.
 
+    \b
+    Exit codes:
+    - 0 done, or nothing to do; 1 started and failed; 130 interrupted
+    - nothing was changed: 2 typed wrong, 3 refused, 4 a node is unreachable
+    - all of them: appliance docs exit-codes
+
     Example: appliance install --site inventories/rack7 --bundle /media/bundle
     """
     from appliance.cli.site.host_keys import accept

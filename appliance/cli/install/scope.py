@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 
 import click
 
+from appliance.cli.help.typos import Words
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.steps import BY_NAME, INSTALL
 from appliance.model.site.files.diagnostics import did_you_mean
 from appliance.model.site.settings import Node, Site
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_NAMES = click.Choice([step.name for step in INSTALL])
+_NAMES = Words([step.name for step in INSTALL])
 _STEPS = "- STEPS\n"
 
 
@@ -58,6 +59,18 @@ def node_of(site: Site, name: str) -> Node:
             f"{name}: the inventory has no cluster node of this name; {did_you_mean(name, members)}"
         )
     return members[name]
+
+
+def host_of(site: Site, name: str) -> Node:
+    """The host of the inventory by that name, a member of the cluster or not.
+
+    Raises:
+        click.UsageError: the inventory has none; names the nearest, or all.
+    """
+    known = {node.name: node for node in site.nodes}
+    if name not in known:
+        raise click.UsageError(f"{name}: the site has no such node; {did_you_mean(name, known)}")
+    return known[name]
 
 
 def require_nodes(site: Site, names: Sequence[str]) -> None:

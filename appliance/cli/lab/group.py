@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.complete import releases
+from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.options import (
     REAL,
     Place,
-    device_plugin_option,
     dry_run_option,
+    gpu_operands_option,
     output_option,
     yes_option,
 )
@@ -49,7 +51,7 @@ name_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Nouns)
 def lab() -> None:
     """Run a test site on this machine, in containers that behave like bare servers."""
 
@@ -58,7 +60,7 @@ def lab() -> None:
 @name_option
 @click.option(
     "--control-planes",
-    type=click.Choice(["1", "3"]),
+    type=Words(["1", "3"]),
     default="1",
     show_default=True,
     help="How many control-plane nodes.",
@@ -80,11 +82,13 @@ def lab() -> None:
     type=Place(file_okay=False),
     help="The bundle; built if it does not exist. Default: one per release in the cache.",
 )
-@click.option("--release", help="The release to install. Default: the newest.")
+@click.option(
+    "--release", shell_complete=releases, help="The release to install. Default: the newest."
+)
 @click.option(
     "--os",
     "operating_system",
-    type=click.Choice(SYSTEMS),
+    type=Words(SYSTEMS),
     default=SYSTEMS[0],
     show_default=True,
     help="What the nodes run. debian-11 is nearer to Ubuntu 20.04.",
@@ -96,11 +100,11 @@ def lab() -> None:
     show_default=True,
     help="How many GPUs each worker has; the GPUs and the GPU Operator are stand-ins.",
 )
-@device_plugin_option
+@gpu_operands_option
 @click.option(
     "--with",
     "parts",
-    type=click.Choice(["runai"]),
+    type=Words(["runai"]),
     multiple=True,
     help="Also install Run:ai, as stand-ins, on workers with GPUs.",
 )
@@ -120,7 +124,7 @@ def up(
     release: str | None,
     operating_system: str,
     gpus: int,
-    device_plugin: str,
+    gpu_operands: str,
     parts: tuple[str, ...],
     bare: bool,
     dry_run: bool,
@@ -144,7 +148,7 @@ def up(
 
     lab_parts = LabParts(
         app, name, site, bundle, release, _extras(gpus, parts, workers),
-        operating_system=operating_system, genuine=device_plugin == REAL,
+        operating_system=operating_system, genuine=gpu_operands == REAL,
     )  # fmt: skip
     result = lab_parts.up(
         int(control_planes),
@@ -193,7 +197,10 @@ def down(name: str, dry_run: bool, yes: bool) -> None:
 )
 @output_option
 def status(name: str | None, output: str) -> None:
-    """List the nodes of the labs on this machine, and what a lab cannot test."""
+    """List the nodes of the labs on this machine, and what a lab cannot test.
+
+    Example: appliance lab status
+    """
     from appliance.lab.layout import stand_ins
     from appliance.lab.podman import Podman
 

@@ -56,7 +56,7 @@ class LabParts:
         self._genuine = genuine
         self._given = bundle is not None
         self.bundle = bundle or default_bundle(
-            self.release, operating_system, standins=self.standins
+            self.release, operating_system, standins=self.standins, genuine=genuine
         )
         self._began = time.monotonic()
 
@@ -170,7 +170,7 @@ def played_all_the_same(manifest: BundleManifest) -> list[str]:
     return [
         f"{item.kind} {item.name} is the stand-in: {'; '.join(why for *_, why in skipped)}"
         for item in manifest.artifacts
-        if item.standin and (skipped := item.source.skipped)
+        if item.kind == "image" and item.standin and (skipped := item.source.skipped)
     ]
 
 
@@ -185,12 +185,20 @@ def default_site(name: str) -> Path:
 
 
 def default_bundle(
-    release: str, operating_system: str = SYSTEMS[0], *, standins: bool = False
+    release: str,
+    operating_system: str = SYSTEMS[0],
+    *,
+    standins: bool = False,
+    genuine: bool = False,
 ) -> Path:
-    """One bundle per release and operating system in the cache, and one with stand-ins."""
+    """One bundle per release and operating system in the cache, and two with stand-ins.
+
+    With ``genuine`` the vendors' own programs are among the stand-ins: two labs may differ in it.
+    """
     cache = os.environ.get("APPLIANCE_CACHE") or Path.home() / ".cache" / "appliance"
     name = f"{release}-{operating_system}"
-    return Path(cache) / "bundles" / (f"{name}-standins" if standins else name)
+    kind = "-operands" if genuine else "-standins"
+    return Path(cache) / "bundles" / (f"{name}{kind}" if standins else name)
 
 
 def _newest_release() -> str:

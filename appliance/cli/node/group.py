@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Nouns, Words
 from appliance.cli.install.scope import node_of
 from appliance.cli.node import maintain
 from appliance.cli.node.join import add, rejoin, remove
+from appliance.cli.node.login import ssh
+from appliance.cli.node.logs import logs
 from appliance.cli.node.passport import passport
 from appliance.cli.options import (
     changed_site_option,
@@ -28,9 +32,9 @@ if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.workflows.node.role import RoleResult
 
-nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1)
+nodes_argument = click.argument("nodes", metavar="[NODE]...", nargs=-1, shell_complete=node_names)
 role_option = click.option(
-    "--role", type=click.Choice(ROLES), required=True, help="The role: system, gpu or cpu."
+    "--role", type=Words(ROLES), required=True, help="The role: system, gpu or cpu."
 )  # fmt: skip
 all_option = click.option(
     "--all",
@@ -43,7 +47,7 @@ move_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Nouns)
 def node() -> None:
     """Manage single nodes: add, remove, replace, maintain, roles."""
 
@@ -52,7 +56,7 @@ node.add_command(maintain.maintain)
 node.add_command(maintain.return_)
 
 
-@node.group()
+@node.group(cls=Nouns)
 def role() -> None:
     """List and set node roles: system, gpu, cpu."""
 
@@ -225,3 +229,5 @@ node.add_command(remove)
 node.add_command(rejoin)
 node.add_command(add)
 node.add_command(passport)
+node.add_command(ssh)
+node.add_command(logs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import any_node, node_names
 from appliance.cli.install.plan_view import plan_as_json, show_plan
 from appliance.cli.install.scope import node_of
 from appliance.cli.options import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from appliance.workflows.node.remove import RemoveResult
     from appliance.workflows.session.session import Session
 
-node_argument = click.argument("node", metavar="NODE")
+node_argument = click.argument("node", metavar="NODE", shell_complete=node_names)
 sworn_option = click.option(
     "--i-know-it-is-dead",
     "sworn",
@@ -215,7 +216,10 @@ def rejoin(app: Application, /, node: str, **options: Any) -> None:
 @click.command()
 @node_argument
 @click.option(
-    "--replace", metavar="OLD", help="The node that this machine replaces; may be NODE itself."
+    "--replace",
+    metavar="OLD",
+    shell_complete=any_node,
+    help="The node that this machine replaces; may be NODE itself.",
 )
 @sworn_option
 @bundle_option

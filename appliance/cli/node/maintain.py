@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Words
 from appliance.cli.install.scope import node_of
 from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
@@ -41,12 +43,12 @@ def seconds(_context: click.Context, _parameter: click.Parameter, value: str | N
 
 
 @click.command("maintain")
-@click.argument("name", metavar="NODE")
+@click.argument("name", metavar="NODE", shell_complete=node_names)
 @click.option("--reason", default="", help="Why; shown by status and stored in the journal.")
 @click.option("--window", callback=seconds, metavar="TIME", help="Planned duration: 90m, 4h, 2d.")
 @click.option(
     "--mode",
-    type=click.Choice(["taint", "cordon"]),
+    type=Words(["taint", "cordon"]),
     default="taint",
     show_default=True,
     help="taint: cordon, then add the taint runai=drain:NoExecute; cordon: no taint.",
@@ -217,7 +219,7 @@ def mark_as_json(mark: Maintenance) -> dict[str, Any]:
 
 
 @click.command("return")
-@click.argument("name", metavar="NODE")
+@click.argument("name", metavar="NODE", shell_complete=node_names)
 @click.option(
     "--acknowledge",
     multiple=True,

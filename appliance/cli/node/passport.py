@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.complete import node_names
 from appliance.cli.install.scope import node_of
 from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("node", metavar="[NODE]", required=False)
+@click.argument("node", metavar="[NODE]", required=False, shell_complete=node_names)
 @click.option(
     "--acknowledge", is_flag=True, help="Accept the node as it is now, and replace its passport."
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.install.plan_view import plan_as_json, show_plan
 from appliance.cli.options import (
     Place,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from appliance.cli.app import Application
 
 
-@click.group()
+@click.group(cls=Nouns)
 def access() -> None:
     """Let researchers use the cluster with their own logins."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.install.scope import require_nodes
 from appliance.cli.options import (
     Place,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from appliance.model.components.access.runai_cli import CliPlan
 
 
-@click.group("cli")
+@click.group("cli", cls=Nouns)
 def runai_cli() -> None:
     """Give researchers Run:ai's command line."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import Place, output_option
 from appliance.cli.runai.access import access, csr
 from appliance.cli.runai.cli import runai_cli
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.vendor_bundle import VendorBundle
 
 
-@click.group()
+@click.group(cls=Nouns)
 def runai() -> None:
     """Inspect and configure Run:ai."""
 

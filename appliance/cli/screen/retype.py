@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 # They belong to this machine or this moment, not to the request.
-FLAGS: Final = frozenset({"--yes", "-y"})
+FLAGS: Final = frozenset({"--yes", "-y", "--debug"})
 VALUED: Final = frozenset({"--site", "-s", "--output", "-o", "--bundle", "-b"})
 
 

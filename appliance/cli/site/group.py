@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.cli.help.typos import Nouns
 from appliance.cli.options import Place, dry_run_option, output_option, site_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.site.adopt import adopt
+from appliance.cli.site.inventory import inventory
 from appliance.cli.site.options import new_site_options, site_ports, vault_password_option
 from appliance.errors import ConfigError
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from appliance.adapters.site.files import SiteCheck
 
 
-@click.group()
+@click.group(cls=Nouns)
 def site() -> None:
     """Write, check and show a site.
 
@@ -45,9 +47,8 @@ def check(site: Path, output: str) -> None:
     Example: appliance site check --site inventories/rack7
     """
     from appliance.adapters.site.files import check_site, refusal
-    from appliance.adapters.site.folder import is_schema_current
+    from appliance.adapters.site.folder import old_schemas
     from appliance.adapters.site.vault_check import with_vault
-    from appliance.model.site.files.text import SCHEMA
 
     result = with_vault(check_site(site))
     if output == "json":
@@ -56,11 +57,11 @@ def check(site: Path, output: str) -> None:
         click.echo(f"warning: {warning}", err=True)
     if result.site is None:
         raise refusal(site, result)
-    if not is_schema_current(site):
-        path = site / SCHEMA
+    for name, command in old_schemas(site):
+        path = site / name
         click.echo(
             f"note: the schema for editors, {path}, is missing or of another version; renew it: "
-            f"appliance site schema > {shlex.quote(str(path))}",
+            f"{command} > {shlex.quote(str(path))}",
             err=True,
         )
     if output != "json":
@@ -138,17 +139,25 @@ def _shown(value: Any) -> str:
 
 @site.command()
 @click.option("--node", is_flag=True, help="Print the schema of host_vars/<node>.yml instead.")
-def schema(node: bool) -> None:
+@click.option("--hosts", is_flag=True, help="Print the schema of hosts.yml instead.")
+def schema(node: bool, hosts: bool) -> None:
     """Print the JSON Schema of site.yml; editors complete and check the file with it.
 
     \b
-    - a new site has it in .site.schema.json, and its site.yml refers to it
+    - it lists the releases, operating systems and hardware models of this installation
+    - a new site has the three schemas, and its files name them in their first lines
 
     Example: appliance site schema > .site.schema.json
     """
-    from appliance.model.site.files.schema import node_schema, site_schema
+    from appliance.adapters.site.content import known_content
+    from appliance.model.site.files.schema import hosts_schema, node_schema, site_schema
 
-    print_json(node_schema() if node else site_schema())
+    if node and hosts:
+        raise click.UsageError("--node and --hosts exclude each other: give one of them")
+    if hosts:
+        print_json(hosts_schema())
+    else:
+        print_json((node_schema if node else site_schema)(known_content()))
 
 
 @site.command()
@@ -228,3 +237,4 @@ def _prompt() -> Callable[[], str] | None:
 
 
 site.add_command(adopt)
+site.add_command(inventory)

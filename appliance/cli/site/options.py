@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from appliance.cli.help.complete import models, releases, systems
 from appliance.cli.options import Place
 
 if TYPE_CHECKING:
@@ -34,7 +35,16 @@ def _pairs(
 def _pair_option(flag: str, metavar: str, text: str) -> Callable[[Command], Command]:
     name = {"--worker": "gpu_workers", "--cpu-worker": "cpu_workers"}.get(flag)
     name = name or {"--system-node": "system_nodes"}.get(flag) or flag[2:].replace("-", "_")
-    return click.option(flag, name, multiple=True, metavar=metavar, callback=_pairs, help=text)
+    offer = models if flag == "--hardware" else None
+    return click.option(
+        flag,
+        name,
+        multiple=True,
+        metavar=metavar,
+        callback=_pairs,
+        shell_complete=offer,
+        help=text,
+    )
 
 
 _ADDRESS = "NAME=ADDRESS/PREFIX"
@@ -45,12 +55,17 @@ def new_site_options(command: Command) -> Command:
     for option in reversed(
         (
             click.option("--name", help="Name of the appliance. Default: the directory's name."),
-            click.option("--release", help="The release to install. Default: the newest."),
+            click.option(
+                "--release",
+                shell_complete=releases,
+                help="The release to install. Default: the newest.",
+            ),
             click.option(
                 "--os",
                 "operating_system",
                 default="ubuntu-20.04",
                 show_default=True,
+                shell_complete=systems,
                 help="The nodes' operating system.",
             ),
             click.option("--domain", help="DNS zone of the site. Default: DIRECTORY.internal."),

@@ -13,10 +13,12 @@ from appliance.model.bundle.sources import (
     CLibrarySource,
     ComposeSource,
     FileSource,
+    GoFileSource,
     GoSource,
     OciSource,
     Source,
     UrlSource,
+    inputs_of,
 )
 
 # The rest of a build needs nothing but the packages' tools.
@@ -47,15 +49,15 @@ def lacking_programs(
         """What a source lacks; None when it is out of reach, whatever is installed."""
         if isinstance(source, (UrlSource, OciSource)):
             return frozenset() if can_be_fetched(source) else None
-        if isinstance(source, ComposeSource):
-            own = C if source.c_program else frozenset()
-            inputs = [lacking(parts[name]) for name in source.inputs]
-            return (own - set(present)).union(*inputs)
+        if isinstance(source, ComposeSource) and source.c_program:
+            return C - set(present)
+        if isinstance(source, GoFileSource):
+            return GO - set(present)
         if isinstance(source, GoSource):
             return (GO | C if source.cgo or source.loads else GO) - set(present)
         if isinstance(source, CLibrarySource):
             return (GO | C) - set(present)
-        return frozenset()
+        return frozenset[str]().union(*(lacking(parts[name]) for name in inputs_of(source)))
 
     shipped = (item for item in artifacts if item.kind != "part")
     return frozenset[str]().union(*(lacking(item) for item in shipped))
@@ -77,9 +79,10 @@ def impossible(
         return () if None in found else tuple(text for text in found if text)
 
     def of(source: Source) -> str | None:
-        if not isinstance(source, ComposeSource):
-            return why_not(source)
-        lost = [name for name in source.inputs if reasons(parts[name])]
+        inputs = inputs_of(source)
+        if not inputs:
+            return None if isinstance(source, ComposeSource) else why_not(source)
+        lost = [name for name in inputs if reasons(parts[name])]
         return f"{source.ref}: cannot be had: {', '.join(lost)}" if lost else None
 
     shipped = (item for item in artifacts if item.kind != "part")

@@ -86,7 +86,7 @@ class SourceUsed:
     """The source of an artifact.
 
     Attributes:
-        kind: url, oci, go, c-library, apt, compose, file, local, local-chart or pypi.
+        kind: url, oci, go, go-file, c-library, apt, compose, file, local, local-chart or pypi.
         verified: how the content was verified; ``never`` if it was not.
         skipped: sources that were tried before and failed: (kind, ref, reason).
     """

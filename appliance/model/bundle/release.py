@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from appliance.errors import ConfigError
 from appliance.model.bundle.archives import AptArchive, Frozen
-from appliance.model.bundle.sources import ComposeSource, ControllerSource, Source, is_genuine
+from appliance.model.bundle.sources import ControllerSource, Source, inputs_of, wants_genuine
 
 ArtifactKind = Literal["binary", "cni", "image", "chart", "controller", "part"]
 PACKAGE_GROUPS = (
@@ -243,7 +243,7 @@ class Release(Frozen):
             item.model_copy(
                 update={
                     "standin": True,
-                    "sources": tuple(s for s in item.sources if genuine or not is_genuine(s)),
+                    "sources": tuple(s for s in item.sources if genuine or not wants_genuine(s)),
                 }
             )
             for item in standins
@@ -296,12 +296,11 @@ class Release(Frozen):
 
     def _dangling(self) -> list[str]:
         return [
-            f"{os_name}: image {item.name} is made from {name}, which is no artifact"
+            f"{os_name}: {item.kind} {item.name} is made from {name}, which is no artifact"
             for os_name in self.operating_systems
             for item in self.artifacts_on(os_name)
             for source in item.sources
-            if isinstance(source, ComposeSource)
-            for name in source.inputs
+            for name in inputs_of(source)
             if name not in {a.name for a in self.artifacts_on(os_name) if a.kind != "image"}
         ]
 

@@ -109,6 +109,29 @@ class CLibrarySource(Frozen):
         return f"standins/{self.path}"
 
 
+class GoFileSource(Frozen):
+    """A file as a Go module brings it, checked by go.sum; it is never kept in this repository.
+
+    Attributes:
+        module: the wrapper module whose go.sum verifies the module with the file.
+        of: the path of the module that has the file.
+        at: the version of that module, for people.
+        path: the file in it.
+    """
+
+    kind: Literal["go-file"]
+    module: str
+    of: str
+    at: str
+    path: str
+    version: str | None = None
+
+    @property
+    def ref(self) -> str:
+        """The source in messages."""
+        return f"{self.of}@{self.at}/{self.path}"
+
+
 class AptSource(Frozen):
     """One file out of a package of the target operating system."""
 
@@ -223,16 +246,31 @@ class LocalSource(Frozen):
 
 
 class LocalChartSource(Frozen):
-    """A Helm chart packed here from a folder of the stand-ins."""
+    """A Helm chart packed here from a folder of the stand-ins.
+
+    Attributes:
+        files: path in the chart -> name of the artifact at this path.
+        needs: artifacts that the chart deploys: without them this is no source.
+        genuine: the chart deploys the vendors' own programs. The chart itself stays a stand-in.
+            Such a source counts only where the real programs are asked for.
+    """
 
     kind: Literal["local-chart"]
     path: LocalPath
+    files: Mapping[str, str] = Field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    genuine: bool = False
     version: str | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The artifacts without which the chart cannot be packed."""
+        return tuple(dict.fromkeys((*self.files.values(), *self.needs)))
 
     @property
     def ref(self) -> str:
         """The source in messages."""
-        return f"standins/{self.path}/"
+        return " + ".join((f"standins/{self.path}/", *self.files.values()))
 
 
 Source = Annotated[
@@ -240,6 +278,7 @@ Source = Annotated[
     | OciSource
     | GoSource
     | CLibrarySource
+    | GoFileSource
     | AptSource
     | ComposeSource
     | ControllerSource
@@ -250,6 +289,16 @@ Source = Annotated[
 ]
 
 
+def inputs_of(source: Source) -> tuple[str, ...]:
+    """The artifacts that a source is made from; none for a source that is not composed."""
+    return source.inputs if isinstance(source, (ComposeSource, LocalChartSource)) else ()
+
+
 def is_genuine(source: Source) -> bool:
     """Whether the vendor's own program comes from this source of a stand-in."""
     return isinstance(source, ComposeSource) and source.genuine
+
+
+def wants_genuine(source: Source) -> bool:
+    """Whether a source of a stand-in counts only where the vendors' own programs are asked for."""
+    return isinstance(source, (ComposeSource, LocalChartSource)) and source.genuine

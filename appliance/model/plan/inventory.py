@@ -16,7 +16,7 @@ from appliance.model.plan.steps import INSTALL
 from appliance.model.site.role_overrides import allowed_overrides
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
-from appliance.model.site.vault_ref import Vars
+from appliance.model.site.vault_ref import CA_GROUP, Vars
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Choice
@@ -54,6 +54,8 @@ def run_inventory(
         everyone |= component.variables(run) if component.variables else {}
         groups |= component.groups(desired) if component.groups else {}
     leader = {choice.leader: None} if choice.leader else {}
+    # Ansible reads the file with the CA's key for the nodes of this group.
+    groups[CA_GROUP] = {"hosts": dict.fromkeys(node.name for node in site.nodes)}
     return {
         "all": {
             "vars": {**everyone, **allowed_overrides(site.settings.role_overrides)},

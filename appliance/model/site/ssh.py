@@ -47,6 +47,40 @@ def ssh_command(site: Site, node: Node, command: str = "", *, verbose: bool = Fa
     return " ".join([*words, command] if command else words)
 
 
+def login_words(
+    site: Site,
+    node: Node,
+    command: str = "",
+    *,
+    terminal: bool = False,
+    forward: str | None = None,
+) -> list[str]:
+    """The whole ``ssh`` command line, as strict as the plays' own; nothing is quoted.
+
+    Args:
+        site: whose user, port, key, known hosts and jump host are used.
+        node: where to.
+        command: for the node's shell; empty for a login.
+        terminal: whether the command gets a terminal; a login has one.
+        forward: PORT:HOST:HOSTPORT to forward from this machine, with no command.
+    """
+    settings = site.settings.ssh
+    words = ["ssh", "-p", str(settings.port)]
+    if settings.private_key is not None:
+        words += ["-i", str(Path(settings.private_key).expanduser())]
+    words += ["-o", f"UserKnownHostsFile={site.known_hosts}", "-o", "StrictHostKeyChecking=yes"]
+    words += [*NOTHING_FORWARDED, "-o", "ControlPath=none"]
+    if proxy := jump_command(site):
+        words += ["-o", f"ProxyCommand={proxy}"]
+    if forward is not None:
+        words += ["-N", "-o", "ExitOnForwardFailure=yes", "-L", forward]
+    else:
+        words += ["-o", "ClearAllForwardings=yes"]
+    words += ["-t"] if terminal else []
+    words.append(f"{settings.user}@{node.ip}")
+    return [*words, command] if command else words
+
+
 def copy_key_command(site: Site, node: Node) -> str:
     """What to type to install the site's public key on a node; ``ssh`` asks for the password."""
     settings = site.settings.ssh

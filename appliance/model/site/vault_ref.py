@@ -44,4 +44,7 @@ class VaultRef:
 
 CA_CERTIFICATE: Final = VaultRef("vault_site_ca_certificate")
 CA_KEY: Final = VaultRef("vault_site_ca_key")
+# A group of a run's inventory only: outside a run, the CA's key is no variable of any node.
+CA_GROUP: Final = "appliance_site_ca"
+CA_FILE: Final = f"group_vars/{CA_GROUP}/vault.yml"
 BECOME_PASSWORD: Final = VaultRef("vault_become_password")

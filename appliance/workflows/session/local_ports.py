@@ -60,6 +60,9 @@ class Documents(Protocol):
 class SiteFolder(Protocol):
     """The directory of a site that is to be written."""
 
+    def schemas(self) -> Mapping[str, str]:
+        """The schemas for editors that the site's files name: file -> its text."""
+
     def existing(self, files: Sequence[str]) -> tuple[str, ...]:
         """Those of ``files`` that already exist."""
 

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.errors import ConfigError, Refused
 from appliance.model.components.runai.vendor_defaults import SECRETS as VENDOR_SECRETS
 from appliance.model.components.runai.vendor_defaults import new_secret
-from appliance.model.site.files.schema import site_schema_text
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
-from appliance.model.site.files.text import SCHEMA, hosts_text, node_text, site_text
-from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_KEY, TEMPLATE, UNSAFE
+from appliance.model.site.files.text import hosts_text, node_text, site_text
+from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_FILE, CA_KEY, TEMPLATE, UNSAFE
 
 if TYPE_CHECKING:
     from appliance.workflows.session.local_ports import Authorities, SiteFolder, Vault
 
 VAULT: Final = "group_vars/all/vault.yml"
 # What a check sees in place of the vault, before its password is asked for.
-_SEALED: Final = "$ANSIBLE_VAULT;1.1;AES256\n00\n"
+_SEALED: Final = (
+    "$ANSIBLE_VAULT;1.1;AES256\n" + "\n".join(("0" * 64, "0" * 64, "0" * 32)).encode().hex() + "\n"
+)
 
 
 @dataclass(frozen=True)
@@ -54,15 +55,15 @@ def site_init(
         Refused: one of the files exists; nothing was written.
         ConfigError: the site would not pass its own check; nothing was written.
     """
-    texts = site_files(request)
-    there = files.existing([*texts, VAULT])
+    texts = {**site_files(request), **files.schemas()}
+    there = files.existing([*texts, VAULT, CA_FILE])
     if there:
         raise Refused(
             f"{request.directory / there[0]} exists; no file was changed",
             hint="choose another directory, or edit the existing site, then: appliance site check",
             details=[f"also exists: {request.directory / name}" for name in there[1:]],
         )
-    faults = files.faults({**texts, VAULT: _SEALED})
+    faults = files.faults({**texts, VAULT: _SEALED, CA_FILE: _SEALED})
     if faults:
         raise ConfigError(
             f"the site {request.directory} would have {len(faults)} "
@@ -71,14 +72,13 @@ def site_init(
             hint="correct the options (nodes: --control-plane, --worker): appliance site init -h",
         )
     if request.dry_run:
-        return tuple(request.directory / file for file in (*texts, VAULT))
+        return tuple(request.directory / file for file in (*texts, VAULT, CA_FILE))
     name = str(request.settings.get("site_name") or request.directory.resolve().name)
     authority = authorities.make(name)
     secrets = "---\n" + "".join(
         _entry(name, secret)
         for name, secret in (
             (CA_CERTIFICATE.name, authority.certificate),
-            (CA_KEY.name, authority.key),
             *request.secrets.items(),
         )
     )
@@ -88,7 +88,8 @@ def site_init(
         for name in VENDOR_SECRETS
         if name not in request.secrets
     )
-    return files.write({**texts, VAULT: vault.encrypt(secrets)})
+    key = f"---\n{_entry(CA_KEY.name, authority.key)}"
+    return files.write({**texts, VAULT: vault.encrypt(secrets), CA_FILE: vault.encrypt(key)})
 
 
 def _entry(name: str, secret: str) -> str:
@@ -111,5 +112,4 @@ def site_files(request: SiteInitRequest) -> dict[str, str]:
         **nodes,
         "known_hosts": "",
         ".gitignore": ".appliance/\n",
-        SCHEMA: site_schema_text(),
     }

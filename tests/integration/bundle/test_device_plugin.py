@@ -26,11 +26,12 @@ from appliance.model.bundle.release import Artifact
 from appliance.model.bundle.sources import CLibrarySource, GoSource
 from tests.integration.bundle.conftest import _no_target
 from tests.integration.bundle.device_plugin import Stack
+from tests.nvml_answers import NOT_SUPPORTED, Library, codes, values
 from tests.prerequisites import require
 
 MODULE = "nvidia/go/k8s-device-plugin"
 LIBRARY = CLibrarySource(
-    kind="c-library", path="gpu_driver_standin/nvml.c", module=MODULE,
+    kind="c-library", path="gpu_driver_standin/nvml.c", module="nvidia/go/gpu-feature-discovery",
     package="github.com/NVIDIA/go-nvml/pkg/nvml", header="nvml.h", soname="libnvidia-ml.so.1",
 )  # fmt: skip
 PLUGIN = GoSource(
@@ -38,6 +39,7 @@ PLUGIN = GoSource(
     package="github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin",
     minimum_go="1.18", loads=True,
 )  # fmt: skip
+DATA = Path(__file__).parents[2] / "data"
 KUBELET = Path(__file__).parents[2] / "standins/kubelet_standin/main.go"
 CARD = {"vendor_id": "0x10de", "driver": None}
 FACTS = [
@@ -209,6 +211,19 @@ def test_each_waiter_hears_once_of_a_gpu_that_fell_ill(nvml: Nvml, state: Path) 
         assert nvml.call("nvmlEventSetWait_v2", waiter, ctypes.byref(event), 0) == 0
         assert (event.device, event.data) == (gpu.value, 79)
         assert nvml.call("nvmlEventSetWait_v2", waiter, ctypes.byref(event), 0) == 10
+
+
+@pytest.mark.bundle
+@pytest.mark.usefixtures("nvml")
+def test_the_library_is_never_kinder_than_the_driver_of_a_real_gpu(state: Path) -> None:
+    # Recorded by `python -m tests.nvml_answers` on a machine with that GPU.
+    recorded = json.loads((DATA / "nvml/nvidia-h200-580.159.04.json").read_text())
+    library = Library(state / "libnvidia-ml.so.1")
+    told = codes(library)
+    assert told.keys() == recorded["codes"].keys()
+    other = {what: code for what, code in told.items() if code != recorded["codes"][what]}
+    assert set(other.values()) <= {NOT_SUPPORTED}, other
+    assert values(library) == recorded["values"]
 
 
 @pytest.mark.bundle

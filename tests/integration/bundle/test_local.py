@@ -90,6 +90,22 @@ def test_the_same_chart_is_the_same_bytes_in_any_cache_at_any_time(
     assert LocalChart().fetch(chart(), CHART, other).file.sha256 != one.file.sha256
 
 
+def test_a_chart_has_the_files_of_other_artifacts_and_not_those_that_it_only_needs(
+    context: Context, folder: Path
+) -> None:
+    spec = CHART.model_copy(update={"files": {"crds/objects.yaml": "plugin"}, "needs": ("other",)})
+    assert spec.inputs == ("plugin", "other")
+    given = LocalFile().fetch(part(), FILE, replace(context, standins=folder))
+    whole = replace(context, standins=folder, inputs={"plugin": given})
+    fetched = LocalChart().fetch(chart(), spec, whole)
+    packed = context.cache.path(fetched.file.sha256).read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
+        stream = archive.extractfile("gpu/crds/objects.yaml")
+        assert stream is not None
+        assert stream.read() == b"print()\n"
+        assert len(archive.getnames()) == 4
+
+
 def test_a_chart_of_another_version_than_listed_is_refused(context: Context, folder: Path) -> None:
     with pytest.raises(BuildFailed, match=r"found gpu v1\.2\.3, expected gpu 2\.0"):
         LocalChart().fetch(chart("2.0"), CHART, replace(context, standins=folder))

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from appliance.lab.gpus import sliced
+from appliance.model.state.gpu_labels import read_gpu_labels
 from tests.commands import appliance
 from tests.lab.conftest import GPUS, LabSite, wait_for
 from tests.lab.support.cluster import KUBECTL, allocatable, busybox, kubectl
@@ -23,10 +24,19 @@ from tests.lab.support.cluster import KUBECTL, allocatable, busybox, kubectl
 pytestmark = pytest.mark.lab
 
 NAMESPACE = "gpu-operator"
+# Whether this run has the vendors' own programs in place of our stand-ins of these images.
+REAL = os.environ.get("APPLIANCE_GPU_OPERANDS") == "nvidia"
+OPERANDS = ("k8s-device-plugin", "gpu-feature-discovery", "node-feature-discovery")
 
 
 def unmet(lab: LabSite) -> list[str]:
     return [item["text"] for item in lab.status()["unmet"]]
+
+
+def labels(lab: LabSite, node: str) -> dict[str, str]:
+    found = json.loads(kubectl(lab, f"get node {lab.node(node)} -o json"))
+    said: dict[str, str] = found["metadata"]["labels"]
+    return said
 
 
 def pod(name: str, gpus: int, image: str, node: str) -> dict[str, Any]:
@@ -75,9 +85,22 @@ def test_every_gpu_is_offered_and_a_second_run_has_nothing_to_do(gpu_lab: LabSit
 def test_status_says_what_only_plays_a_part(gpu_lab: LabSite) -> None:
     status = gpu_lab.status()
     assert "chart gpu-operator" in status["bundle_standins"]
-    real = os.environ.get("APPLIANCE_DEVICE_PLUGIN") == "nvidia"
-    assert ("image k8s-device-plugin" in status["bundle_standins"]) is not real
+    for image in OPERANDS:
+        assert (f"image {image}" in status["bundle_standins"]) is not REAL, image
     assert "gpus" in status["standins"][gpu_lab.node("w1")]
+
+
+def test_the_labels_of_a_worker_say_what_it_has(gpu_lab: LabSite) -> None:
+    said = labels(gpu_lab, "w1")
+    assert said["feature.node.kubernetes.io/pci-10de.present"] == "true"
+    assert said["nvidia.com/gpu.count"] == str(GPUS)
+    assert said["nvidia.com/gpu.product"] == "STANDIN-GPU"
+    found = read_gpu_labels(said)
+    assert (found.gpus.count, found.gpus.times, found.faults) == (GPUS, 1, ())
+    # Only the real ones write these.
+    assert ("nvidia.com/gfd.timestamp" in said) is REAL
+    assert ("feature.node.kubernetes.io/kernel-version.full" in said) is REAL
+    assert "feature.node.kubernetes.io/pci-10de.present" not in labels(gpu_lab, "cp1")
 
 
 def test_no_image_comes_from_outside(gpu_lab: LabSite) -> None:
@@ -237,8 +260,7 @@ def test_a_worker_that_is_opted_out_loses_the_operands_and_gets_them_back(
     done = changed_site.install()
     assert done.returncode == 0, done.stderr
     wait_for("the GPUs to go", lambda: allocatable(gpu_lab) == 0, 90)
-    labels = json.loads(kubectl(gpu_lab, f"get node {worker} -o json"))["metadata"]["labels"]
-    assert labels["nvidia.com/gpu.deploy.operands"] == "false"
+    assert labels(gpu_lab, "w1")["nvidia.com/gpu.deploy.operands"] == "false"
     changed_site.settled()
     done = gpu_lab.install()
     assert done.returncode == 0, done.stderr
@@ -257,12 +279,19 @@ def test_gpus_are_cut_into_slices_when_the_site_says_so(
     # A worker offers its GPUs in one way, never in both.
     assert allocatable(gpu_lab, node="w2") == 0
     assert (allocatable(gpu_lab), allocatable(gpu_lab, shared)) == (GPUS, 0)
+
+    def times() -> tuple[int, int]:
+        found = [read_gpu_labels(labels(gpu_lab, node)).gpus for node in ("w1", "w2")]
+        return found[0].times, found[1].times
+
+    wait_for("the labels of both", lambda: times() == (1, 4), 90)
+    assert read_gpu_labels(labels(gpu_lab, "w2")).gpus.renamed
     changed_site.settled()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    os.environ.get("APPLIANCE_DEVICE_PLUGIN") == "nvidia",
+    REAL,
     reason="NVIDIA's plug-in spreads slices over GPUs: fractions need Run:ai's own scheduler",
 )
 def test_two_halves_share_one_gpu_and_a_third_is_refused(gpu_lab: LabSite) -> None:

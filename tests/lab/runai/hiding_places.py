@@ -24,7 +24,7 @@ from tests.lab.support.cluster import KUBECTL
 from tests.lab.support.issuer import put
 from tests.lab.support.stillness import scene
 
-NODES = ("cp1", "w1", "w2")
+NODES = ("cp1", "w1", "w2", "w3")
 SEARCH = (Path(__file__).parent / "node_search.py").read_text()
 # A canary among the processes lives until it is found; if it is not, so long.
 LIFE_SECONDS = 60

@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
+from appliance.model.site.vault_ref import CA_FILE
 from tests.lab.conftest import LabSite
 from tests.lab.runai.watch import Seen
 
@@ -69,7 +70,8 @@ def _coded(data: bytes) -> Iterator[str]:
 def _vault(lab: LabSite, _: Seen) -> Iterator[Secret]:
     """Whatever is in the vault, by its name there; what is public in it is not searched for."""
     vault = AnsibleVault(lab.directory / KEPT)
-    for name, value in vault.read(lab.directory / "group_vars/all/vault.yml").items():
+    held = dict(vault.read(lab.directory / "group_vars/all/vault.yml"))
+    for name, value in (held | dict(vault.read(lab.directory / CA_FILE))).items():
         if "BEGIN CERTIFICATE" not in value:
             yield from flat(name, value)
 

@@ -45,6 +45,7 @@ COMMANDS = (
     "health --site SITE --stage runai",
     "site check --site SITE",
     "site show --site SITE",
+    "site inventory --site SITE",
     "site adopt --site SITE",
     "history --site SITE --output json",
     "node passport --site SITE",

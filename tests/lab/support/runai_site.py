@@ -16,6 +16,7 @@ from appliance.adapters.runai.certificate import VALID_DAYS, new_key, request_fo
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from appliance.lab.site import ADMIN_PASSWORD, NFS, NFS_OVERRIDES
 from appliance.model.site.authority import Authority
+from appliance.model.site.vault_ref import CA_FILE
 from tests.lab.conftest import LabSite
 from tests.vendor_bundles import tiny_bundle
 
@@ -70,6 +71,10 @@ class RunaiSite:
         """What is in its vault."""
         return dict(self._vault.read(self.vault))
 
+    def authority_secrets(self) -> dict[str, str]:
+        """The key of its CA, in a vault file of its own."""
+        return dict(self._vault.read(self.lab.directory / CA_FILE))
+
     def keep(self, **secrets: str) -> None:
         """Put secrets into its vault."""
         text = yaml.safe_dump(self.secrets() | secrets)
@@ -109,7 +114,7 @@ class RunaiSite:
 
 def own_authority(site: RunaiSite) -> Authority:
     """The site's own CA, which its nodes trust."""
-    held = site.secrets()
+    held = site.secrets() | site.authority_secrets()
     return Authority(held["vault_site_ca_certificate"], held["vault_site_ca_key"])
 
 

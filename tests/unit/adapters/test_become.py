@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.control_plane.archive import ControlPlaneArchive
+from appliance.adapters.site.vault_text import read_secrets
 from appliance.adapters.ssh.become import Become
+from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import ConfigError
 from appliance.model.site.settings import Site
 from tests import samples
@@ -90,3 +93,17 @@ def test_a_password_that_cannot_be_one_is_refused(password: str | None) -> None:
     way = Become(site(become_password=True), lambda _name: password)
     with pytest.raises(ConfigError, match="has no vault_become_password of one line"):
         way.stdin(b"")
+
+
+@pytest.mark.parametrize("vault", ["{}", 'vault_become_password: ""', "vault_become_password:"])
+def test_it_is_refused_before_the_first_connection(
+    vault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(SshNodes, "_transport", lambda _self, node: asked.append(node.name))
+    held = read_secrets(Path("vault.yml"), vault)
+    rack = site(become_password=True)
+    archive = ControlPlaneArchive(rack, SshNodes(rack, secret=held.get))
+    with pytest.raises(ConfigError, match="has no vault_become_password of one line"):
+        archive.everything("members")
+    assert asked == []

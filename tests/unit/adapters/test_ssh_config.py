@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from appliance.model.site.ssh import connection_vars, jump_command
+from appliance.model.site.ssh import connection_vars, jump_command, login_words
 from tests import samples
 from tests.prerequisites import require
 
 ROOT = Path(__file__).parents[3]
+SITE = samples.site()
 OPEN = """\
 Host *
   ForwardAgent yes
@@ -81,11 +84,17 @@ def jump() -> str:
     return jump_command(samples.site(ssh={"jump_host": "ops@198.51.100.1"}), "198.18.7.11:22")
 
 
-COMMANDS = {
+def person(command: str = "") -> str:
+    return shlex.join(login_words(SITE, SITE.nodes[0], command, terminal=bool(command)))
+
+
+COMMANDS: dict[str, Callable[[], str]] = {
     "plays": plays,
     "the bundle": lambda: rsync("artifact_server"),
     "the vendor's bundle": lambda: rsync("runai_bundle"),
     "the jump host": jump,
+    "a person": person,
+    "a person's command": partial(person, "id"),
 }
 
 
@@ -102,7 +111,9 @@ def test_nothing_is_forwarded_and_only_the_sites_keys_are_believed(
     assert found["userknownhostsfile"] == "/nowhere/rack/known_hosts"
 
 
-@pytest.mark.parametrize("which", ["the bundle", "the vendor's bundle", "the jump host"])
+@pytest.mark.parametrize(
+    "which", ["the bundle", "the vendor's bundle", "the jump host", "a person"]
+)
 def test_no_connection_is_shared_that_was_made_by_other_rules(which: str, tmp_path: Path) -> None:
     assert means("ssh 198.18.7.11", OPEN, tmp_path)["controlpath"] == "/home/me/198.18.7.11"
     assert means(COMMANDS[which](), OPEN, tmp_path).get("controlpath", "none") == "none"

@@ -19,10 +19,12 @@ from appliance.model.bundle.release import Artifact
 from appliance.model.bundle.sources import (
     CLibrarySource,
     ComposeSource,
+    GoFileSource,
     GoSource,
     LocalChartSource,
     LocalSource,
     is_genuine,
+    wants_genuine,
 )
 from appliance.model.state.cluster import NoCluster
 from appliance.model.state.observed import Look, Observed
@@ -126,7 +128,10 @@ def test_every_shipped_stand_in_fits_the_release_and_its_files_are_there() -> No
             if isinstance(source, CLibrarySource):
                 assert (STANDINS / source.path).is_file(), source.path
                 assert (STANDINS / source.module / "go.sum").is_file(), source.module
-            kinds = LocalSource | LocalChartSource | ComposeSource | GoSource | CLibrarySource
+            if isinstance(source, GoFileSource):
+                assert (STANDINS / source.module / "go.sum").is_file(), source.module
+            ours = LocalSource | LocalChartSource | ComposeSource
+            kinds = ours | GoSource | GoFileSource | CLibrarySource
             assert isinstance(source, kinds)
 
 
@@ -146,8 +151,56 @@ def test_status_names_the_stand_ins_of_the_mirrored_bundle(capsys: Capture) -> N
 def test_the_vendors_own_program_counts_only_where_it_is_asked_for() -> None:
     for asked in (False, True):
         found = load_release_with_standins("k8s-1.23.5-r1", genuine=asked)
-        (plugin,) = (item for item in found.artifacts if item.name == "k8s-device-plugin")
-        assert [is_genuine(source) for source in plugin.sources] == [True, False][not asked :]
+        for name in ("k8s-device-plugin", "gpu-feature-discovery", "node-feature-discovery"):
+            (image,) = (item for item in found.artifacts if item.name == name)
+            assert [is_genuine(source) for source in image.sources] == [True, False][not asked :]
+        (chart,) = (a for a in found.artifacts if (a.kind, a.name) == ("chart", "gpu-operator"))
+        assert [wants_genuine(source) for source in chart.sources] == [True, False][not asked :]
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_chart_that_deploys_real_programs_stays_a_stand_in_and_falls_back_with_them(
+    works: bool,
+) -> None:
+    def item(name: str, kind: str, *sources: dict[str, Any]) -> Artifact:
+        return Artifact.model_validate(
+            {"name": name, "kind": kind, "version": "1", "sources": sources}
+        )
+
+    plain = {"kind": "local-chart", "path": "lab/chart"}
+    rich = {**plain, "genuine": True, "files": {"crds/a.yaml": "objects"}, "needs": ["program"]}
+    one_file = {"kind": "local", "path": "lab/objects.yaml"}
+    go = {"kind": "go", "module": "m", "package": "p", "at": "v1"}
+    standins = [
+        item("chart", "chart", rich, plain),
+        item("objects", "part", one_file),
+        item("program", "part", go),
+    ]
+    found = release(artifact("tool")).with_standins(standins, genuine=True)
+    taken = []
+
+    class Failing(FakeSources):
+        def fetch(self, artifact: Artifact, source: Any, inputs: Any) -> Any:
+            if source.kind == "go" and not works:
+                raise SourceUnavailable("found go1.22, expected Go 1.25 or later")
+            if artifact.kind == "chart":
+                taken.append((source.genuine, sorted(inputs)))
+            return super().fetch(artifact, source, inputs)
+
+    ports = BuildPorts(Failing(), FakeStore(), FakeLock(), FakeObserver())
+    manifest = build_bundle(BuildRequest(found, "debian-12", "0", "now"), ports).manifest
+    assert manifest.standins == ("chart chart",)
+    assert taken == ([(True, ["objects", "program"])] if works else [(False, [])])
+    assert played_all_the_same(manifest) == []
+
+
+def test_a_chart_cannot_be_made_from_what_is_no_artifact() -> None:
+    source = {"kind": "local-chart", "path": "lab/chart", "needs": ["program"]}
+    chart = Artifact.model_validate(
+        {"name": "chart", "kind": "chart", "version": "1", "sources": [source]}
+    )
+    with pytest.raises(ValidationError, match="chart chart is made from program, which is no"):
+        release(artifact("tool")).with_standins([chart])
 
 
 @pytest.mark.parametrize("works", [True, False])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib
 import os
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +82,30 @@ def test_files_arrive_as_root(tmp_path: Path, asks: bool, password: str) -> None
     assert (tmp_path / "target" / "big").read_bytes() == bytes(range(256)) * 20_000
     assert (tmp_path / "root").read_text() == "1\n"
     assert "canary" not in (tmp_path / "said").read_text() + done.stdout + done.stderr
+
+
+@pytest.fixture
+def three_is_free() -> Iterator[None]:
+    """Descriptor 3 is the next that is given away, as in a process that has only begun."""
+    kept = None
+    with contextlib.suppress(OSError):
+        kept = fcntl.fcntl(3, fcntl.F_DUPFD_CLOEXEC, 100)
+        os.close(3)
+    yield
+    with contextlib.suppress(OSError):
+        os.close(3)
+    if kept is not None:
+        os.dup2(kept, 3, inheritable=False)
+        os.close(kept)
+
+
+@pytest.mark.usefixtures("three_is_free")
+def test_the_password_arrives_where_its_descriptor_would_be_one_that_the_shell_takes(
+    tmp_path: Path,
+) -> None:
+    done = push(tmp_path, asks=True, password=PASSWORD)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "target" / "big").is_file()
 
 
 def test_a_wrong_password_is_said_soon(tmp_path: Path) -> None:

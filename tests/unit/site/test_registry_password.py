@@ -25,12 +25,13 @@ from tests import samples
 from tests.site_cases import copy_of_good
 
 GOOD = "k" * 24
+CA_KEY = "vault_site_ca_key: key\n"
 
 
 def site_with(tmp_path: Path, text: str) -> Site:
     directory = copy_of_good(tmp_path / "rack7")
     site = load_site(directory)
-    site.vault_file.write_text(AnsibleVault(new_password(directory)).encrypt(text))
+    site.vault_file.write_text(AnsibleVault(new_password(directory)).encrypt(f"{text}{CA_KEY}"))
     return site
 
 

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from appliance.adapters.site.authorities import SiteAuthorities
 from appliance.adapters.site.vault import (
     ENVIRONMENT,
+    KEPT,
     AnsibleVault,
     find_password_file,
     new_password,
@@ -19,6 +20,7 @@ from appliance.adapters.site.vault import (
     read_as_a_play,
 )
 from appliance.errors import ConfigError, Refused
+from appliance.model.site.vault_ref import CA_FILE
 from tests.site_cases import EXAMPLE
 
 
@@ -112,9 +114,12 @@ def test_the_examples_vault_opens_with_its_documented_password_and_holds_no_key(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "password").write_text("example\n", encoding="utf-8")
-    secrets = AnsibleVault(tmp_path / "password").read(EXAMPLE / "group_vars/all/vault.yml")
-    assert set(secrets) == {"vault_site_ca_certificate", "vault_site_ca_key"}
-    assert not any("BEGIN" in value for value in secrets.values())
+    vault = AnsibleVault(tmp_path / "password")
+    secrets = vault.read(EXAMPLE / "group_vars/all/vault.yml")
+    assert set(secrets) == {"vault_site_ca_certificate"}
+    authority = vault.read(EXAMPLE / CA_FILE)
+    assert set(authority) == {"vault_site_ca_key"}
+    assert not any("BEGIN" in value for value in (*secrets.values(), *authority.values()))
 
 
 def test_a_password_comes_from_the_named_file_then_the_environment_then_the_state(
@@ -128,11 +133,47 @@ def test_a_password_comes_from_the_named_file_then_the_environment_then_the_stat
     assert new_password(site).read_text() == kept.read_text()
     for name in ("environment", "named"):
         (tmp_path / name).write_text("x\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o600)
     monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "environment"))
     assert find_password_file(site) == tmp_path / "environment"
     assert find_password_file(site, tmp_path / "named") == tmp_path / "named"
-    with pytest.raises(Refused, match=r"the vault password file .* does not exist"):
+    with pytest.raises(Refused, match=r"--vault-password-file names .*/nowhere, which does not"):
         find_password_file(site, tmp_path / "nowhere")
+
+
+def test_a_variable_that_names_no_file_is_named_and_not_told_to_be_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, "/nope")
+    with pytest.raises(Refused) as refused:
+        find_password_file(tmp_path)
+    assert refused.value.message == (
+        f"{ENVIRONMENT} names the vault password file /nope, which does not exist"
+    )
+    assert refused.value.hint == (
+        f"correct {ENVIRONMENT}, or leave it out: then {KEPT} of the site is used"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_password_that_others_may_read_is_refused_with_the_command(
+    mode: int, tmp_path: Path
+) -> None:
+    kept = new_password(tmp_path / "rack7")
+    kept.chmod(mode)
+    for site, given in ((tmp_path / "rack7", None), (tmp_path, kept)):
+        with pytest.raises(Refused, match="other users of this machine may read") as refused:
+            find_password_file(site, given)
+        assert refused.value.hint == f"chmod 600 {kept}"
+    kept.chmod(0o600)
+    assert find_password_file(tmp_path / "rack7") == kept
+
+
+def test_a_named_program_that_prints_the_password_may_be_readable(tmp_path: Path) -> None:
+    program = tmp_path / "password.sh"
+    program.write_text("#!/bin/sh\necho secret\n")
+    program.chmod(0o755)
+    assert find_password_file(tmp_path, program) == program
 
 
 def test_a_password_that_was_typed_lives_as_long_as_it_is_needed(tmp_path: Path) -> None:

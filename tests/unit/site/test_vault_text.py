@@ -23,6 +23,12 @@ def test_what_site_init_writes_is_read_as_it_was_given(secret: str) -> None:
     assert ("!unsafe" in text) is not secret.startswith("plain")
 
 
+@pytest.mark.parametrize("empty", ["", '""', "~", "null", "!unsafe", '!unsafe ""'])
+def test_a_secret_without_a_value_is_an_empty_one(empty: str) -> None:
+    """Ansible, too, takes ``!unsafe ""`` for null."""
+    assert dict(read_secrets(FILE, f"vault_one: {empty}\n")) == {"vault_one": ""}
+
+
 @pytest.mark.parametrize("secret", SECRETS[:-1])
 @pytest.mark.parametrize(
     "form",

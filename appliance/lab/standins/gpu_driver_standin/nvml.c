@@ -13,6 +13,8 @@
 
 static nvmlReturn_t words(char *into, unsigned int length, const char *text)
 {
+    if (!into)
+        return NVML_ERROR_INVALID_ARGUMENT;
     if (strlen(text) >= length)
         return NVML_ERROR_INSUFFICIENT_SIZE;
     strcpy(into, text);
@@ -184,8 +186,9 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *now, unsign
 
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *into)
 {
-    (void)device;
-    return *into = PARTS, NVML_SUCCESS;
+    GPU_OR_REFUSE(gpu, device);
+    read_mig();
+    return *into = gpu->mig ? PARTS : 0, NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index,
@@ -223,7 +226,9 @@ nvmlReturn_t nvmlDeviceGetComputeInstanceId(nvmlDevice_t device, unsigned int *i
 
 nvmlReturn_t nvmlDeviceGetAttributes_v2(nvmlDevice_t device, nvmlDeviceAttributes_t *into)
 {
-    PART_OR_REFUSE(part, device);
+    struct part *part = part_of(device);
+    if (!part)
+        return NVML_ERROR_NOT_SUPPORTED;
     memset(into, 0, sizeof *into);
     into->multiprocessorCount = 14u * (unsigned int)part->slices;
     into->gpuInstanceSliceCount = into->computeInstanceSliceCount = (unsigned int)part->slices;

@@ -1,7 +1,8 @@
 """STANDIN: node-feature-discovery and gpu-feature-discovery. Labels a node with what it has.
 
-Called without an argument it plays NFD's worker (which vendors are on PCI), with ``gfd`` GPU
-feature discovery (how many GPUs, of what kind, with how much memory in MiB).
+Called without an argument it plays NFD's worker (which vendors are on PCI, and the labels in its
+folder of feature files), with ``gfd`` GPU feature discovery (how many GPUs, of what kind, with how
+much memory in MiB).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from cluster_api import ClusterApi, forever, say
 from gpus import MEMORY_MIB, MODEL, Gpu, chosen, gpus_of, is_renamed, replicas_of
 
 FACTS = Path("/etc/appliance-lab/facts/gpus.json")
+# NVIDIA's own GPU feature discovery writes its labels there.
+FEATURES = Path("/etc/kubernetes/node-feature-discovery/features.d")
 SECONDS = 5.0
 
 
@@ -25,6 +28,13 @@ def pci_labels(gpus: Sequence[Gpu]) -> dict[str, str | None]:
         "feature.node.kubernetes.io/pci-10de.present": "true" if gpus else None,
         "feature.node.kubernetes.io/standin": "true",
     }
+
+
+def file_labels(folder: Path) -> dict[str, str | None]:
+    """Return the labels of NFD's feature files: ``key=value``, one a line."""
+    lines = [line for path in sorted(folder.glob("*")) if path.is_file()
+             for line in path.read_text(encoding="utf-8").splitlines()]  # fmt: skip
+    return {key: value for key, at, value in (line.partition("=") for line in lines) if at}
 
 
 def gpu_labels(
@@ -57,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
         if "gfd" in arguments:
             wanted = gpu_labels(gpus, chosen(labels, folder, default), strategy)
         else:
-            wanted = pci_labels(gpus)
+            wanted = {**pci_labels(gpus), **file_labels(FEATURES)}
         changes = {key: value for key, value in wanted.items() if labels.get(key) != value}
         if changes:
             api.patch(path, {"metadata": {"labels": changes}})

@@ -30,6 +30,7 @@ OPERANDS_OFF = "nvidia.com/gpu.deploy.operands"
 PRESENT = "nvidia.com/gpu.present"
 PCI = "feature.node.kubernetes.io/pci-10de.present"
 PLUGINS = "/var/lib/kubelet/device-plugins"
+FEATURES = "/etc/kubernetes/node-feature-discovery/features.d"
 STATE = "/var/lib/standin-gpus"
 FACTS = "/etc/appliance-lab/facts"
 VALIDATIONS = "/run/nvidia/validations"
@@ -82,10 +83,9 @@ def daemonset(name: str, policy: Mapping[str, Any], namespace: str) -> dict[str,
             {"name": "available-configs", "configMap": {"name": config[0]}},
             {"name": "config", "emptyDir": {}},
         ]
-        if name == "device-plugin":
-            pod["shareProcessNamespace"] = True
-            pod["initContainers"].append(_manager(image, config[1], once=True))
-            pod["containers"].append(_manager(image, config[1], once=False))
+        pod["shareProcessNamespace"] = True
+        pod["initContainers"].append(_manager(name, image, config[1], once=True))
+        pod["containers"].append(_manager(name, image, config[1], once=False))
     body = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
@@ -105,11 +105,12 @@ _VOLUMES = {
     "plugins": PLUGINS,
     "state": STATE,
     "facts": FACTS,
+    "features": FEATURES,
     "validations": VALIDATIONS,
 }
 _NEEDS = {
     "device-plugin": ("plugins", "state", "facts"),
-    "gfd": ("facts",),
+    "gfd": ("state", "facts", "features"),
     "validation": ("validations", "facts"),
 }
 
@@ -153,9 +154,8 @@ def _container(name: str, title: str, image: str, spec: Mapping[str, Any]) -> di
     if name in CONFIGURED and (config := _plugin_config(spec)):
         environment.append({"name": "CONFIG_DIR", "value": AVAILABLE})
         environment.append({"name": "CONFIG_DEFAULT", "value": config[1]})
+        environment.append({"name": "CONFIG_FILE", "value": CONFIG_FILE})
         mounts += _CONFIG_MOUNTS
-        if name == "device-plugin":
-            environment.append({"name": "CONFIG_FILE", "value": CONFIG_FILE})
     arguments = {"validation": ["wait"], "gfd": ["gfd"]}.get(name, [])
     return {
         "name": title,
@@ -174,10 +174,15 @@ _CONFIG_MOUNTS = [
 ]
 
 
-def _manager(image: str, default: str, *, once: bool) -> dict[str, Any]:
-    """NVIDIA's config manager: puts the configuration of the node's label where the plug-in reads.
+# NVIDIA's own program of each, which the config manager signals after a change.
+_PROGRAMS = {"device-plugin": "nvidia-device-plugin", "gfd": "gpu-feature-discovery"}
 
-    The environment is that of NVIDIA/k8s-device-plugin v0.13.0, cmd/config-manager/main.go.
+
+def _manager(name: str, image: str, default: str, *, once: bool) -> dict[str, Any]:
+    """NVIDIA's config manager: puts the configuration of the node's label where an operand reads.
+
+    The environment is that of NVIDIA/k8s-device-plugin v0.13.0 and v0.18.2,
+    cmd/config-manager/main.go.
     """
     values = {
         "ONESHOT": "true" if once else "false",
@@ -188,7 +193,7 @@ def _manager(image: str, default: str, *, once: bool) -> dict[str, Any]:
         "FALLBACK_STRATEGIES": "empty",
         "SEND_SIGNAL": "false" if once else "true",
         "SIGNAL": "1",
-        "PROCESS_TO_SIGNAL": "nvidia-device-plugin",
+        "PROCESS_TO_SIGNAL": _PROGRAMS[name],
     }
     return {
         "name": "config-manager-init" if once else "config-manager",

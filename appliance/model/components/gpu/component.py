@@ -26,6 +26,7 @@ GPU = Component(
             # A driver in a container is compiled on the node.
             patience_seconds=900,
             together=True,
+            needs_leader=True,
             untested=unmet.gpu_untested,
             tests="gpus",
             in_service=True,

@@ -22,6 +22,7 @@ from appliance.model.components.gpu.operator import (
     VALIDATOR,
     chart_of,
     gpu_nodes,
+    node_labels,
     operator_values,
 )
 from appliance.model.site.groups import GPU_WORKERS
@@ -31,6 +32,7 @@ from appliance.model.state.certificates import values_digest
 from appliance.model.state.cluster import Cluster, GpuStack, HelmRelease
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.gpu_labels import PLUGIN_CONFIG
 from appliance.model.state.kubeadm_state import is_member
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
         yield from _release(desired, cluster, stack)
         yield from _opted(desired, cluster)
     if settings is not None and serves:
+        yield from _labelled(node, desired, cluster)
         yield from _offered(node, settings, observed, cluster, stack)
 
 
@@ -158,6 +161,20 @@ def _opted(desired: Desired, cluster: Cluster) -> Iterator[str]:
             yield f"{node.name} has {OPERANDS_LABEL}=false, but the site does not opt it out"
         elif not off and node not in serving:
             yield f"{node.name} is opted out, but lacks {OPERANDS_LABEL}=false"
+
+
+def _labelled(node: Node, desired: Desired, cluster: Cluster) -> Iterator[str]:
+    """Where the site slices GPUs, the label names the device plugin's configuration.
+
+    The label is on the Node object: a worker that joins again has lost it.
+    """
+    member = cluster.nodes.get(node.name)
+    if member is None or desired.override("gpu_operator", "node_labels") is not None:
+        return
+    wanted = next(one["labels"] for one in node_labels(desired.site) if one["name"] == node.name)
+    want, found = wanted.get(PLUGIN_CONFIG), member.labels.get(PLUGIN_CONFIG)
+    if PLUGIN_CONFIG in wanted and found != want:
+        yield f"its label {PLUGIN_CONFIG} is {found or 'absent'}, not {want or 'absent'}"
 
 
 def _offered(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from appliance.model.components.gpu.driver import (
     bundled_driver,
@@ -21,6 +21,7 @@ from appliance.model.components.gpu.operator import (
 )
 from appliance.model.site.groups import GPU_WORKERS
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
+from appliance.model.state.cluster import Cluster
 
 if TYPE_CHECKING:
     from appliance.model.components.base import PlannedRun
@@ -41,7 +42,7 @@ def variables(run: PlannedRun) -> Vars:
         "gpu_operator_helm_sha256": manifest.binary_sha256("helm"),
         "gpu_operator_chart_sha256": chart.sha256,
         "gpu_operator_values": operator_values(desired, manifest),
-        "gpu_operator_node_labels": node_labels(site),
+        "gpu_operator_node_labels": _labels_of_members(run),
         "gpu_operator_driver_in_container": wanted.driver == "container",
         # By address: the driver's container uses the cluster's DNS, which lacks the site's names.
         "gpu_operator_packages_url": f"{address}/apt",
@@ -49,6 +50,14 @@ def variables(run: PlannedRun) -> Vars:
         "gpu_operator_authority_config": AUTHORITY_CONFIG,
         "gpu_operator_ca_certificate": CA_CERTIFICATE,
     }
+
+
+def _labels_of_members(run: PlannedRun) -> list[dict[str, Any]]:
+    """What is labelled now; a worker that is no member is labelled once it is one."""
+    cluster, labels = run.observed.cluster, node_labels(run.desired.site)
+    if not isinstance(cluster, Cluster):
+        return labels
+    return [one for one in labels if one["name"] in cluster.nodes]
 
 
 def node_variables(run: PlannedRun, node: Node) -> Vars:

@@ -32,7 +32,7 @@ def images(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
             yield from _open_to_writing(name, facts)
             yield from service_ends_soon("the registry's certificate", "registry", desired, facts)
     if not _answers(desired, facts):
-        yield f"https://{name} does not answer here: {facts.at('registry.serving.error')}"
+        yield f"https://{name} does not answer here: {_reason(facts)}"
     trusted, wanted = (facts.at("trust.docker") or {}).get(name), authority(desired, facts)
     if node.in_cluster and (trusted != wanted or not wanted):
         yield f"Docker does not trust {name}"
@@ -65,6 +65,14 @@ def _held(desired: Desired, facts: NodeFacts) -> Iterator[str]:
         yield f"the registry lacks {len(absent)} of {len(wanted)} images, first {absent[0]}"
     elif facts.at("registry.missing_blobs"):
         yield f"the registry lacks {len(facts.at('registry.missing_blobs'))} blobs"
+
+
+def _reason(facts: NodeFacts) -> str:
+    """Why it does not: no connection, or an answer of HTTP that is a fault."""
+    code = facts.at("registry.serving.code")
+    return str(
+        facts.at("registry.serving.error") or (f"HTTP status {code}" if code else "no reason")
+    )
 
 
 def _answers(desired: Desired, facts: NodeFacts) -> bool:

@@ -46,7 +46,7 @@ _VAULT = "group_vars/all/vault.yml"
 # Of Run:ai's backend: the first user's password, and the others with theirs.
 _INITIAL = ("admin", "users")
 # Free-form parts of site.yml -> the mapping of the vault that is merged over them.
-_MERGED: dict[Where, str] = {
+MERGED: dict[Where, str] = {
     ("runai", "values"): "vault_runai_values",
     ("runai", "cluster_values"): "vault_runai_cluster_values",
     ("role_overrides", "runai_backend", "runai_backend_values"): "vault_runai_values",
@@ -135,7 +135,7 @@ def _is_filled(value: Any) -> bool:
 
 def _fault(document: Document, where: Where, problem: str) -> SiteFault:
     remedy = f"move it to {_VAULT}"
-    for path, name in _MERGED.items():
+    for path, name in MERGED.items():
         if where[: len(path)] == path:
             remedy += f": {name}, a mapping that is merged over these values"
     return document.fault(where, f"{problem}, in a file that is not encrypted", remedy)

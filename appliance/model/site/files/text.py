@@ -14,12 +14,14 @@ import yaml
 from pydantic import BaseModel
 
 from appliance.model.site.files.diagnostics import model_of
+from appliance.model.site.files.schema import HOSTS_SCHEMA, NODE_SCHEMA, SITE_SCHEMA
 from appliance.model.site.groups import GROUPS
 from appliance.model.site.settings import NodeSettings, SiteSettings
 
-# A dot name: neither Ansible nor the check of strays reads it. Git takes it, so a clone has it.
-SCHEMA: Final = ".site.schema.json"
-SCHEMA_LINE: Final = f"# yaml-language-server: $schema=../../{SCHEMA}"
+_NAMES_ITS_SCHEMA: Final = "# yaml-language-server: $schema="
+SCHEMA_LINE: Final = f"{_NAMES_ITS_SCHEMA}../../{SITE_SCHEMA}"
+NODE_SCHEMA_LINE: Final = f"{_NAMES_ITS_SCHEMA}../{NODE_SCHEMA}"
+HOSTS_SCHEMA_LINE: Final = f"{_NAMES_ITS_SCHEMA}{HOSTS_SCHEMA}"
 _WIDTH: Final = 98
 
 _SITE_HEAD: Final = f"""\
@@ -30,12 +32,14 @@ _SITE_HEAD: Final = f"""\
 # Lines that begin with "# key:" show a default; uncomment one to change it.
 # After an edit: appliance site check
 """
-_HOSTS_HEAD: Final = """\
+_HOSTS_HEAD: Final = f"""\
 ---
+{HOSTS_SCHEMA_LINE}
+#
 # The groups of each node. Only groups and names here: settings of one node are in
 # host_vars/<node>.yml, settings of all nodes in group_vars/all/site.yml.
 """
-_NODE_HEAD: Final = "---\n"
+_NODE_HEAD: Final = f"---\n{NODE_SCHEMA_LINE}\n"
 
 
 def site_text(settings: Mapping[str, Any]) -> str:

@@ -1,0 +1,91 @@
+"""Reads logs of a node over SSH: units, the kernel, and containers of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from appliance.adapters.ssh.call import last_line
+from appliance.errors import CommandFailed, Refused
+from appliance.model.node.logs import (
+    FOLLOW_SECONDS,
+    MOST_BYTES,
+    Container,
+    NoSuchPod,
+    Window,
+    choose,
+    container_script,
+    containers_of,
+    containers_script,
+)
+from appliance.model.site.settings import Node
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh.nodes import SshNodes
+
+# More than a node's own limit: what it prints to the end still has to arrive.
+_SECONDS = 60
+
+
+def read_log(nodes: SshNodes, node: Node, script: str) -> tuple[str, bool]:
+    """The text, and whether it was cut at its largest size.
+
+    Raises:
+        NodeUnreachable: no connection, or no answer in time.
+        CommandFailed: the node did not print a log.
+    """
+    answer = nodes.run_as_root(node, script, timeout=_SECONDS)
+    if answer.code != 0:
+        raise _failed(node, answer.errors or answer.output)
+    return answer.output, len(answer.output.encode()) >= MOST_BYTES
+
+
+def follow_log(nodes: SshNodes, node: Node, script: str, on_text: Callable[[str], None]) -> None:
+    """Pass on a log as it grows, until its limit, its end, or an interrupt.
+
+    Raises:
+        NodeUnreachable: no connection, or it broke.
+    """
+    nodes.follow_as_root(node, script, on_text, seconds=FOLLOW_SECONDS + _SECONDS)
+
+
+def containers(
+    nodes: SshNodes, node: Node, pod: str, container: str | None
+) -> tuple[Container, ...]:
+    """The containers of a pod on a node.
+
+    Raises:
+        NodeUnreachable: no connection, or no answer in time.
+        CommandFailed: Docker does not answer there.
+        Refused: the node has no such pod.
+    """
+    answer = nodes.run_as_root(node, containers_script(), timeout=_SECONDS)
+    if answer.code != 0:
+        raise _failed(node, answer.errors)
+    try:
+        return choose(containers_of(answer.output), pod, container, node=node.name)
+    except NoSuchPod as error:
+        raise Refused(
+            str(error),
+            hint="see on which node a pod runs: kubectl get pods --all-namespaces --output wide",
+        ) from None
+
+
+def container_logs(
+    nodes: SshNodes, node: Node, chosen: tuple[Container, ...], window: Window
+) -> Iterator[tuple[Container, str, bool]]:
+    """Each container with its log, and whether that was cut.
+
+    Raises:
+        NodeUnreachable: no connection, or no answer in time.
+        CommandFailed: Docker does not answer there.
+    """
+    for one in chosen:
+        yield (one, *read_log(nodes, node, container_script(one, window)))
+
+
+def _failed(node: Node, said: str) -> CommandFailed:
+    return CommandFailed(
+        f"{node.name}: the log could not be read: {last_line(said) or 'no output'}",
+        hint=f"look there yourself: appliance node ssh {node.name}",
+    )

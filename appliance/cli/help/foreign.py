@@ -1,0 +1,81 @@
+"""Words of kubectl, k0sctl, kubeadm and helm, and what does the same here.
+
+A contract test runs every command of this table through the parser, and opens every page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_NOT_YET: Final = "It is not supported yet"
+_BACKUP: Final = "It is done by hand: appliance docs back-up-the-control-plane"
+_RESET: Final = f"{_NOT_YET} for a whole appliance. For one node: appliance node remove NODE"
+_UPGRADE: Final = f"{_NOT_YET}. What is known of it: appliance docs --search upgrade"
+_CERTIFICATES: Final = "It is done by hand: appliance docs renew-kubernetes-certificates"
+_SUPPORT: Final = f"{_NOT_YET}. What helps without it: appliance docs --search support"
+_SHELL: Final = "Did you mean: appliance node ssh NODE -- COMMAND"
+_DRAIN: Final = "Did you mean: appliance node maintain NODE"
+_CORDON: Final = "Did you mean: appliance node maintain NODE --mode cordon"
+_RETURN: Final = "Did you mean: appliance node return NODE"
+_STATUS: Final = "Did you mean: appliance status"
+_ADD: Final = "Did you mean: appliance node add NODE"
+_REMOVE: Final = "Did you mean: appliance node remove NODE"
+_PASSPORT: Final = "Did you mean: appliance node passport NODE"
+_LOGS: Final = "Did you mean: appliance node logs NODE"
+_CHECK: Final = "Did you mean: appliance site check"
+_LAB_DOWN: Final = "Did you mean: appliance lab down"
+
+# The words typed after ``appliance``, and the answer.
+FOREIGN: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("drain", "node drain", "taint", "node taint"), _DRAIN),
+    **dict.fromkeys(("cordon", "node cordon"), _CORDON),
+    **dict.fromkeys(("uncordon", "node uncordon", "untaint", "node untaint"), _RETURN),
+    **dict.fromkeys(("get", "nodes", "pods", "ls", "list", "cluster", "top", "watch"), _STATUS),
+    **dict.fromkeys(("node list", "node ls", "node get", "node status", "node top"), _STATUS),
+    **dict.fromkeys(("describe", "node describe", "node show", "node inspect"), _PASSPORT),
+    **dict.fromkeys(("join", "token", "scale", "node join", "node create"), _ADD),
+    **dict.fromkeys(("delete", "rm", "node delete", "node rm", "node reset"), _REMOVE),
+    **dict.fromkeys(("log", "logs", "dmesg", "journal", "node log", "node journal"), _LOGS),
+    **dict.fromkeys(("exec", "shell", "ssh", "node exec", "node shell", "node login"), _SHELL),
+    **dict.fromkeys(("reset", "uninstall", "rm-cluster", "site reset"), _RESET),
+    **dict.fromkeys(("upgrade", "update", "rollout", "rollback", "node upgrade"), _UPGRADE),
+    **dict.fromkeys(("runai upgrade", "runai update"), _UPGRADE),
+    **dict.fromkeys(("backup", "restore", "etcd", "snapshot"), _BACKUP),
+    **dict.fromkeys(("cert", "certs", "certificates", "renew"), _CERTIFICATES),
+    **dict.fromkeys(("support", "support-bundle", "must-gather", "debug"), _SUPPORT),
+    **dict.fromkeys(("validate", "lint", "check", "site validate", "site lint"), _CHECK),
+    **dict.fromkeys(("verify", "doctor", "diagnose", "test"), "Did you mean: appliance health"),
+    **dict.fromkeys(("down", "destroy", "lab destroy", "lab delete", "lab stop"), _LAB_DOWN),
+    "apply": "Did you mean: appliance install",
+    "deploy": "Did you mean: appliance install",
+    "resume": "Did you mean: appliance install",
+    "preflight": "Did you mean: appliance install --dry-run",
+    "diff": "Did you mean: appliance plan",
+    "init": "Did you mean: appliance site init DIR, or for the cluster: appliance install",
+    "create": "Did you mean: appliance site init DIR, or for the cluster: appliance install",
+    "up": "Did you mean: appliance install, or for a rehearsal: appliance lab up",
+    "config": "Did you mean: appliance site show, or for kubectl: appliance kubeconfig",
+    "events": "Did you mean: appliance history",
+    "version": "Did you mean: appliance --version",
+    "help": "Did you mean: appliance --help, or for the pages: appliance docs",
+    "man": "Did you mean: appliance docs",
+    "doc": "Did you mean: appliance docs",
+    "gpu": "Did you mean: appliance docs gpu",
+    "node replace": "Did you mean: appliance node add NODE --replace OLD",
+    "node label": "Did you mean: appliance node role set NODE --role gpu",
+    "node reboot": "Did you mean: appliance node maintain NODE --shutdown",
+    "node shutdown": "Did you mean: appliance node maintain NODE --shutdown",
+    "runai install": "Did you mean: appliance install --only runai",
+    "site create": "Did you mean: appliance site init DIR",
+    "site new": "Did you mean: appliance site init DIR",
+    "bundle create": "Did you mean: appliance bundle build DIR",
+    "bundle check": "Did you mean: appliance bundle verify DIR",
+    "bundle inspect": "Did you mean: appliance bundle show DIR",
+    "bundle list": "Did you mean: appliance bundle show DIR",
+    "lab create": "Did you mean: appliance lab up",
+    "lab start": "Did you mean: appliance lab up",
+    "lab list": "Did you mean: appliance lab status",
+    "lab ssh": "Did you mean: appliance lab shell NODE",
+    "lab exec": "Did you mean: appliance lab shell NODE",
+}

@@ -1,0 +1,1 @@
+"""Tests on a machine with an NVIDIA GPU and its driver; elsewhere they are skipped."""

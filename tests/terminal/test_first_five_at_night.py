@@ -1,0 +1,103 @@
+"""An operator's first five minutes at night: what is wrong, since when, and what to type.
+
+The rack is faked (``faked_rack.py``): a worker loses power and comes back. The servers that take no
+key are real. The tests of this file tell one story and run in its order.
+What the screen shows is in ``tests/data/golden/terminal/first_five_at_night.txt``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from appliance.errors import Interrupted, NodeUnreachable, NotHealthy
+from tests.terminal.faked_rack import World
+from tests.terminal.rack import INIT, rack
+from tests.terminal.story import Story
+
+SITE, REAL = "inventories/rack", "inventories/rack0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def site(story: Story) -> Path:
+    """The rack's directory; the shell knows it, as an operator's does."""
+    found = story.folder / SITE
+    found.mkdir(parents=True)
+    (found / "hosts.yml").write_text("---\n", "utf-8")
+    story.has("tests.terminal.faked_rack", str(found))
+    story.prepare(f"export APPLIANCE_SITE={SITE}")
+    return found
+
+
+def test_an_install_is_watched_and_ended_with_ctrl_c(story: Story, site: Path) -> None:
+    World(installed=False, hangs="runtime").write(site)
+
+    def watched() -> bool:
+        if not (site / "hangs").exists():
+            return False
+        story.looks("01 a live install", "Install the packages")
+        return True
+
+    line = "appliance install --yes"
+    text = story.stops("02 ended with Ctrl-C", line, watched, Interrupted.exit_code)
+    assert "interrupted while runtime was running" in text
+
+
+def test_the_same_command_resumes(story: Story, site: Path) -> None:
+    World(installed=False).write(site)
+    text = story.types("03 the same command again", "appliance install --yes")
+    assert "verified: preflight, runtime" in text
+
+
+def test_a_third_run_has_nothing_to_do(story: Story, site: Path) -> None:
+    World().write(site)
+    assert "nothing to do" in story.types("04 a third run", "appliance install --yes")
+
+
+def test_what_ran_is_in_the_history(story: Story) -> None:
+    text = story.types("05 history", "appliance history")
+    assert "admin1" in text or "engineer" in text
+
+
+def test_a_healthy_rack_fits_one_screen(story: Story) -> None:
+    text = story.table("06 status", "appliance status --exit-code")
+    assert "3 of 3 nodes Ready" in text
+    assert len(text.splitlines()) < 24
+
+
+def test_a_node_that_went_away_is_named(story: Story, site: Path) -> None:
+    World(away=("w1",)).write(site)
+    assert "unreachable" in story.types("07 status, a node went away", "appliance status")
+    story.types("08 the same, for a script", "appliance status --exit-code", NotHealthy.exit_code)
+    story.types("09 plan", "appliance plan", NodeUnreachable.exit_code)
+
+
+def test_a_rack_that_went_away_is_named(story: Story, site: Path) -> None:
+    World(away=("cp1", "w1", "w2")).write(site)
+    story.types("10 status, all went away", "appliance status")
+    story.types("11 plan, all went away", "appliance plan", NodeUnreachable.exit_code)
+
+
+def test_the_node_returns(story: Story, site: Path) -> None:
+    World().write(site)
+    text = story.types("12 status, it is back", "appliance status --exit-code")
+    assert "3 of 3 nodes Ready" in text
+
+
+def test_a_key_that_is_not_taken_is_named(story: Story) -> None:
+    story.has("appliance.cli.exits")
+    story.prepare("unset APPLIANCE_SITE", INIT.format(site=REAL, domain="rack0.example"))
+    with rack(story.folder / "keys") as nodes:
+        story.prepare(
+            f"echo '{nodes.settings()}' >>{REAL}/group_vars/all/site.yml",
+            f"cp {nodes.known_hosts} {REAL}/known_hosts",
+        )
+        nodes.servers.refusing = {"w1"}
+        text = story.types("13 one node takes no key", f"appliance plan --site {REAL}")
+        assert "authentication failed" in text
+        assert "w1" not in nodes.servers.asked
+        nodes.servers.refusing = {"cp1", "w1", "w2"}
+        line = f"appliance plan --site {REAL}"
+        text = story.types("14 a wrong key", line, NodeUnreachable.exit_code)
+        assert "authentication failed" in text
