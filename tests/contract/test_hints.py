@@ -51,7 +51,8 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 def command_lines() -> list[tuple[str, list[str]]]:
     """Where it stands, and the words of each command line of this tool in the code."""
     return [
-        (f"{path}:{line}", found[2].split())
+        # Brackets mean optional.
+        (f"{path}:{line}", found[2].translate({ord("["): None, ord("]"): None}).split())
         for path in tree.under("appliance")
         if path.suffix == ".py" and "probe" not in path.parts
         for line, text in texts(path)
