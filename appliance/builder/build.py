@@ -225,7 +225,7 @@ class _Fetches:
             except ApplianceError as error:
                 skipped.append((source.kind, source.ref, error.message))
                 # The cause is that of the parts, so that both are told together.
-                parts = error.details if isinstance(source, ComposeSource) else ()
+                parts = error.details if inputs_of(source) else ()
                 reasons += parts or [f"{source.kind} {source.ref}: {error.message}"]
                 if not self._stopped:
                     self._ports.observer.skipped(_title(artifact), source.ref, error.message)

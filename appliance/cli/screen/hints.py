@@ -19,7 +19,7 @@ import click
 
 # A command of this tool with its words, up to the end of its clause or to another program's words.
 COMMAND = re.compile(
-    r"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#|-- )[^\s;,()]*[^\s;,().:'\"])+)"
+    r"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#|-- )[^\s;,()]*[^\s;,().:'\"`])+)"
 )
 _VAULT = re.compile(r"(?<![\w/.-])ansible-vault(?= [a-z])")
 # Where sudo looks for a program by its name (secure_path of Ubuntu and Debian).
