@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from appliance.cli.options import site_option
+from appliance.cli.options import Place, site_option
 from appliance.model.components.control_plane.admin_kubeconfig import TUNNEL_PORT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _address(_context: click.Context, _parameter: click.Parameter, value: str | 
 @click.command(short_help="Print a kubeconfig that works on this machine.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=Place(dir_okay=False),
     help="File to write, mode 0600. Default: standard output.",
 )
 @click.option(

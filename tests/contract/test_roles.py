@@ -319,3 +319,11 @@ def _names(value: Any) -> list[str]:
         match.strip()
         for match in re.findall(r"{{\s*([\w.]+)", value if isinstance(value, str) else "")
     ]
+
+
+def test_a_role_has_a_scenario_or_the_folders_page_says_why_not() -> None:
+    scenarios = [path.parent for path in tree.under("molecule") if path.name == "molecule.yml"]
+    tested = {folder.name.rpartition("_")[0] for folder in scenarios}
+    said = tree.read(Path("roles/README.md")).partition("Roles without a scenario")[2]
+    without = set(re.findall(r"(?m)^- `(\w+)`", said))
+    assert {role.name for role in tree.roles()} - tested == without
