@@ -21,9 +21,11 @@ from appliance.cli.screen.terminal import print_line
 
 # A word: as a shell quotes it, or up to the end of a clause. A comma inside a word is part of it.
 _QUOTED = r"""'[^']*'(?:"'"'[^']*')*(?=[\s;,().:]|$)"""
-_BARE = r"""(?=[^\s;,()])[^\s;,()]*(?:,(?=[^\s;,()'"])[^\s;,()]*)*(?<![\s.:'"])"""
-# A command of this tool with its words, up to the end of its clause.
-COMMAND = re.compile(rf"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#)(?:{_QUOTED}|{_BARE}))+)")
+_BARE = r"""(?=[^\s;,()])[^\s;,()]*(?:,(?=[^\s;,()'"])[^\s;,()]*)*(?<![\s.:'"`])"""
+# A command of this tool with its words, up to the end of its clause or to another program's words.
+COMMAND = re.compile(
+    rf"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#|-- )(?:{_QUOTED}|{_BARE}))+)"
+)
 _VAULT = re.compile(r"(?<![\w/.-])ansible-vault(?= [a-z])")
 # Where sudo looks for a program by its name (secure_path of Ubuntu and Debian).
 _OF_SUDO = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
