@@ -8,7 +8,7 @@ Exit codes are a contract with operators and CI (design: commands):
 0 done or nothing to do, 1 started and failed (hosts may have changed), 2 usage error (Click's own),
 3 refused (nothing was changed), 4 unreachable before anything was changed, 5 checked and not
 healthy, different or corrupt, 130 interrupted, 143 ended by SIGTERM. The table that help prints
-is in ``appliance/cli/exits.py``.
+is in ``appliance/cli/exit_codes.py``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from appliance.cli.exits import EXIT_CODES
+from appliance.cli.exit_codes import EXIT_CODES
 from appliance.cli.help.layout import Lines
 from appliance.cli.help.typos import Nouns
 from appliance.cli.help.versions import show_versions

@@ -5,35 +5,21 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import shlex
 import sys
 import tempfile
 import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Final
 
 import click
 
-from appliance.cli.screen.hints import in_lines, remembering, runnable
+from appliance.cli.exit_codes import TERMINATED
+from appliance.cli.screen.hints import again, in_lines, remembering, runnable
 from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
 from appliance.cli.screen.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
 
-# As a shell reports it of any program; a supervisor tells it from an operator's Ctrl-C.
-TERMINATED: Final = 143
-# What the process ends with. A contract with operators and CI: help and pages print this table.
-EXIT_CODES: Final = {
-    0: "done, or nothing to do",
-    1: "started and failed: nodes or this machine may have changed",
-    2: "usage error: the command line is wrong",
-    3: "refused: nothing was changed; a path that is not there is one",
-    4: "a node or BMC did not answer; nothing was changed",
-    5: "checked: not healthy, different or corrupt",
-    130: "interrupted by Ctrl-C or a closed terminal; the same command resumes",
-    TERMINATED: "ended by SIGTERM; the same command resumes",
-}
 _FULL = "free space on that disk (df -h)"
 _CLOSED = "check owner and permissions (ls -l); run as that user or change the owner (chown)"
 _LOCAL = {
@@ -85,8 +71,7 @@ def _run_command(cli: click.Group, arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         _show_warnings(error)
         code = _ended_by(error)
-        again = shlex.join(["appliance", *arguments])
-        _print_field("hint: ", runnable(f"to go on, run the same command again: {again}"))
+        _print_field("hint: ", f"to go on, run the same command again: {again(arguments)}")
         _name_open_connections()
         return code
     except OSError as error:

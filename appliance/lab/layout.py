@@ -272,7 +272,8 @@ def choose_subnet(name: str, used: Collection[IPv4Network]) -> IPv4Network:
             return candidate
     raise LabError(
         f"every network of {LAB_RANGE} is in use on this machine",
-        hint="podman network ls; appliance lab down --name <one you no longer need>",
+        hint="list them: podman network ls; remove a lab that you no longer need: "
+        "appliance lab down --name NAME",
     )
 
 

@@ -51,7 +51,8 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
 def command_lines() -> list[tuple[str, list[str]]]:
     """Where it stands, and the words of each command line of this tool in the code."""
     return [
-        (f"{path}:{line}", found[2].split())
+        # Brackets mean optional.
+        (f"{path}:{line}", found[2].translate({ord("["): None, ord("]"): None}).split())
         for path in tree.under("appliance")
         if path.suffix == ".py" and "probe" not in path.parts
         for line, text in texts(path)
@@ -69,7 +70,7 @@ def fault(words: list[str]) -> str:
     rest = words[used:]
     if isinstance(command, click.Group):
         return "" if not rest else f"no command {rest[0]}"
-    context = click.Context(command, info_name=" ".join(words[:used]))
+    context = click.Context(command, help_option_names=["-h", "--help"])
     try:
         arguments = shlex.split(" ".join(rest))
         _, left, _ = command.make_parser(context).parse_args(arguments)
@@ -80,6 +81,10 @@ def fault(words: list[str]) -> str:
 
 def tried(words: list[str]) -> str:
     """The same, where a word that is filled in may be a name or nothing."""
+    verbs = command_path(cli, words[: words.index(UNKNOWN)]) if UNKNOWN in words[1:] else None
+    if verbs and isinstance(verbs[0], click.Group):
+        verb = sorted(verbs[0].commands)[-1]  # every verb of a noun that a text fills in takes it
+        words = [verb if word == UNKNOWN else word for word in words]
     filled = [word.replace(UNKNOWN, "x") for word in words]
     without = [word.replace(UNKNOWN, "") for word in words]
     faults = [fault(filled), fault([word for word in without if word])]

@@ -157,12 +157,25 @@ def _widths(
     ]
     if sum(widths) > room:
         return None
-    # The narrowest columns get what they want first: the longest texts are the ones to wrap.
-    while sum(widths) < room:
+    _grow(widths, wanted, room)
+    # A column that wraps may need less than it got: the others get the rest.
+    wrapped_to = [
+        max(text_width(line) for cell in cells for line in wrapped(cell, width))
+        for cells, width in zip(by_column, widths, strict=True)
+    ]
+    wanted = [
+        used if used < got else want
+        for used, got, want in zip(wrapped_to, widths, wanted, strict=True)
+    ]
+    _grow(wrapped_to, wanted, room)
+    return wrapped_to
+
+
+def _grow(widths: list[int], wanted: Sequence[int], room: int) -> None:
+    """Give the narrowest columns what they want first: the longest texts are the ones to wrap."""
+    while sum(widths) < min(room, sum(wanted)):
         growing = [at for at, width in enumerate(widths) if width < wanted[at]]
-        at = min(growing, key=lambda one: widths[one])
-        widths[at] += 1
-    return widths
+        widths[min(growing, key=lambda one: widths[one])] += 1
 
 
 def _longest_word(_name: str, cell: str) -> int:

@@ -17,8 +17,8 @@ class Fault:
         answers: a machine answers at its address; False where nothing answered at all.
         deceives: it answered with something that is not a document of our probe.
         logged_in: the login succeeded, but there was no document of our probe.
-        cause: the reason without the node's name, the same words for each node that has it; empty
-            where it concerns this node alone.
+        cause: the same words for each node that has this reason; empty: the reason without the
+            node's name.
     """
 
     node: str

@@ -99,22 +99,23 @@ class Group:
 
 
 def grouped(faults: Sequence[Fault]) -> tuple[Group, ...]:
-    """The faults by cause, the most frequent cause first; a fault without one stays alone."""
+    """The faults by cause, the most frequent cause first."""
     by_cause: dict[str, list[Fault]] = {}
     for fault in faults:
-        by_cause.setdefault(fault.cause or fault.reason, []).append(fault)
-    groups = [
-        Group(
-            cause if same[0].cause else cause.removeprefix(f"{same[0].node}: "),
-            tuple(fault.node for fault in same),
-            same[0].reason
-            if len(same) == 1
-            else f"{len(same)} nodes, {cause}: {', '.join(fault.node for fault in same)}",
-            same[0].hint,
-        )
-        for cause, same in by_cause.items()
-    ]
+        by_cause.setdefault(fault.cause or _bare(fault), []).append(fault)
+    groups = [_group(cause, same) for cause, same in by_cause.items()]
     return tuple(sorted(groups, key=lambda group: -len(group.nodes)))
+
+
+def _group(cause: str, same: Sequence[Fault]) -> Group:
+    names = tuple(fault.node for fault in same)
+    many = f"{len(same)} nodes, {cause}: {', '.join(names)}"
+    return Group(cause, names, same[0].reason if len(same) == 1 else many, same[0].hint)
+
+
+def _bare(fault: Fault) -> str:
+    """The reason without the node's name and address."""
+    return re.sub(rf"^{re.escape(fault.node)}(?: \([^()]*\))?: ", "", fault.reason)
 
 
 def headline(faults: Sequence[Fault], asked: int) -> str:

@@ -15,7 +15,7 @@ from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.node_state import in_maintenance
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan, Refusal, UnknownFact
-from appliance.model.state.unreachable import grouped, headline
+from appliance.model.state.unreachable import Group, grouped, headline
 
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding
@@ -79,11 +79,16 @@ def require_all(look: Look, in_maintenance: Collection[str] = ()) -> None:
             headline(faults, asked),
             hint=first.hint,
             details=[
-                *([first.sentence] if len(faults) > 1 else []),
+                *(_names(first, alone=not others) if len(faults) > 1 else ()),
                 *(f"{group.sentence}  hint: {group.hint}" for group in others),
             ],
         )
     require_evidence(look.node_facts)
+
+
+def _names(group: Group, *, alone: bool) -> tuple[str, ...]:
+    """The nodes of the first cause; its words are in the headline already, if it is alone."""
+    return (f"nodes: {', '.join(group.nodes)}" if alone else group.sentence,)
 
 
 def require_evidence(node_facts: Mapping[str, NodeFacts]) -> None:

@@ -108,7 +108,14 @@ def test_fifty_nodes_with_one_cause_have_one_hint() -> None:
     with pytest.raises(NodeUnreachable) as caught:
         require_all(Look({}, faults))
     assert caught.value.message == f"50 of 50 nodes cannot be reached ({ROUTE})"
-    assert caught.value.details == (group.sentence,)
+    assert caught.value.details == (f"nodes: {', '.join(group.nodes)}",)
+
+
+def test_equal_reasons_are_one_cause_where_none_is_named() -> None:
+    (group,) = grouped(
+        [Fault("w1", "w1 (198.18.7.1): off", "h"), Fault("w2", "w2 (198.18.7.2): off", "i")]
+    )
+    assert (group.cause, group.nodes, group.hint) == ("off", ("w1", "w2"), "h")
 
 
 def test_each_further_cause_has_its_hint() -> None:

@@ -204,9 +204,9 @@ def _may_not_have(request: RoleRequest, view: RolesView, name: str) -> Iterator[
 def _against_inventory(change: LabelChange) -> Notice:
     group = next(name for name, role in GROUP_ROLES.items() if role == change.role)
     if change.present:
-        text = f"not in group {group} of hosts.yml: the next appliance install removes the label"
+        text = f"not in group {group} of hosts.yml: the next install removes the label"
     else:
-        text = f"still in group {group} of hosts.yml: the next appliance install sets the label"
+        text = f"still in group {group} of hosts.yml: the next install sets the label"
     return Notice(change.node, text)
 
 
