@@ -24,6 +24,7 @@ OF_TESTS = {
     "gpg-agent": ("gpg-agent",),
     "gpgconf": ("gpgconf",),
     "iptables-nft": ("iptables",),
+    "less": ("less",),
     "openssl": ("openssl",),
     "qemu-system-x86_64": ("qemu-system-x86",),
     "tmux": ("tmux",),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.terminal.desk import desk, environment
-from tests.terminal.story import Story
+from tests.terminal.story import Story, readme
 from tests.terminal.tmux import terminal
 
 
@@ -17,5 +17,5 @@ def story(request: pytest.FixtureRequest) -> Iterator[Story]:
     name = request.path.stem.removeprefix("test_")
     with desk() as folder, terminal(folder, environment(folder)) as shell:
         found = Story(name, shell, folder)
-        found.prepare("PATH=$PWD/.venv/bin:$PATH")
+        found.prepare(readme("PATH="))
         yield found

@@ -34,12 +34,15 @@ main()
 _CHANGING = (
     (rf"/tmp/{PREFIX}\w{{8}}", f"/tmp/{PREFIX}README00"),  # noqa: S108
     (r"\b20\d\d-\d\d-\d\d(?=[T ])", "2026-01-01"),
-    (r"\b[01]\d:[0-5]\d:[0-5]\d\b|\b2[0-3]:[0-5]\d:[0-5]\d\b", "01:02:03"),
+    (r"(?<![\d:])[0-2]\d:[0-5]\d:[0-5]\d\b", "01:02:03"),
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b",
      "00000000-0000-7000-8000-000000000000"),
     (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:" + "x" * 43),
-    # How long something took.
-    (r"\b\d+(\.\d)?(?= s\b)", "0"),
+    # The end of a run's id.
+    (r"\b[0-9a-f]{12}\b", "0" * 12),
+    # How long something took, or has been going on.
+    (r"\b\d+\.\d(?= s\b)", "0.0"),
+    (r"(?<=  )\d+(?= s\b)", "0"),
     # The port of a server of these tests.
     (r"(?<=[ :])[3-6]\d{4}\b", "22222"),
 )  # fmt: skip

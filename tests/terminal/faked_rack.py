@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.ssh.login_failure import login_failure
 from appliance.cli import exits
 from appliance.cli.app import Application
 from appliance.cli.site_session import SiteSession
 from appliance.errors import Interrupted
 from appliance.model.node.lost import Workloads
 from appliance.model.plan.play import Play
-from appliance.model.site.ssh import CONNECT_SECONDS
 from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.observed import Fault
 from tests import samples
@@ -108,12 +108,10 @@ class Rack(FakeRack):
         self.cluster = samples.cluster(self.desired)
 
     def _lose(self, name: str) -> None:
-        address = self.desired.site.node(name).ip
-        self.faults[name] = Fault(
-            name,
-            f"{name} ({address}): no SSH on port 22: no answer within {CONNECT_SECONDS} s",
-            f"check that it is powered on, cabled and on this network: ping {address}",
-        )
+        site = self.desired.site
+        said = login_failure(site, site.node(name), TimeoutError())
+        hint, cause = said.hint or "", said.cause
+        self.faults[name] = Fault(name, said.message, hint, said.answers, cause=cause)
         if isinstance(self.cluster, Cluster):
             gone = replace(self.cluster.nodes[name], ready=False)
             self.cluster = replace(self.cluster, nodes={**self.cluster.nodes, name: gone})

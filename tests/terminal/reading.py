@@ -8,6 +8,13 @@ import re
 INSIDE = re.compile(
     r"Traceback|Exception|\bErrno\b|\bNone\b|\bparamiko\b|<\w+ object|encountered \w+ key"
 )
+STATES = {"waiting", "running", "verifying", "verified", "failed"}
+
+
+def rows_of(screen: str) -> dict[str, str]:
+    """Step -> its state, of the rows of a live table in which neither is cut."""
+    rows = [row.split() for row in screen.splitlines()]
+    return {row[0]: row[1] for row in rows if len(row) > 1 and row[1] in STATES}
 
 
 def inside_words(text: str) -> list[str]:

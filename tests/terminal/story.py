@@ -37,11 +37,20 @@ class Story:
         """Type a line that ends with this exit code; what it says is the golden section."""
         return self._kept(title, self.shell.types(line), code)
 
-    def table(self, title: str, line: str, code: int = 0) -> str:
-        """The same of a line that prints a table: no cell of it breaks a word."""
-        text = self.types(title, line, code)
+    def table(self, title: str, line: str, below: str = "$") -> str:
+        """The same of a line that prints a table: no cell of it breaks a word.
+
+        Args:
+            title: of the golden section.
+            line: the line, which succeeds.
+            below: how the first line below the table begins.
+        """
+        text = self.types(title, line)
         piped = self.shell.types(f"{line} | cat")
-        assert broken_words(text, piped.text) == set()
+        table, _, rest = text.partition(f"\n{below}")
+        assert rest, text
+        broken = broken_words(table, piped.text)
+        assert not broken, f"{broken} in:\n{table}"
         return text
 
     def answers(self, title: str, line: str, question: str, keys: str, code: int = 0) -> str:
@@ -76,7 +85,8 @@ class Story:
 
 
 def readme(beginning: str) -> str:
-    """README's command that begins so, on one line as it can be pasted."""
+    """README's command that begins so, on one line as it can be pasted; in its text or below."""
     text = (golden.ROOT / "README.md").read_text("utf-8").replace("\\\n", "")
-    (line,) = re.findall(rf"(?m)^ *({re.escape(beginning)}.*)$", text)
+    found = re.findall(rf"(?m)^ *({re.escape(beginning)}.*)$|`({re.escape(beginning)}[^`]*)`", text)
+    (line,) = ("".join(one) for one in found)
     return re.sub(r" +", " ", line)

@@ -7,15 +7,19 @@ What the screen shows is in ``tests/data/golden/terminal/first_five_at_night.txt
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from appliance.errors import Interrupted, NodeUnreachable, NotHealthy
+from tests.prerequisites import require
 from tests.terminal.faked_rack import World
 from tests.terminal.rack import INIT, rack
+from tests.terminal.reading import rows_of
 from tests.terminal.story import Story
 
+USAGE = 2
 SITE, REAL = "inventories/rack", "inventories/rack0"
 
 
@@ -36,12 +40,19 @@ def test_an_install_is_watched_and_ended_with_ctrl_c(story: Story, site: Path) -
     def watched() -> bool:
         if not (site / "hangs").exists():
             return False
-        story.looks("01 a live install", "Install the packages")
+        screen = story.looks("01 a live install", "Install the packages")
+        assert rows_of(screen) == {
+            **dict.fromkeys(("preflight", "host", "artifacts"), "verified"),
+            "runtime": "running",
+            **dict.fromkeys(("registry", "control_plane", "network", "workers"), "waiting"),
+        }
         return True
 
     line = "appliance install --yes"
     text = story.stops("02 ended with Ctrl-C", line, watched, Interrupted.exit_code)
     assert "interrupted while runtime was running" in text
+    assert text.count("\nruntime ") == 1
+    assert len(re.findall("(?m)^appliance install  ", text)) == 1, "drawn a row too low"
 
 
 def test_the_same_command_resumes(story: Story, site: Path) -> None:
@@ -56,12 +67,12 @@ def test_a_third_run_has_nothing_to_do(story: Story, site: Path) -> None:
 
 
 def test_what_ran_is_in_the_history(story: Story) -> None:
-    text = story.types("05 history", "appliance history")
-    assert "admin1" in text or "engineer" in text
+    text = story.table("05 history", "appliance history", below="in every row:")
+    assert "interrupted" in text
 
 
 def test_a_healthy_rack_fits_one_screen(story: Story) -> None:
-    text = story.table("06 status", "appliance status --exit-code")
+    text = story.table("06 status", "appliance status --exit-code", below="cluster:")
     assert "3 of 3 nodes Ready" in text
     assert len(text.splitlines()) < 24
 
@@ -85,6 +96,25 @@ def test_the_node_returns(story: Story, site: Path) -> None:
     assert "3 of 3 nodes Ready" in text
 
 
+def test_a_word_of_kubectl_is_answered_with_the_command_that_does_it(story: Story) -> None:
+    text = story.types("13 a word of kubectl", "appliance drain w1", USAGE)
+    assert "appliance node maintain" in text
+
+
+def test_a_page_is_found_by_a_symptom_and_read_in_a_pager(story: Story) -> None:
+    """The pages are not kept here: what they say is theirs."""
+    require("less")
+    assert "unplanned-downtime" in story.shell.types("appliance docs").text
+    found = story.shell.types("appliance docs --search 'no answer'")
+    assert found.code == 0
+    assert "appliance docs unplanned-downtime" in found.text
+    story.shell.begins("appliance docs emergency-card")
+    screen = story.shell.shows("Emergency card[^$]*appliance status")
+    assert len(screen.splitlines()) == 24
+    story.shell.key("q")
+    assert story.shell.ends().code == 0
+
+
 def test_a_key_that_is_not_taken_is_named(story: Story) -> None:
     story.has("appliance.cli.exits")
     story.prepare("unset APPLIANCE_SITE", INIT.format(site=REAL, domain="rack0.example"))
@@ -94,10 +124,10 @@ def test_a_key_that_is_not_taken_is_named(story: Story) -> None:
             f"cp {nodes.known_hosts} {REAL}/known_hosts",
         )
         nodes.servers.refusing = {"w1"}
-        text = story.types("13 one node takes no key", f"appliance plan --site {REAL}")
+        text = story.types("14 one node takes no key", f"appliance plan --site {REAL}")
         assert "authentication failed" in text
         assert "w1" not in nodes.servers.asked
         nodes.servers.refusing = {"cp1", "w1", "w2"}
         line = f"appliance plan --site {REAL}"
-        text = story.types("14 a wrong key", line, NodeUnreachable.exit_code)
+        text = story.types("15 a wrong key", line, NodeUnreachable.exit_code)
         assert "authentication failed" in text

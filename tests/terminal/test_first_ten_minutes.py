@@ -26,8 +26,8 @@ def test_the_help_is_the_first_thing_that_is_read(story: Story) -> None:
 
 
 def test_a_typo_is_answered(story: Story) -> None:
-    story.types("02 a typo", "appliance instal", USAGE)
-    assert "'check'" in story.types("03 a typo in a group", "appliance site chekc", USAGE)
+    assert "appliance install" in story.types("02 a typo", "appliance instal", USAGE)
+    assert "check" in story.types("03 a typo in a group", "appliance site chekc", USAGE)
 
 
 def test_hardware_of_a_node_that_is_missing_is_refused(story: Story) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from appliance.adapters.local.content import find_content_root, list_releases, load_release
-from appliance.adapters.local.hardware_models import hardware_names
+from appliance.adapters.local.hardware_models import hardware_names, load_hardware
 from appliance.model.site.files.draft import KnownContent
 
 
@@ -18,6 +18,9 @@ def known_content() -> KnownContent:
     return KnownContent(
         releases=_Releases(),
         hardware=frozenset(hardware_names()),
+        gpu_hardware=frozenset(
+            name for name, model in load_hardware().items() if model.platform.gpus
+        ),
         roles=_Roles(find_content_root() / "roles"),
     )
 

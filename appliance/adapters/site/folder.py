@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from appliance.adapters.site.content import known_content
 from appliance.adapters.site.files import HOSTS, SETTINGS, check_site, require_plain_path
 from appliance.errors import Refused
 from appliance.model.documents.strict_json import Unreadable, read_json
+from appliance.model.site.files.diagnostics import SiteFault
 from appliance.model.site.files.draft import KnownContent
 from appliance.model.site.files.schema import (
     HOSTS_SCHEMA,
@@ -64,8 +66,8 @@ class SiteDirectory:
             and os.path.lexists(self._directory / name)
         )
 
-    def faults(self, files: Mapping[str, str]) -> tuple[str, ...]:
-        """Check the files in a temporary directory.
+    def faults(self, files: Mapping[str, str]) -> tuple[SiteFault, ...]:
+        """Check the files in a temporary directory; the faults' files are relative to it.
 
         Raises:
             ConfigError: ssh, rsync or Ansible could not use the site's path.
@@ -75,7 +77,9 @@ class SiteDirectory:
             trial = Path(private) / (self._directory.resolve().name or "site")
             _write(trial, files)
             check = check_site(trial, known=self._known)
-            return tuple(str(fault).removeprefix(f"{trial}/") for fault in check.faults)
+            return tuple(
+                replace(fault, file=fault.file.removeprefix(f"{trial}/")) for fault in check.faults
+            )
 
     def write(self, files: Mapping[str, str]) -> tuple[Path, ...]:
         """Write the files, all or none: first to a temporary folder, then to their paths.

@@ -67,7 +67,7 @@ def file_faults(directory: Path, draft: Draft) -> Iterator[SiteFault]:
 
 
 def file_warnings(directory: Path, draft: Draft) -> Iterator[SiteFault]:
-    """A missing private key: another machine may have it."""
+    """A missing private key or vendor bundle: another machine may have it."""
     key = draft.value.ssh.private_key if draft.value else None
     if key is not None and not _path(directory, key).is_file():
         yield draft.fault(
@@ -75,6 +75,15 @@ def file_warnings(directory: Path, draft: Draft) -> Iterator[SiteFault]:
             f"the file {_path(directory, key)} does not exist on this machine",
             "copy the key there before an install, or write null to use the SSH agent",
         )
+    runai = draft.value.runai if draft.value else None
+    if runai is not None and runai.vendor_bundle is not None:
+        bundle = _path(directory, runai.vendor_bundle)
+        if not bundle.is_file():
+            yield draft.fault(
+                ("runai", "vendor_bundle"),
+                f"the file {bundle} does not exist on this machine",
+                "copy it there before the install of Run:ai, or correct the path",
+            )
 
 
 def with_absolute_paths(site: Site) -> Site:

@@ -155,11 +155,23 @@ def kept_password(directory: Path) -> Path:
 
 
 def new_password(directory: Path) -> Path:
-    """Write a random password to the site's state, unless there is one; return its path."""
+    """Write a random password to the site's state, unless there is one; return its path.
+
+    Raises:
+        Refused: the directory cannot be written.
+    """
     path = kept_password(directory)
-    if not path.exists():
-        make_folder(path.parent)
-        _write_private(path, secrets.token_urlsafe(32))
+    try:
+        if not path.exists():
+            make_folder(path.parent)
+            _write_private(path, secrets.token_urlsafe(32))
+    except OSError as error:
+        raise Refused(
+            f"{error.filename or directory} cannot be written: {error.strerror}; nothing was "
+            "changed",
+            hint="choose a directory that you may write to, with enough space; then run the same "
+            "command again",
+        ) from error
     return path.resolve()
 
 

@@ -17,7 +17,7 @@ from appliance.model.plan.steps import BY_NAME
 from appliance.model.state.plan import Plan
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
     from rich.table import Table
 
@@ -112,7 +112,7 @@ class LiveProgress:
         self._tasks: dict[str, str] = {}
         self._notes: list[str] = []
         self._live: Live | None = None
-        self._last: Table = self.table()
+        self._last: Group = self._drawing()
         self._until_end = ExitStack()
 
     def planned(self, plan: Plan, durations: Mapping[str, float]) -> None:
@@ -162,7 +162,7 @@ class LiveProgress:
         if self._live is None and self._rows:
             self._live = self._begin()
         if self._live is not None:
-            self._live.update(self.table(), refresh=True)
+            self._live.update(self._drawing(), refresh=True)
         elif self._notes:
             click.echo(self._notes[-1], err=True)
 
@@ -172,7 +172,7 @@ class LiveProgress:
 
         console = Console(file=below(sys.stderr), no_color=not has_colour(sys.stderr))
         live = Live(
-            self.table(),
+            self._drawing(),
             console=console,
             refresh_per_second=4,
             get_renderable=self._picture,
@@ -192,11 +192,22 @@ class LiveProgress:
         if live is not None:
             live.stop()
 
-    def _picture(self) -> Table:
+    def _picture(self) -> Group:
         """The table for rich's thread; the last one if a step changes it at that moment."""
         with suppress(RuntimeError):  # a row was added meanwhile
-            self._last = self.table()
+            self._last = self._drawing()
         return self._last
+
+    def _drawing(self) -> Group:
+        """The table, and an empty line below it: there a terminal echoes Ctrl-C as ``^C``.
+
+        Rows of the table are as wide as the terminal: after one, the echo would begin a new row,
+        and the next drawing would be a row too low.
+        """
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(self.table(), Text())
 
     def table(self) -> Table:
         """The table: one row per step, with the tasks of the running step's nodes.

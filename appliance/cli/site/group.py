@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from appliance.cli.help.typos import Nouns
-from appliance.cli.options import Place, dry_run_option, output_option, site_option
+from appliance.cli.options import output_option, site_option
 from appliance.cli.screen.render import print_json, print_table
 from appliance.cli.site.adopt import adopt
+from appliance.cli.site.init import init
 from appliance.cli.site.inventory import inventory
-from appliance.cli.site.options import new_site_options, site_ports, vault_password_option
-from appliance.errors import ConfigError
 
 if TYPE_CHECKING:
     from appliance.adapters.site.files import SiteCheck
@@ -160,81 +157,6 @@ def schema(node: bool, hosts: bool) -> None:
         print_json((node_schema if node else site_schema)(known_content()))
 
 
-@site.command()
-@click.argument("directory", type=Place(file_okay=False))
-@new_site_options
-@vault_password_option
-@click.option(
-    "--new-vault-password",
-    is_flag=True,
-    help="Make a random vault password and keep it in DIRECTORY/.appliance/vault-password (0600).",
-)
-@dry_run_option
-def init(
-    directory: Path,
-    vault_password_file: Path | None,
-    new_vault_password: bool,
-    dry_run: bool,
-    **options: Any,
-) -> None:
-    """Write a new site into DIRECTORY: complete, commented and valid.
-
-    \b
-    - writes hosts.yml, group_vars, host_vars, known_hosts and .gitignore
-    - creates the site's CA and writes it, encrypted, to group_vars/all/vault.yml
-    - never overwrites a file: exits with 3 if one exists; connects to no node
-
-    Example: appliance site init inventories/rack7 --domain rack7.example
-    --control-plane master1=198.51.100.11/24 --worker gpu1=198.51.100.21/24
-    --hardware master1=quanta/s5sp --hardware gpu1=quanta/d43n-3u --new-vault-password
-    """
-    from appliance.adapters.local.content import list_releases
-    from appliance.adapters.site.vault import kept_password
-    from appliance.model.site.files.new import NewSite
-    from appliance.workflows.site.init import SiteInitRequest, site_init
-
-    if new_vault_password and vault_password_file:
-        raise click.UsageError(
-            "--new-vault-password and --vault-password-file exclude each other: give one of them"
-        )
-    options["release"] = options["release"] or list_releases()[-1]
-    options["domain"] = options["domain"] or f"{directory.resolve().name}.internal"
-    new = NewSite(**options)
-    request = SiteInitRequest(
-        directory, new.settings(), new.groups(), new.host_vars(), dry_run=dry_run
-    )
-    with site_ports(directory, vault_password_file, new_vault_password, _prompt()) as ports:
-        written = site_init(request, *ports)
-    for path in written:
-        click.echo(f"{'would write' if dry_run else 'wrote'} {path}")
-    if not dry_run:
-        if new_vault_password:
-            click.echo(
-                f"keep a copy of {kept_password(directory)} elsewhere: git ignores this file, and "
-                "without it the vault and the site's CA cannot be opened",
-                err=True,
-            )
-        click.echo(
-            "next: review the files, then: appliance site check --site "
-            f"{shlex.quote(str(directory))}",
-            err=True,
-        )
-
-
-def _prompt() -> Callable[[], str] | None:
-    if not sys.stdin.isatty():
-        return None
-
-    def ask() -> str:
-        answer: str = click.prompt(
-            "Password for the new vault", hide_input=True, confirmation_prompt=True, err=True
-        )
-        if not answer.strip():
-            raise ConfigError("the vault password is empty", hint="--new-vault-password")
-        return answer
-
-    return ask
-
-
+site.add_command(init)
 site.add_command(adopt)
 site.add_command(inventory)

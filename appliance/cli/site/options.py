@@ -83,6 +83,11 @@ def new_site_options(command: Command) -> Command:
                 "--virtual-address",
                 help="A free address for keepalived; needs 3 control-plane nodes.",
             ),
+            click.option(
+                "--gpu/--no-gpu",
+                default=None,
+                help="Whether pods get the workers' GPUs. Default: asked on a terminal, else no.",
+            ),
             click.option("--user", help="SSH user on the nodes. Default: ubuntu."),
             click.option("--private-key", help="Path of the SSH key. Default: the agent's keys."),
             click.option("--dns", "dns_servers", multiple=True, help="A DNS server; up to 3."),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         MissingPrograms,
     )
     from appliance.model.site.authority import Authority
+    from appliance.model.site.files.diagnostics import SiteFault
     from appliance.model.site.settings import Site
     from appliance.model.state.journal import MergeResult, Record
 
@@ -66,7 +67,7 @@ class SiteFolder(Protocol):
     def existing(self, files: Sequence[str]) -> tuple[str, ...]:
         """Those of ``files`` that already exist."""
 
-    def faults(self, files: Mapping[str, str]) -> tuple[str, ...]:
+    def faults(self, files: Mapping[str, str]) -> tuple[SiteFault, ...]:
         """What a check says of these files, before any is written."""
 
     def write(self, files: Mapping[str, str]) -> tuple[Path, ...]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from appliance.errors import ConfigError, Refused
 from appliance.model.components.runai.vendor_defaults import SECRETS as VENDOR_SECRETS
 from appliance.model.components.runai.vendor_defaults import new_secret
+from appliance.model.site.files.new import NewSite
+from appliance.model.site.files.new_faults import NewSiteFaults
 from appliance.model.site.files.secrets import REGISTRY_PASSWORD
 from appliance.model.site.files.text import hosts_text, node_text, site_text
 from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_FILE, CA_KEY, TEMPLATE, UNSAFE
@@ -36,6 +38,7 @@ class SiteInitRequest:
         host_vars: node -> keys of its host_vars file.
         dry_run: check it, and write nothing.
         secrets: further entries of the vault.
+        options: the options that the rest was made from, to blame for a fault; None without any.
     """
 
     directory: Path
@@ -44,6 +47,21 @@ class SiteInitRequest:
     host_vars: Mapping[str, Mapping[str, Any]]
     dry_run: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict)
+    options: NewSiteFaults | None = None
+
+    @classmethod
+    def of(cls, directory: Path, new: NewSite, *, dry_run: bool = False) -> SiteInitRequest:
+        """The request of somebody who typed options."""
+        options = NewSiteFaults(new)
+        said = options.sound
+        return cls(
+            directory,
+            said.settings(),
+            said.groups(),
+            said.host_vars(),
+            dry_run=dry_run,
+            options=options,
+        )
 
 
 def site_init(
@@ -63,13 +81,17 @@ def site_init(
             hint="choose another directory, or edit the existing site, then: appliance site check",
             details=[f"also exists: {request.directory / name}" for name in there[1:]],
         )
-    faults = files.faults({**texts, VAULT: _SEALED, CA_FILE: _SEALED})
+    found = files.faults({**texts, VAULT: _SEALED, CA_FILE: _SEALED})
+    options = request.options
+    faults = [str(fault) for fault in found]
+    if options is not None:
+        faults = [*options.of_options(), *options.of_files(found, texts)]
     if faults:
         raise ConfigError(
             f"the site {request.directory} would have {len(faults)} "
             f"fault{'s' if len(faults) != 1 else ''}; nothing was written",
             details=faults,
-            hint="correct the options (nodes: --control-plane, --worker): appliance site init -h",
+            hint=options.hint(faults) if options else "correct the settings",
         )
     if request.dry_run:
         return tuple(request.directory / file for file in (*texts, VAULT, CA_FILE))

@@ -1,5 +1,6 @@
 """What a loaded site answers, and what the check leaves alone."""
 
+import dataclasses
 import os
 from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
@@ -182,6 +183,47 @@ def test_warnings_stop_nothing_and_name_their_line(tmp_path: Path) -> None:
     assert len(check.site.warnings) == 2
     assert any("ntp" in warning.lower() for warning in check.site.warnings)
     assert any("/nowhere/key" in warning for warning in check.site.warnings)
+
+
+@pytest.mark.parametrize(
+    ("section", "by_model", "words"),
+    [
+        ("gpu: null\n", False, None),
+        ("gpu: {driver: host}\n", False, None),
+        ("", False, "gpu1 has GPUs, but the section gpu is absent: pods get no GPUs"),
+        ("", True, "gpu1 has GPUs, but the section gpu is absent: pods get no GPUs"),
+    ],
+)
+def test_workers_with_gpus_without_the_section_are_warned_of(
+    section: str, by_model: bool, words: str | None, tmp_path: Path
+) -> None:
+    directory = copy_of_good(tmp_path / "rack7")
+    path = directory / "group_vars/all/site.yml"
+    path.write_text(path.read_text().replace("gpu: null\n", section))
+    known = KNOWN
+    if by_model:
+        hosts = directory / "hosts.yml"
+        text = hosts.read_text().replace("gpu_workers:", "x:").replace("cpu_workers:", "y:")
+        hosts.write_text(text.replace("x:", "cpu_workers:").replace("y:", "gpu_workers:"))
+        known = dataclasses.replace(KNOWN, gpu_hardware=frozenset({"quanta/d43n-3u"}))
+    warnings = check_site(directory, known=known).warnings
+    assert [warning.problem for warning in warnings] == ([words] if words else [])
+    assert all("gpu: null" in warning.remedy for warning in warnings)
+
+
+def test_runai_without_a_system_node_and_without_its_bundle_is_warned_of(tmp_path: Path) -> None:
+    directory = copy_of_good(tmp_path / "rack7")
+    path = directory / "group_vars/all/site.yml"
+    path.write_text(path.read_text() + "\nrunai: {vendor_bundle: /nope.tar}\n")
+    warnings = check_site(directory, known=KNOWN).warnings
+    assert [warning.problem for warning in warnings] == [
+        "runai needs a node in the group system_nodes, and there is none",
+        "the file /nope.tar does not exist on this machine",
+    ]
+    (tmp_path / "rack7" / "vendor.tar").write_text("")
+    path.write_text(path.read_text().replace("/nope.tar", "vendor.tar"))
+    (warning,) = check_site(directory, known=KNOWN).warnings
+    assert "system_nodes" in warning.problem
 
 
 def test_the_files_of_ssh_and_of_the_bundle_are_no_fault(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def new(**changes: Any) -> NewSite:
 
 
 def write(directory: Path, said: NewSite, vault: FakeVault | None = None) -> tuple[Path, ...]:
-    request = SiteInitRequest(directory, said.settings(), said.groups(), said.host_vars())
+    request = SiteInitRequest.of(directory, said)
     folder = SiteDirectory(directory, KNOWN)
     return site_init(request, folder, FakeAuthorities(), vault or FakeVault())
 
@@ -140,7 +140,7 @@ def test_a_site_that_would_be_wrong_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         write(tmp_path / "rack7", new(gpu_workers={"gpu1": "198.51.100.11/24"}), vault)
     assert any("198.51.100.11 is also master1's" in line for line in refused.value.details)
-    assert refused.value.details[0].startswith("host_vars/gpu1.yml:")
+    assert refused.value.details[0].startswith("--worker gpu1=198.51.100.11/24: ")
     assert not (tmp_path / "rack7").exists()
     assert vault.sealed == []
 
@@ -148,7 +148,9 @@ def test_a_site_that_would_be_wrong_is_not_written(tmp_path: Path) -> None:
 def test_a_model_for_a_node_that_is_not_there_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         write(tmp_path / "rack7", new(hardware={"gpu9": "quanta/s5sp"}))
-    assert any("'gpu9' is not in hosts.yml" in line for line in refused.value.details)
+    assert refused.value.details == (
+        "--hardware gpu9=quanta/s5sp: no such node; did you mean 'gpu1'?",
+    )
 
 
 def test_a_dry_run_names_the_files_and_writes_none(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
 from appliance.model.site.files.diagnostics import SiteFault, did_you_mean
 from appliance.model.site.files.draft import Draft, KnownContent
-from appliance.model.site.groups import GPU_WORKERS
+from appliance.model.site.groups import CLUSTER_GROUPS, CONTROL_PLANE, GPU_WORKERS
 
 
 def operator_is_taken_by_runai(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
@@ -72,6 +72,28 @@ def sharing_is_said_once(draft: Draft, _known: KnownContent) -> Iterator[SiteFau
             )
 
 
+def gpus_are_asked_for(draft: Draft, known: KnownContent) -> Iterator[SiteFault]:
+    """A site with GPUs and without the section would become a cluster without GPUs, unseen."""
+    if draft.value is None or "gpu" in draft.document.data or draft.document.broken:
+        return
+    workers = []
+    for name, groups in draft.hosts.groups.items():
+        node = draft.nodes[name].checked.value if name in draft.nodes else None
+        by_model = node is not None and node.hardware in known.gpu_hardware
+        if GPU_WORKERS in groups or (by_model and groups & CLUSTER_GROUPS - {CONTROL_PLANE}):
+            workers.append(name)
+    if workers:
+        yield draft.fault(
+            ("gpu",),
+            f"{', '.join(workers)} {'has' if len(workers) == 1 else 'have'} GPUs, but the section "
+            "gpu is absent: pods get no GPUs",
+            "write gpu: {driver: host} for the bundle's driver, or gpu: null if that is intended",
+        )
+
+
+GPU_WARNINGS: Final[tuple[Callable[[Draft, KnownContent], Iterator[SiteFault]], ...]] = (
+    gpus_are_asked_for,
+)
 GPU_CHECKS: Final[tuple[Callable[[Draft, KnownContent], Iterator[SiteFault]], ...]] = (
     operator_is_taken_by_runai,
     opted_out_are_workers_with_gpus,

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from appliance.model.checks.engine import Check, run_all
 from appliance.model.checks.site.access import ACCESS_CHECKS
-from appliance.model.checks.site.gpu import GPU_CHECKS
+from appliance.model.checks.site.gpu import GPU_CHECKS, GPU_WARNINGS
 from appliance.model.checks.site.network import NETWORK_CHECKS, NETWORK_WARNINGS
-from appliance.model.checks.site.runai import RUNAI_CHECKS
+from appliance.model.checks.site.runai import RUNAI_CHECKS, RUNAI_WARNINGS
 from appliance.model.checks.site.storage import STORAGE_CHECKS
 from appliance.model.site.files.diagnostics import SiteFault, did_you_mean
 from appliance.model.site.files.draft import Draft, KnownContent
@@ -241,7 +241,13 @@ def no_time_source(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
         )
 
 
-WARNINGS: Final[tuple[Rule, ...]] = (no_worker, no_time_source, *NETWORK_WARNINGS)
+WARNINGS: Final[tuple[Rule, ...]] = (
+    no_worker,
+    no_time_source,
+    *GPU_WARNINGS,
+    *RUNAI_WARNINGS,
+    *NETWORK_WARNINGS,
+)
 
 
 def _check(rule: Rule, severity: Severity) -> SiteCheck:

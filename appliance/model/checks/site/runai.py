@@ -54,6 +54,26 @@ def address_can_be_carried(draft: Draft, _known: KnownContent) -> Iterator[SiteF
         )
 
 
+def runai_has_a_system_node(draft: Draft, _known: KnownContent) -> Iterator[SiteFault]:
+    """Run:ai's own software runs on system nodes; a plan refuses a site without one."""
+    runai = draft.value.runai if draft.value else None
+    if runai is None or runai.system_on_control_plane or not draft.hosts.groups:
+        return
+    if runai.address_on == "keepalived" and runai.address is not None:
+        # A fault already.
+        return
+    if not draft.hosts.members.get(SYSTEM_NODES):
+        yield draft.fault(
+            ("runai",),
+            f"runai needs a node in the group {SYSTEM_NODES}, and there is none",
+            f"add a worker to {SYSTEM_NODES} in hosts.yml (with system_nodes_shared: true it may "
+            "also be a GPU or CPU worker)",
+        )
+
+
+RUNAI_WARNINGS: Final[tuple[Callable[[Draft, KnownContent], Iterator[SiteFault]], ...]] = (
+    runai_has_a_system_node,
+)
 RUNAI_CHECKS: Final[tuple[Callable[[Draft, KnownContent], Iterator[SiteFault]], ...]] = (
     address_can_be_carried,
 )

@@ -33,11 +33,13 @@ class KnownContent:
     Attributes:
         releases: release -> the operating systems it is tested on.
         hardware: the models, as <vendor>/<model>.
+        gpu_hardware: those of them that have room for GPUs.
         roles: role -> its public variables (empty: not known, only the prefix is checked).
     """
 
     releases: Mapping[str, frozenset[str]]
     hardware: frozenset[str]
+    gpu_hardware: frozenset[str] = frozenset()
     roles: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 

@@ -27,6 +27,7 @@ class NewSite:
         services: the services host when it is not the first control-plane node.
         hardware: node -> model.
         virtual_address: what keepalived carries; None without a balancer.
+        gpu: whether pods get the GPUs of the workers; None: nobody said, so site.yml says no.
     """
 
     release: str
@@ -44,6 +45,7 @@ class NewSite:
     private_key: str | None = None
     dns_servers: tuple[str, ...] = ()
     ntp_servers: tuple[str, ...] = ()
+    gpu: bool | None = None
 
     def settings(self) -> dict[str, Any]:
         """The keys of group_vars/all/site.yml."""
@@ -59,6 +61,9 @@ class NewSite:
             "control_plane_endpoint": self._endpoint(),
             "ssh": self._ssh(),
         }
+        if self.gpu is not None or self.gpu_workers:
+            # Written out either way: an absent section would be no choice.
+            settings["gpu"] = {"driver": "host"} if self.gpu else None
         return settings
 
     def groups(self) -> dict[str, tuple[str, ...]]:
@@ -72,7 +77,7 @@ class NewSite:
         }
 
     def host_vars(self) -> dict[str, dict[str, Any]]:
-        """The host_vars files; a model for a node that is not in the site makes one too."""
+        """The host_vars files."""
         nodes: dict[str, dict[str, Any]] = {}
         for group in (
             self.control_plane,
@@ -84,7 +89,8 @@ class NewSite:
             for name, address in group.items():
                 nodes[name] = {"address": address}
         for name, model in self.hardware.items():
-            nodes.setdefault(name, {})["hardware"] = model
+            if name in nodes:
+                nodes[name]["hardware"] = model
         return nodes
 
     def _endpoint(self) -> dict[str, Any]:
