@@ -23,9 +23,8 @@ from appliance.cli.screen.terminal import print_line
 _QUOTED = r"""'[^']*'(?:"'"'[^']*')*(?=[\s;,().:]|$)"""
 _BARE = r"""(?=[^\s;,()])[^\s;,()]*(?:,(?=[^\s;,()'"])[^\s;,()]*)*(?<![\s.:'"`])"""
 # A command of this tool with its words, up to the end of its clause or to another program's words.
-COMMAND = re.compile(
-    rf"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#|-- )(?:{_QUOTED}|{_BARE}))+)"
-)
+_NO_WORD = r"&&|\||>|#|-- "
+COMMAND = re.compile(rf"(?<![\w/.-])(sudo )?appliance((?: (?!{_NO_WORD})(?:{_QUOTED}|{_BARE}))+)")
 _VAULT = re.compile(r"(?<![\w/.-])ansible-vault(?= [a-z])")
 # Where sudo looks for a program by its name (secure_path of Ubuntu and Debian).
 _OF_SUDO = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
