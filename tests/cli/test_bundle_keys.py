@@ -105,3 +105,10 @@ def test_what_was_typed_is_in_the_hint_and_foreign_keyrings_are_no_fault(
     assert f"--standins --files {builder} --keyring 871920d1991bc93c.gpg" in (
         capsys.readouterr().err
     )
+
+
+def test_the_operands_of_a_lab_that_were_typed_are_in_the_hint(
+    builder: Path, capsys: Capture
+) -> None:
+    assert run([*BUILD, "--standins", "--gpu-operands", "nvidia", str(builder / "b")]) == 3
+    assert "--standins --gpu-operands nvidia --keyring" in capsys.readouterr().err

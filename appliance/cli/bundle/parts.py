@@ -28,6 +28,7 @@ from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build
 from appliance.builder.fetch import Sources
 from appliance.builder.ports import BuildObserver
 from appliance.builder.writer import BundleWriter, Locks
+from appliance.cli.options import REAL
 from appliance.errors import ApplianceError, ConfigError
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.bundle.signature import Signature
@@ -74,7 +75,8 @@ def build(
         loaded, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
         standins=STANDINS if standins else None, keyrings=keyrings,
         command=_command(
-            release, os_name, directory, files, sign_key, keyrings, kernels, standins=standins
+            release, os_name, directory, files, sign_key, keyrings, kernels,
+            standins=standins, genuine=genuine,
         ),
     )  # fmt: skip
     sources.require_keys()
@@ -108,11 +110,12 @@ def _asks_to_replace(other: str) -> bool:
 
 def _command(
     release: str, os_name: str, directory: Path, files: Path | None, sign_key: Path | None,
-    keyrings: Sequence[Path], kernels: Sequence[str], *, standins: bool,
+    keyrings: Sequence[Path], kernels: Sequence[str], *, standins: bool, genuine: bool,
 ) -> str:  # fmt: skip
     """What was typed, for hints; further options can follow."""
     words = ["appliance", "bundle", "build", str(directory), "--release", release, "--os", os_name]
     words += ["--standins"] if standins else []
+    words += ["--gpu-operands", REAL] if genuine else []
     words += ["--files", str(files)] if files else []
     words += ["--sign-key", str(sign_key)] if sign_key else []
     words += [word for path in keyrings for word in ("--keyring", str(path))]
