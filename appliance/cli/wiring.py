@@ -13,6 +13,7 @@ import click
 
 from appliance.adapters.control_plane.lock import SiteLease, awake_seconds, holder_of
 from appliance.adapters.local.clock import SystemClock
+from appliance.cli.screen.terminal import print_line
 from appliance.model.state.journal import Run
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ COPY_SECONDS = 10.0
 
 def note(text: str) -> None:
     """Tell the operator something beside the result."""
-    click.echo(f"note: {text}", err=True)
+    print_line(f"note: {text}", err=True)
 
 
 @dataclass

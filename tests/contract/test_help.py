@@ -99,6 +99,11 @@ def test_a_foreign_word_is_none_of_ours_and_its_answer_can_be_typed(typed: str) 
             assert (OPERATIONS / f"{words[1]}.md").is_file()
 
 
+def test_who_wants_a_reboot_is_not_told_to_power_a_machine_off() -> None:
+    assert "--shutdown" not in FOREIGN["node reboot"]
+    assert "sudo reboot" in FOREIGN["node reboot"]
+
+
 WORDS = "drain cordon uncordon apply reset logs upgrade backup version help support-bundle ssh get"
 
 

@@ -17,6 +17,9 @@ _SUPPORT: Final = f"{_NOT_YET}. What helps without it: appliance docs --search s
 _SHELL: Final = "Did you mean: appliance node ssh NODE -- COMMAND"
 _DRAIN: Final = "Did you mean: appliance node maintain NODE"
 _CORDON: Final = "Did you mean: appliance node maintain NODE --mode cordon"
+_REBOOT: Final = (
+    "It is done by hand: appliance node maintain NODE, then appliance node ssh NODE -- sudo reboot"
+)
 _RETURN: Final = "Did you mean: appliance node return NODE"
 _STATUS: Final = "Did you mean: appliance status"
 _ADD: Final = "Did you mean: appliance node add NODE"
@@ -64,7 +67,8 @@ FOREIGN: Final[Mapping[str, str]] = {
     "gpu": "Did you mean: appliance docs gpu",
     "node replace": "Did you mean: appliance node add NODE --replace OLD",
     "node label": "Did you mean: appliance node role set NODE --role gpu",
-    "node reboot": "Did you mean: appliance node maintain NODE --shutdown",
+    # Not --shutdown: a machine that is off does not come back by itself.
+    "node reboot": _REBOOT,
     "node shutdown": "Did you mean: appliance node maintain NODE --shutdown",
     "runai install": "Did you mean: appliance install --only runai",
     "site create": "Did you mean: appliance site init DIR",
