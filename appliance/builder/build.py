@@ -20,6 +20,7 @@ from appliance.builder.ports import (
     LockFile,
 )
 from appliance.errors import ApplianceError, BuildFailed
+from appliance.model.bundle.causes import Failure, by_cause
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
 from appliance.model.bundle.release import Artifact, Release
@@ -168,17 +169,15 @@ class _Fetches:
     def _refuse_faults(
         self, outcomes: Mapping[str, _Outcome | ApplianceError]
     ) -> dict[str, _Outcome]:
-        faults = []
-        for title, outcome in outcomes.items():
-            if isinstance(outcome, ApplianceError):
-                faults.append(f"{title}: {outcome.message}")
-                more = [*outcome.details, *([outcome.hint] if outcome.hint else [])]
-                faults += [f"    {line}" for line in dict.fromkeys(more)]
+        faults = [
+            Failure(title, outcome.message, tuple(outcome.details), outcome.hint)
+            for title, outcome in outcomes.items()
+            if isinstance(outcome, ApplianceError)
+        ]
         if faults:
-            count = sum(isinstance(outcome, ApplianceError) for outcome in outcomes.values())
             raise BuildFailed(
-                f"{count} of {len(outcomes)} artifacts could not be fetched or built",
-                details=faults,
+                f"{len(faults)} of {len(outcomes)} artifacts could not be fetched or built",
+                details=[line for paragraph in by_cause(faults) for line in paragraph],
                 hint="fix the causes above and run the same command again: finished artifacts are "
                 "kept",
             )
@@ -217,6 +216,7 @@ class _Fetches:
 
     def _first_that_works(self, artifact: Artifact) -> _Outcome:
         skipped: list[tuple[str, str, str]] = []
+        reasons: list[str] = []
         for source in artifact.sources:
             if self._stopped:
                 break
@@ -224,15 +224,16 @@ class _Fetches:
                 fetched = self._ports.sources.fetch(artifact, source, self._inputs(source))
             except ApplianceError as error:
                 skipped.append((source.kind, source.ref, error.message))
+                # The cause is that of the parts, so that both are told together.
+                parts = error.details if inputs_of(source) else ()
+                reasons += parts or [f"{source.kind} {source.ref}: {error.message}"]
                 if not self._stopped:
                     self._ports.observer.skipped(_title(artifact), source.ref, error.message)
                 continue
             return _Outcome(
                 fetched, source.version or artifact.version, tuple(skipped), is_genuine(source)
             )
-        raise BuildFailed(
-            "no source works", details=[f"{kind} {ref}: {why}" for kind, ref, why in skipped]
-        )
+        raise BuildFailed("no source works", details=reasons)
 
     def _inputs(self, source: Source) -> dict[str, FetchedArtifact]:
         outcomes = {name: self._one(self._parts[name]) for name in inputs_of(source)}
@@ -243,7 +244,12 @@ class _Fetches:
                 + "; ".join(
                     f"{name}: {' / '.join(error.details) or error.message}"
                     for name, error in failed.items()
-                )
+                ),
+                details=[
+                    f"part {name} from {line}" if ": " in line else f"part {name}: {line}"
+                    for name, error in failed.items()
+                    for line in (*error.details, *(() if error.details else (error.message,)))
+                ],
             )
         return {name: one.fetched for name, one in outcomes.items() if isinstance(one, _Outcome)}
 

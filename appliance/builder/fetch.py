@@ -30,9 +30,11 @@ from appliance.builder.sources.wheels import (
     this_python,
     write_wheel_closure,
 )
+from appliance.builder.space import require_space
 from appliance.builder.wheel_needs import describe
-from appliance.errors import ApplianceError, BuildFailed, BundleRefused
+from appliance.errors import ApplianceError, BundleRefused
 from appliance.model.bundle.builders import BUILDERS, impossible, lacking_programs
+from appliance.model.bundle.causes import Failure, by_cause
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.release import Artifact, Release
 from appliance.model.bundle.sources import ControllerSource, FileSource, OciSource, UrlSource
@@ -128,19 +130,22 @@ class Sources:
         """
         artifacts = self._release.artifacts_on(self._os_name)
         lost = impossible(artifacts, self._why_not)
-        faults: list[ApplianceError] = [
-            BuildFailed(f"{name}: no source works", details=why, hint=_SUPPLY)
-            for name, why in lost.items()
-        ]
-        faults += [*self._fails(self._resolve), *self._fails(self.wheels)]
+        faults = [Failure(name, "no source works", why, _SUPPLY) for name, why in lost.items()]
+        found = [*self._fails(self._resolve), *self._fails(self.wheels)]
         for spec in self._release.controllers_on(self._os_name):
-            faults += self._fails(partial(resolved, self._controllers[spec.ref], spec))
+            found += self._fails(partial(resolved, self._controllers[spec.ref], spec))
+        faults += [Failure("", one.message, tuple(one.details), one.hint) for one in found]
         if len(faults) == 1:
-            raise BundleRefused(faults[0].message, details=faults[0].details, hint=faults[0].hint)
+            (one,) = faults
+            message = f"{one.title}: {one.message}" if one.title else one.message
+            raise BundleRefused(message, details=one.reasons, hint=one.hint)
         if faults:
-            lines = [line for fault in faults for line in _lines(fault)]
+            causes = by_cause(faults)
+            of = f" of {len(causes)} causes" if len(causes) < len(faults) else ""
             raise BundleRefused(
-                f"{len(faults)} faults make this build impossible", details=lines, hint=_AGAIN
+                f"{len(faults)} faults{of} make this build impossible",
+                details=[line for paragraph in causes for line in paragraph],
+                hint=_AGAIN,
             )
 
     def _controller_target(self, spec: ControllerSource, cache: Cache) -> AptTarget:
@@ -148,7 +153,11 @@ class Sources:
         return controller_target(spec, self._release.architecture, cache, keys)
 
     def _resolve(self) -> object:
-        return self._context.packages.closure(self._roots, essential=True)
+        closure = self._context.packages.closure(self._roots, essential=True)
+        cache = self._context.cache
+        new = sum(item.size for item in closure if not cache.holds(item.sha256, item.size))
+        require_space(cache.root, new, "what is missing of the operating system's packages")
+        return closure
 
     @staticmethod
     def _fails(fetch: Callable[[], object]) -> list[ApplianceError]:
@@ -244,8 +253,3 @@ class Sources:
     def stop(self) -> None:
         """Stop every compiler and download of this build."""
         processes.end_all()
-
-
-def _lines(fault: ApplianceError) -> list[str]:
-    more = [*fault.details, *([fault.hint] if fault.hint else [])]
-    return [fault.message, *(f"    {line}" for line in more)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import Cache, digest_of
 from appliance.builder.sources.apt_repository import write_flat_repository
 from appliance.builder.sources.oci_layout import LAYOUT, layout_index
+from appliance.builder.space import SMALLEST_BUNDLE_BYTES, require_space
 from appliance.builder.wheel_needs import requirements
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
 from appliance.model.bundle.fetched import FetchedFile
@@ -53,7 +54,30 @@ class BundleWriter:
         self._owned: set[str] = set()
 
     def prepare(self, release: str, os_name: str) -> None:
-        """Refuse a directory that is neither empty nor a bundle of the same release and system."""
+        """Create the directory, unless :meth:`check` refuses it."""
+        self.check(release, os_name)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Refused(f"{self._directory} cannot be created: {error.strerror}") from error
+
+    def check(
+        self,
+        release: str,
+        os_name: str,
+        replaces: Callable[[str], bool] = lambda _other: False,
+    ) -> None:
+        """Refuse a directory that is neither empty nor a bundle of the same release and system.
+
+        Args:
+            release: the release to build.
+            os_name: the nodes' operating system.
+            replaces: whether a bundle of another release may be replaced; gets a sentence on it.
+
+        Raises:
+            Refused: it holds something else; nothing was changed.
+            BundleRefused: there is certainly too little space for a new bundle.
+        """
         self._os_name = os_name
         existing = list(self._directory.iterdir()) if self._directory.is_dir() else []
         unfinished = _files_of_marker(self._directory / _MARKER)
@@ -69,16 +93,14 @@ class BundleWriter:
                     hint=ELSEWHERE,
                 ) from error
         if self._before is not None:
-            self._refuse_other(release, os_name)
+            self._refuse_other(release, os_name, replaces)
         elif existing and unfinished is None:
             raise Refused(f"{self._directory} is not empty and not a bundle", hint=ELSEWHERE)
         self._refuse_links()
         before = self._before.files if self._before else ()
         self._owned = {file.path for file in before} | (unfinished or set())
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Refused(f"{self._directory} cannot be created: {error.strerror}") from error
+        if not existing:
+            require_space(self._directory, SMALLEST_BUNDLE_BYTES, "a bundle")
 
     def _refuse_links(self) -> None:
         """Refuse symbolic links: the files behind them do not belong to the bundle."""
@@ -89,16 +111,18 @@ class BundleWriter:
                     hint=ELSEWHERE,
                 )
 
-    def _refuse_other(self, release: str, os_name: str) -> None:
+    def _refuse_other(self, release: str, os_name: str, replaces: Callable[[str], bool]) -> None:
         before = self._before
         if before is None or self._replace_other:
             return
         if (before.release, before.os) != (release, os_name):
-            raise Refused(
+            other = (
                 f"{self._directory} holds a bundle of {before.release} for {before.os}, "
-                f"not of {release} for {os_name}",
-                hint="name another directory, or give --yes to replace it",
+                f"not of {release} for {os_name}"
             )
+            self._replace_other = replaces(other)
+            if not self._replace_other:
+                raise Refused(other, hint="name another directory, or give --yes to replace it")
 
     def write(self, files: Sequence[FetchedFile], images: Mapping[str, tuple[str, str]]) -> None:
         """Make the directory hold exactly these files and their indexes."""

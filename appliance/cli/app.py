@@ -195,8 +195,8 @@ class Application:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExit codes:\n"
     + "".join(f"  {code:>3}  {meaning}\n" for code, meaning in EXIT_CODES.items())
-    + "\n\b\nPages (runbooks, symptoms, security):  appliance docs [PAGE] [--search TEXT]\n"
-    f"They are files in {OPERATIONS}\nand {SECURITY}.",
+    + "\n\b\nPages:     appliance docs PAGE\nA symptom: appliance docs --search TEXT\n"
+    f"The pages are files in {OPERATIONS}\nand {SECURITY}.",
 )
 @click.option(
     "-V",

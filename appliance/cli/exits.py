@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import shlex
 import sys
 import tempfile
 import threading
@@ -16,7 +15,7 @@ from pathlib import Path
 import click
 
 from appliance.cli.exit_codes import TERMINATED
-from appliance.cli.screen.hints import in_lines, remembering, runnable
+from appliance.cli.screen.hints import again, in_lines, remembering, runnable
 from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
 from appliance.cli.screen.terminal import shown, shown_streams
 from appliance.errors import ApplianceError, Interrupted
@@ -72,8 +71,7 @@ def _run_command(cli: click.Group, arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         _show_warnings(error)
         code = _ended_by(error)
-        again = shlex.join(["appliance", *arguments])
-        _print_field("hint: ", runnable(f"to go on, run the same command again: {again}"))
+        _print_field("hint: ", f"to go on, run the same command again: {again(arguments)}")
         _name_open_connections()
         return code
     except OSError as error:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
 from appliance.adapters.local.cache import Cache
 from appliance.builder.build import BuildPorts, BuildResult, build_bundle
+from appliance.builder.fetch import Sources
+from appliance.builder.writer import BundleWriter
 from appliance.cli.bundle import parts
 from appliance.cli.bundle.parts import BuildProgress
 from appliance.cli.exits import run
-from appliance.errors import BuildFailed, ConfigError
+from appliance.errors import BuildFailed, ConfigError, Refused
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.programs import Use
 from tests.prerequisites import require_for
@@ -261,6 +265,85 @@ def test_progress_prints_a_reason_once(capsys: Capture) -> None:
     assert len([line for line in lines if "cannot be reached" in line]) == 1
     assert "a: from go (1.0 s; 1 left, now b)" in lines[2]
     assert "b: FAILED: no (1.0 s; 0 left)" in lines[3]
+
+
+def test_progress_shows_the_time_left_by_the_times_of_the_last_build(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    cache = Cache(tmp_path / "cache")
+    with BuildProgress(jobs=2, times=parts.BuildTimes(cache)) as first:
+        first.began(["a", "b", "c"])
+        for name, took in (("a", 300.0), ("b", 40.0), ("c", 0.1)):
+            first.started(name)
+            first.ended(name, took, FetchedArtifact("go", name, "gosum", ()))
+    capsys.readouterr()
+    with BuildProgress(jobs=2, times=parts.BuildTimes(cache)) as second:
+        second.began(["a", "b"])
+        second.started("b")
+        second.ended("b", 0.1, FetchedArtifact("go", "b", "gosum", ()))
+        second.started("a")
+    assert "b: from go (0.1 s; 1 left, about 5 min)" in capsys.readouterr().err
+    assert parts.BuildTimes(cache).seconds == {"a": 300.0, "b": 40.0}
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_bundle_of_another_release_is_replaced_only_after_a_question(
+    answer: bool, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def confirm(question: str, **_: object) -> bool:
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr(click, "confirm", confirm)
+    other = f"{made} holds a bundle of r1 for debian-12, not of r2 for debian-12"
+    writer = BundleWriter(made, Cache(tmp_path / "cache"))
+    with pytest.raises(Refused, match="not of r2") as refused:
+        writer.check("r2", "debian-12", parts._asks_to_replace)
+    assert refused.value.hint == "name another directory, or give --yes to replace it"
+    assert asked == [], "nobody is there to ask"
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    if answer:
+        writer.check("r2", "debian-12", parts._asks_to_replace)
+    else:
+        with pytest.raises(Refused, match="not of r2"):
+            writer.check("r2", "debian-12", parts._asks_to_replace)
+    assert asked == [f"{other}; replace it?"]
+    BundleWriter(made, Cache(tmp_path / "cache"), replace_other=True).check("r2", "debian-12")
+
+
+def test_what_is_wrong_with_the_directory_is_said_before_any_host_is_asked(
+    made: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    require_for(Use.BUILD)
+
+    def asks(*_: object, **__: object) -> None:
+        raise AssertionError("a host was asked")
+
+    monkeypatch.setattr(Sources, "require_keys", asks)
+    monkeypatch.setattr(Sources, "lacking", asks)
+    (made.parent / "theirs").mkdir()
+    (made.parent / "theirs" / "thesis.docx").write_text("years")
+    for place, words in ((made, "holds a bundle of r1"), (made.parent / "theirs", "is not empty")):
+        assert run(["bundle", "build", *BUILD[2:], str(place)]) == 3
+        assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("release", "system", "hint"),
+    [
+        ("k8s-1.23.5-r1", "ubuntu-20.4", "did you mean 'ubuntu-20.04'?"),
+        ("k8s-1.23.5", "debian-12", "did you mean 'k8s-1.23.5-r1'? this installation has: "),
+    ],
+)
+def test_a_typo_in_the_system_or_release_is_answered_with_the_nearest(
+    release: str, system: str, hint: str, tmp_path: Path, capsys: Capture
+) -> None:
+    require_for(Use.BUILD)
+    words = ["bundle", "build", "--release", release, "--os", system, str(tmp_path / "b")]
+    assert run(words) == 3
+    assert f"hint: {hint}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kernel", ["5.4", "5.4.0-216-generic; reboot", "../x", "--all", ""])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -67,6 +69,43 @@ def test_a_broken_site_completes_to_nothing(text: str, tmp_path: Path) -> None:
     assert host_names(tmp_path) == ()
     (tmp_path / "hosts.yml").write_text(text)
     assert host_names(tmp_path) == ()
+
+
+@pytest.mark.parametrize("begin", ["[", "{a: ", "- ", "? "])
+def test_a_file_that_is_far_too_deep_ends_no_shell(begin: str, tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text(begin * 200_000)
+    code = "import sys, pathlib; from appliance.adapters.site.host_names import host_names as h"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(h(pathlib.Path(sys.argv[1])))", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (0, "()\n")
+
+
+def test_a_pipe_in_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "hosts.yml")
+    assert host_names(tmp_path) == ()
+
+
+def test_what_would_run_in_a_shell_is_no_name(tmp_path: Path) -> None:
+    names = ["$(touch x)", "`id`", "*", "-x", "a b", "a\nb", "a;b", "gpu1", "é", "x" * 64]
+    hosts = dict.fromkeys(names)
+    (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    assert host_names(tmp_path) == ("gpu1",)
+
+
+def test_groups_that_aliases_repeat_are_read_once(tmp_path: Path) -> None:
+    folds = "".join(
+        f"a{i}: &a{i} {{children: {{{', '.join(f'k{j}: *a{i - 1}' for j in range(40))}}}}}\n"
+        for i in range(1, 7)
+    )
+    (tmp_path / "hosts.yml").write_text(f"a0: &a0 {{hosts: {{x: }}}}\n{folds}")
+    began = time.process_time()
+    assert host_names(tmp_path) == ("x",)
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

@@ -238,6 +238,20 @@ def test_sudo_finds_a_program_of_the_system_by_its_name(monkeypatch: pytest.Monk
         assert runnable("sudo appliance lab down") == "sudo appliance lab down"
 
 
+@pytest.mark.parametrize(
+    ("hint", "wanted"),
+    [
+        ("appliance node ssh w1 -- docker ps", "appliance node ssh w1 --site /r -- docker ps"),
+        ("try appliance kubeconfig --out F; or", "try appliance kubeconfig --out F --site /r; or"),
+        ("appliance node logs w1, then", "appliance node logs w1 --site /r, then"),
+        ("appliance docs install", "appliance docs install"),
+    ],
+)
+def test_the_site_of_a_hint_comes_before_words_of_another_program(hint: str, wanted: str) -> None:
+    with remembering(["status", "--site", "/r"], app.cli):
+        assert runnable(hint) == wanted
+
+
 def test_a_long_hint_is_cut_between_its_clauses_only() -> None:
     short = "see: appliance plan; then: appliance install"
     assert in_lines(short) == short

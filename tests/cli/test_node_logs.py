@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import subprocess
@@ -186,3 +188,25 @@ def test_ssh_gets_the_sites_way_and_its_exit_code_is_the_commands(tmp_path: Path
     assert json.loads(ssh(tmp_path, "master1", "--", "a | b").stdout)[-1] == "a | b"
     assert json.loads(ssh(tmp_path, "master1").stdout)[-1] == words[-2]
     assert "did you mean 'master1'?" in ssh(tmp_path, "mastr1").stderr
+
+
+class Unread(io.StringIO):
+    """A pipe whose reader is gone."""
+
+    def write(self, _text: str) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    def fileno(self) -> int:
+        raise OSError(errno.EBADF, "none")
+
+
+def test_a_log_that_nobody_reads_any_more_is_not_followed_on(
+    logs: Callable[..., int], nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pieces(_node: Node, _script: str, on_text: Callable[[str], None], **_: object) -> int:
+        on_text("one\n")
+        raise AssertionError("the log was followed on")
+
+    monkeypatch.setattr(nodes, "follow_as_root", pieces)
+    monkeypatch.setattr(sys, "stdout", Unread())
+    assert logs("w1", "--follow") == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import sys
@@ -167,6 +168,20 @@ def test_a_watch_draws_a_terminal_again(rack: Rack, monkeypatch: pytest.MonkeyPa
     assert run(typed(rack, "status", "--watch")) == 130
     assert there.getvalue().count("\x1b[2J\x1b[H") == 2
     assert ", every 10 s; " in there.getvalue()
+
+
+def test_a_watch_ends_when_its_reader_does(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unread(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+        def fileno(self) -> int:
+            raise OSError(errno.EBADF, "none")
+
+    monkeypatch.setattr("appliance.cli.status.command.time.sleep", ending_after(3))
+    monkeypatch.setattr(sys, "stdout", Unread())
+    assert run(typed(rack, "status", "--watch")) == 0
+    assert rack.closed == 1
 
 
 @pytest.mark.parametrize("words", [("--watch", "1"), ("--watch", "4000"), ("--watch", "x")])

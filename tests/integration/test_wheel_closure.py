@@ -98,6 +98,19 @@ def test_our_own_wheel_carries_the_content_that_it_converges_with(
     assert not [name for name in carried if "__pycache__" in name or "/.appliance/" in name]
 
 
+def test_our_own_wheel_names_the_commit_that_it_was_built_from(
+    closure: tuple[Path, tuple[Wheel, ...]], offline: Path
+) -> None:
+    (own,) = (wheel for wheel in closure[1] if wheel.name == "appliance")
+    with zipfile.ZipFile(closure[0] / own.filename) as archive:
+        written = archive.read("appliance/_content/commit").decode().strip()
+    argv = ["git", "rev-parse", "HEAD"]
+    head = subprocess.run(argv, cwd=TREE, check=True, capture_output=True, text=True).stdout
+    assert written == head.strip()
+    done = without_network([offline / "bin/appliance", "--version"])
+    assert f"commit:       {written}\n" in done.stdout
+
+
 def _tracked(folder: str) -> list[str]:
     return subprocess.run(
         ["git", "ls-files", folder], cwd=TREE, check=True, capture_output=True, text=True

@@ -38,8 +38,10 @@ _CHANGING = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b",
      "00000000-0000-7000-8000-000000000000"),
     (r"SHA256:[A-Za-z0-9+/]{43}", "SHA256:" + "x" * 43),
+    # Said at Ctrl-C, if a connection is not closed by then.
+    (r"(?m)^waiting for .* to finish opening, .*\n", ""),
     # The end of a run's id.
-    (r"\b[0-9a-f]{12}\b", "0" * 12),
+    (r"(?<=  )[0-9a-f]{8}(?=  )", "0" * 8),
     # How long something took, or has been going on.
     (r"\b\d+\.\d(?= s\b)", "0.0"),
     (r"(?<=  )\d+(?= s\b)", "0"),

@@ -50,7 +50,9 @@ class World:
 
     def write(self, folder: Path) -> None:
         """Let the next command find the rack so."""
-        (folder / "rack.json").write_text(json.dumps(asdict(self)), "utf-8")
+        fresh = folder / "rack.json.new"
+        fresh.write_text(json.dumps(asdict(self)), "utf-8")
+        fresh.rename(folder / "rack.json")
 
 
 class Rack(FakeRack):
@@ -91,6 +93,9 @@ class Rack(FakeRack):
                 f"interrupted while {play.playbook} was running on {', '.join(play.limit)}",
                 hint="run the same command again: it resumes here",
             ) from None
+
+    def close(self) -> None:
+        """There is no connection."""
 
     def workloads(self) -> Workloads:
         """What the API says of nodes that went away."""

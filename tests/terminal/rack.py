@@ -21,7 +21,7 @@ NAMES = ("cp1", "w1", "w2")
 # The site of README, with loopback in place of its network: nothing else may be asked from here.
 INIT = (
     "appliance site init {site} --domain {domain} --control-plane cp1=127.0.7.1/24"
-    " --worker w1=127.0.7.2/24 --worker w2=127.0.7.3/24 --new-vault-password"
+    " --cpu-worker w1=127.0.7.2/24 --cpu-worker w2=127.0.7.3/24 --new-vault-password"
 )
 
 

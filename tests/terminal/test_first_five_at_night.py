@@ -84,20 +84,34 @@ def test_a_node_that_went_away_is_named(story: Story, site: Path) -> None:
     story.types("09 plan", "appliance plan", NodeUnreachable.exit_code)
 
 
+def test_a_state_has_a_colour_and_no_color_takes_it_away(story: Story) -> None:
+    story.shell.types("appliance status")
+    assert re.search(r"\x1b\[31m *unreachable", story.shell.coloured())
+    assert re.search(r"\x1b\[32m *Ready", story.shell.coloured())
+    story.shell.types("NO_COLOR=1 appliance status")
+    assert "unreachable" in story.shell.coloured()
+    assert "\x1b[" not in story.shell.coloured()
+
+
 def test_a_rack_that_went_away_is_named(story: Story, site: Path) -> None:
     World(away=("cp1", "w1", "w2")).write(site)
     story.types("10 status, all went away", "appliance status")
     story.types("11 plan, all went away", "appliance plan", NodeUnreachable.exit_code)
 
 
-def test_the_node_returns(story: Story, site: Path) -> None:
+def test_the_return_of_a_node_is_watched(story: Story, site: Path) -> None:
+    World(away=("w1",)).write(site)
+    story.shell.begins("appliance status --watch 2")
+    story.looks("12 a live status", r"\n\d+ faults?: [^$]*next: [^$]*$")
     World().write(site)
-    text = story.types("12 status, it is back", "appliance status --exit-code")
-    assert "3 of 3 nodes Ready" in text
+    screen = story.looks("13 a live status, it is back", r"\nhealthy\s*$")
+    assert "3 of 3 nodes Ready" in screen
+    story.shell.key("C-c")
+    assert story.shell.ends().code == Interrupted.exit_code
 
 
 def test_a_word_of_kubectl_is_answered_with_the_command_that_does_it(story: Story) -> None:
-    text = story.types("13 a word of kubectl", "appliance drain w1", USAGE)
+    text = story.types("14 a word of kubectl", "appliance drain w1", USAGE)
     assert "appliance node maintain" in text
 
 
@@ -124,10 +138,10 @@ def test_a_key_that_is_not_taken_is_named(story: Story) -> None:
             f"cp {nodes.known_hosts} {REAL}/known_hosts",
         )
         nodes.servers.refusing = {"w1"}
-        text = story.types("14 one node takes no key", f"appliance plan --site {REAL}")
+        text = story.types("15 one node takes no key", f"appliance plan --site {REAL}")
         assert "authentication failed" in text
         assert "w1" not in nodes.servers.asked
         nodes.servers.refusing = {"cp1", "w1", "w2"}
         line = f"appliance plan --site {REAL}"
-        text = story.types("15 a wrong key", line, NodeUnreachable.exit_code)
+        text = story.types("16 a wrong key", line, NodeUnreachable.exit_code)
         assert "authentication failed" in text

@@ -62,15 +62,22 @@ def test_a_mistake_in_a_file_is_found_with_its_line(story: Story) -> None:
     story.prepare(f"sed -i 's/^domian:/domain:/' {file}")
 
 
+def test_what_no_option_says_of_gpus_is_asked(story: Story) -> None:
+    line = INIT_OF_README.replace(SITE, f"{SITE}-2").replace(" --gpu ", " ")
+    story.answers("09 a question about GPUs", line, r"\[Y/n\]: *$", "Enter")
+    written = (story.folder / f"{SITE}-2" / "group_vars" / "all" / "site.yml").read_text()
+    assert "\ngpu:" in written
+
+
 def test_a_bundle_is_refused_before_anything_is_fetched(story: Story) -> None:
     line = "appliance bundle build --release k8s-1.23.5-r1 --os ubuntu-20.04"
-    story.types("09 bundle build", f"{line} --site {SITE} ./bundle", Refused.exit_code)
+    story.types("10 bundle build", f"{line} --site {SITE} ./bundle", Refused.exit_code)
     assert not (story.folder / "bundle").exists()
 
 
 def test_a_login_without_a_key_is_refused(story: Story) -> None:
     story.prepare(INIT.format(site=NEW, domain="rack0.example"))
-    text = story.types("10 no key", f"appliance plan --site {NEW}", Refused.exit_code)
+    text = story.types("11 no key", f"appliance plan --site {NEW}", Refused.exit_code)
     assert "no SSH key" in text
 
 
@@ -85,42 +92,42 @@ def nodes(story: Story) -> Iterator[Rack]:
 
 def test_unknown_host_keys_are_refused(story: Story, nodes: Rack) -> None:
     line = f"appliance plan --site {NEW}"
-    text = story.types("11 unknown host keys", line, NodeUnreachable.exit_code)
+    text = story.types("12 unknown host keys", line, NodeUnreachable.exit_code)
     assert "--accept-host-keys" in text
     assert nodes.servers.asked == {}
 
 
 def test_host_keys_are_confirmed_before_anything_runs(story: Story, nodes: Rack) -> None:
     line = f"appliance install --dry-run --site {NEW} --accept-host-keys"
-    story.answers("12 host keys, not confirmed", line, ASKED, "Enter", Refused.exit_code)
+    story.answers("13 host keys, not confirmed", line, ASKED, "Enter", Refused.exit_code)
     assert nodes.servers.asked == {}
-    text = story.answers("13 host keys, confirmed", line, ASKED, "y Enter")
+    text = story.answers("14 host keys, confirmed", line, ASKED, "y Enter")
     assert "control_plane" in text
 
 
 def test_a_plan_of_bare_nodes_is_printed(story: Story, nodes: Rack) -> None:
     story.prepare(f"cp {nodes.known_hosts} {NEW}/known_hosts")
-    assert "workers" in story.types("14 plan", f"appliance plan --site {NEW}")
+    assert "workers" in story.types("15 plan", f"appliance plan --site {NEW}")
 
 
 def test_ctrl_c_ends_a_plan_and_the_same_command_runs_again(story: Story, nodes: Rack) -> None:
     nodes.silent = {"w1"}
     nodes.servers.asked.clear()
     line = f"appliance plan --site {NEW}"
-    story.stops("15 Ctrl-C", line, lambda: len(nodes.servers.asked) == 3, Interrupted.exit_code)
+    story.stops("16 Ctrl-C", line, lambda: len(nodes.servers.asked) == 3, Interrupted.exit_code)
     nodes.silent = set()
-    assert "workers" in story.types("16 the same command again", line)
+    assert "workers" in story.types("17 the same command again", line)
 
 
 def test_a_node_that_is_not_cabled_is_named(story: Story, nodes: Rack) -> None:
     nodes.servers.stop("w2")
-    assert "left out" in story.types("17 a missing node", f"appliance plan --site {NEW}")
+    assert "left out" in story.types("18 a missing node", f"appliance plan --site {NEW}")
     line = f"appliance install --site {NEW}"
-    assert "--bundle" in story.types("18 no bundle", line, Refused.exit_code)
+    assert "--bundle" in story.types("19 no bundle", line, Refused.exit_code)
 
 
 def test_a_rack_without_power_is_named(story: Story, nodes: Rack) -> None:
     nodes.servers.stop("w1")
     nodes.servers.stop("cp1")
     line = f"appliance plan --site {NEW}"
-    story.types("19 no node answers", line, NodeUnreachable.exit_code)
+    story.types("20 no node answers", line, NodeUnreachable.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from functools import cache
 from pathlib import Path
 
@@ -44,9 +45,11 @@ def load_release(name: str) -> Release:
     """
     path = RELEASES / f"{name}.yml"
     if not path.is_file():
+        near = difflib.get_close_matches(name, list_releases(), n=1, cutoff=0.75)
+        meant = f"did you mean {near[0]!r}? " if near else ""
         raise ConfigError(
             f"there is no release {name}",
-            hint=f"this installation has: {', '.join(list_releases()) or 'none'}",
+            hint=f"{meant}this installation has: {', '.join(list_releases()) or 'none'}",
         )
     try:
         # Of a file of our own: libyaml reads it in a tenth of the time that Python needs.

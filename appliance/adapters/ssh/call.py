@@ -163,12 +163,17 @@ def follow(  # noqa: PLR0913 - every limit is a keyword
     with ended_after(seconds, transport.close):
         channel = transport.open_session(timeout=limits.channel)
         channel.set_combine_stderr(True)
-        channel.exec_command(_marked(command, mark))
-        with suppress(OSError):
-            channel.sendall(stdin)
-            channel.shutdown_write()
         with ended_after(limits.first_output, transport.close) as late:
-            rest = _past(channel, b"\n" + mark.encode() + b"\n")
+            try:
+                channel.exec_command(_marked(command, mark))
+                with suppress(OSError):
+                    channel.sendall(stdin)
+                    channel.shutdown_write()
+                rest = _past(channel, b"\n" + mark.encode() + b"\n")
+            except Exception as error:
+                if late.is_set():
+                    raise CallFailed(_late(limits)) from error
+                raise
         if late.is_set():
             raise CallFailed(_late(limits))
         if rest is None:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from appliance.adapters.ssh.call import last_line
-from appliance.errors import CommandFailed, Refused
+from appliance.errors import CommandFailed, NodeUnreachable, Refused
 from appliance.model.node.logs import (
     FOLLOW_SECONDS,
     MOST_BYTES,
+    READ_SECONDS,
+    TIMED_OUT,
     Container,
     NoSuchPod,
     Window,
@@ -35,9 +37,16 @@ def read_log(nodes: SshNodes, node: Node, script: str) -> tuple[str, bool]:
         CommandFailed: the node did not print a log.
     """
     answer = nodes.run_as_root(node, script, timeout=_SECONDS)
-    if answer.code != 0:
+    # A program whose output is cut ends as it likes.
+    cut = len(answer.output.encode()) >= MOST_BYTES
+    if answer.code == TIMED_OUT and not cut:
+        raise CommandFailed(
+            f"{node.name}: the log could not be read within {READ_SECONDS} s",
+            hint="ask for fewer --lines, or a shorter --since",
+        )
+    if answer.code != 0 and not cut:
         raise _failed(node, answer.errors or answer.output)
-    return answer.output, len(answer.output.encode()) >= MOST_BYTES
+    return answer.output, cut
 
 
 def follow_log(nodes: SshNodes, node: Node, script: str, on_text: Callable[[str], None]) -> None:
@@ -45,8 +54,17 @@ def follow_log(nodes: SshNodes, node: Node, script: str, on_text: Callable[[str]
 
     Raises:
         NodeUnreachable: no connection, or it broke.
+        CommandFailed: the node did not print a log.
     """
-    nodes.follow_as_root(node, script, on_text, seconds=FOLLOW_SECONDS + _SECONDS)
+    code = nodes.follow_as_root(node, script, on_text, seconds=FOLLOW_SECONDS + _SECONDS)
+    if code < 0:
+        raise NodeUnreachable(
+            f"{node.name}: the connection ended before the log did",
+            hint="see which nodes answer: appliance status",
+            logged_in=True,
+        )
+    if code not in (0, TIMED_OUT):
+        raise _failed(node, f"exit code {code}")
 
 
 def containers(

@@ -103,7 +103,9 @@ def build(
     No host is touched. What will happen on this machine:
 
     \b
-    - a missing key of a package archive, or an artifact without any source, is refused first;
+    - too little space, a missing key of a package archive, or an artifact
+      without any source is refused first;
+    - a bundle of another release in DIR is replaced after a question or --yes;
     - each artifact is fetched from the first of its sources that works;
     - a source that cannot be reached is skipped within seconds and reported;
     - finished artifacts stay in the cache: none is fetched or compiled twice;

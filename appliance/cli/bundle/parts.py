@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ import click
 
 from appliance import __version__
 from appliance.adapters.bundle.signature import SshSigner, read_signature
-from appliance.adapters.local.cache import Cache
+from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.adapters.local.content import (
     RELEASES,
     STANDINS,
@@ -30,10 +31,13 @@ from appliance.builder.writer import BundleWriter, Locks
 from appliance.errors import ApplianceError, ConfigError
 from appliance.model.bundle.fetched import FetchedArtifact
 from appliance.model.bundle.signature import Signature
+from appliance.model.bundle.time_left import seconds_left, words
 from appliance.model.programs import Use, used_by
 
 DEFAULT_JOBS = 4
 QUIET_SECONDS = 30.0
+# A shorter time is that of a copy out of the cache.
+_WORK_SECONDS = 1.0
 
 
 def build(
@@ -55,7 +59,6 @@ def build(
 
     What is known to be fatal ends it before anything is fetched, compiled or written.
     """
-    progress = observer or BuildProgress()
     require(Use.BUILD, *([Use.SIGN] if sign_key else []))
     loaded = (
         load_release_with_standins(release, genuine=genuine) if standins else load_release(release)
@@ -63,6 +66,9 @@ def build(
     loaded.operating_system(os_name)
     loaded = loaded.with_kernels(os_name, kernels)
     cache = Cache()
+    store = BundleWriter(directory, cache, replace_other=replace_other)
+    store.check(loaded.name, os_name, _asks_to_replace)
+    progress = observer or BuildProgress(jobs=jobs, times=BuildTimes(cache))
     locks = Locks(release, RELEASES, cache)
     sources = Sources(
         loaded, os_name, cache, folder=RELEASES / release, files=files, locked=locks.known,
@@ -79,7 +85,7 @@ def build(
     sources.require_possible()
     ports = BuildPorts(
         sources=sources,
-        store=BundleWriter(directory, cache, replace_other=replace_other),
+        store=store,
         lock=locks,
         observer=progress,
         signer=SshSigner(directory, sign_key) if sign_key else None,
@@ -93,6 +99,11 @@ def build(
     )
     with progress if isinstance(progress, BuildProgress) else nullcontext():
         return build_bundle(request, ports)
+
+
+def _asks_to_replace(other: str) -> bool:
+    """The answer of a person; no where nobody is there to ask."""
+    return sys.stdin.isatty() and click.confirm(f"{other}; replace it?", err=True)
 
 
 def _command(
@@ -134,13 +145,41 @@ def signature_of(directory: Path) -> Signature:
     return read_signature(directory, b"", None)
 
 
+class BuildTimes:
+    """How long each artifact took in earlier builds; kept in the cache."""
+
+    def __init__(self, cache: Cache | None = None) -> None:
+        self._cache = cache
+        self._key = recipe_key({"kind": "build times"})
+        found = cache.recall(self._key) if cache else None
+        self.seconds: dict[str, float] = {
+            name: float(took)
+            for name, took in (found or {}).items()
+            if isinstance(took, int | float)
+        }
+
+    def keep(self, took: Mapping[str, float]) -> None:
+        """Remember times; what came out of the cache took none, and its earlier time stays."""
+        new = {name: seconds for name, seconds in took.items() if seconds >= _WORK_SECONDS}
+        if self._cache is not None and new:
+            self._cache.remember(self._key, {**self.seconds, **new})
+
+
 class BuildProgress:
     """One line on stderr for each finished artifact, with the number that remain.
 
     As a context manager it also reports, after a quiet while, what is still running.
     """
 
-    def __init__(self, quiet_seconds: float = QUIET_SECONDS) -> None:
+    def __init__(
+        self,
+        quiet_seconds: float = QUIET_SECONDS,
+        *,
+        jobs: int = DEFAULT_JOBS,
+        times: BuildTimes | None = None,
+    ) -> None:
+        self._jobs, self._times = jobs, times or BuildTimes()
+        self._took: dict[str, float] = {}
         self._began = time.monotonic()
         self._quiet = quiet_seconds
         self._last_line = self._began
@@ -157,8 +196,9 @@ class BuildProgress:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop watching."""
+        """Stop watching, and keep the times for the next build."""
         self._over.set()
+        self._times.keep(self._took)
 
     def began(self, names: Sequence[str]) -> None:
         """Print how many artifacts there are."""
@@ -189,13 +229,29 @@ class BuildProgress:
         )
         with self._lock:
             self._running.pop(name, None)
+            if not isinstance(outcome, ApplianceError):
+                self._took[name] = took_seconds
             if name in self._names:
                 self._done.add(name)
             remaining = len(self._names) - len(self._done)
             now = ", ".join(sorted(self._running))
-            rest = f"{remaining} left" + (f", now {now}" if now else "")
+            rest = self._rest(remaining) + (f", now {now}" if now else "")
             # Under the lock, so that the lines count down.
             self.note(f"{name}: {what} ({took_seconds:.1f} s; {rest})")
+
+    def _rest(self, remaining: int) -> str:
+        """How many artifacts are left, and for how long, as far as this is known."""
+        at = time.monotonic()
+        running = {name: at - began for name, began in self._running.items()}
+        left = seconds_left(
+            self._names - self._done - set(running),
+            running,
+            earlier=self._times.seconds,
+            finished=list(self._took.values()),
+            jobs=self._jobs,
+        )
+        about = words(left)
+        return f"{remaining} left" + (f", {about}" if about else "")
 
     def note(self, text: str) -> None:
         """Print a line."""
@@ -207,6 +263,6 @@ class BuildProgress:
             now = time.monotonic()
             with self._lock:
                 busy = [f"{name} ({now - at:.0f} s)" for name, at in self._running.items()]
-                remaining = len(self._names) - len(self._done)
+                rest = self._rest(len(self._names) - len(self._done))
             if busy and now - self._last_line > self._quiet:
-                self.note(f"still running: {', '.join(busy)}; {remaining} left")
+                self.note(f"still running: {', '.join(busy)}; {rest}")

@@ -10,6 +10,7 @@ import click
 from appliance.cli.help.complete import node_names
 from appliance.cli.install.scope import host_of
 from appliance.cli.options import site_option
+from appliance.cli.screen.terminal import is_unread
 from appliance.model.node import logs as model
 
 if TYPE_CHECKING:
@@ -138,6 +139,8 @@ def _show_pod(
 
 def _show_text(text: str) -> None:
     click.echo(text, nl=False)
+    if is_unread():
+        raise click.exceptions.Exit(0)
 
 
 def _print(text: str, cut: bool, otherwise: str) -> None:

@@ -17,8 +17,10 @@ from pathlib import Path
 
 import click
 
-# A command of this tool with its words, up to the end of its clause.
-COMMAND = re.compile(r"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#)[^\s;,()]*[^\s;,().:'\"`])+)")
+# A word: as a shell quotes it, or up to the end of a clause. A comma inside a word is part of it.
+_WORD = r"""'[^']*'(?:"'"'[^']*')*(?=[\s;,().:]|$)|(?:[^\s;,()]|,(?=[^\s;,()'"]))*[^\s;,().:'"`]"""
+# A command of this tool with its words, up to the end of its clause or to another program's words.
+COMMAND = re.compile(rf"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#|-- )(?:{_WORD}))+)")
 _VAULT = re.compile(r"(?<![\w/.-])ansible-vault(?= [a-z])")
 # Where sudo looks for a program by its name (secure_path of Ubuntu and Debian).
 _OF_SUDO = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -44,10 +46,14 @@ class Typed:
     def site(self) -> str | None:
         """The value of ``--site`` or ``-s``, as it was typed."""
         for word, value in zip(self.words, [*self.words[1:], ""], strict=True):
+            if word == "--":  # the rest is for another program
+                return None
             if word in _SITE:
                 return value or None
             if word.startswith("--site="):
                 return word.partition("=")[2]
+            if word.startswith("-s"):
+                return word.removeprefix("-s")
         return None
 
 
@@ -77,6 +83,11 @@ def runnable(text: str, typed: Typed | None = None) -> str:
     if shutil.which("ansible-vault") is None and beside.exists():
         text = _VAULT.sub(lambda _: shlex.quote(str(beside)), text)
     return text
+
+
+def again(words: Sequence[str]) -> str:
+    """The command that was typed, word for word: its site stands in it, or is not needed."""
+    return shlex.join([*shlex.split(_program(by_sudo=False)), *words])
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -111,7 +122,7 @@ def command_path(tree: click.Group, words: Sequence[str]) -> tuple[click.Command
 
 
 def _command(found: re.Match[str], typed: Typed) -> str:
-    words = found[2].split()
+    words = _split(found[2])
     known = command_path(typed.tree, words) if typed.tree else None
     if known is None:
         return found[0] if typed.tree else f"{found[1] or ''}{_program(bool(found[1]))}{found[2]}"
@@ -123,6 +134,14 @@ def _command(found: re.Match[str], typed: Typed) -> str:
     if site and _takes_site(command) and not any(word.startswith(_SITE) for word in words):
         return f"{program}{found[2]} --site {shlex.quote(site)}"
     return f"{program}{found[2]}"
+
+
+def _split(text: str) -> list[str]:
+    """The words as a shell reads them; of a text with an odd quote, what spaces separate."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
 
 
 def _takes_site(command: click.Command) -> bool:

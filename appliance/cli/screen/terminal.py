@@ -80,6 +80,11 @@ class ShownStream(io.TextIOBase):
         """A character that the encoding lacks is shown as its number."""
         return "backslashreplace"
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether what is written goes nowhere: the reader is gone, or the disk is full."""
+        return self._silent
+
     def writable(self) -> bool:
         """Yes."""
         return True
@@ -149,6 +154,11 @@ def shown_streams() -> Iterator[tuple[ShownStream, ShownStream]]:
             yield out, err
         finally:
             sys.stdout, sys.stderr = before
+
+
+def is_unread() -> bool:
+    """Whether nobody reads stdout any more: what only prints, and never ends, is to end then."""
+    return isinstance(sys.stdout, ShownStream) and sys.stdout.is_silent
 
 
 def below(stream: Any) -> TextIO:

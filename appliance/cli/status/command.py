@@ -14,7 +14,7 @@ from appliance.cli.options import output_option, site_option
 from appliance.cli.screen.hints import say
 from appliance.cli.screen.interrupts import Terminated
 from appliance.cli.screen.render import print_json, show_warnings
-from appliance.cli.screen.terminal import clear_screen
+from appliance.cli.screen.terminal import clear_screen, is_unread
 from appliance.cli.status.verdict import Verdict, verdict_of
 from appliance.cli.status.view import removed_sentences, show_status, status_as_json
 from appliance.errors import Interrupted, NotHealthy
@@ -60,6 +60,7 @@ def status(app: Application, site: Path, exit_code: bool, watch: int | None, out
         if exit_code:
             raise click.UsageError("--watch and --exit-code exclude each other: use one of them")
         _watch(app, site, output, watch)
+        return
     verdict = _look(app, site, output)
     if exit_code and verdict.faults:
         first, *others = verdict.faults
@@ -94,9 +95,9 @@ def _look(app: Application, site: Path, output: str, *, drawn_again: int | None 
 
 
 def _watch(app: Application, site: Path, output: str, seconds: int) -> None:
-    """Look again and again; Ctrl-C is the ordinary end."""
+    """Look again and again, while somebody reads it; Ctrl-C is the ordinary end."""
     try:
-        while True:
+        while not is_unread():
             _look(app, site, output, drawn_again=seconds)
             time.sleep(seconds)
             click.echo()

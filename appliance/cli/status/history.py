@@ -51,7 +51,7 @@ def history(app: Application, site: Path, last: int, output: str) -> None:
         [
             [
                 _at(record.started),
-                record.run[-12:],
+                record.run[-8:],
                 record.command,
                 record.step,
                 ", ".join(record.nodes),

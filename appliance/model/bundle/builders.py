@@ -76,14 +76,17 @@ def impossible(
 
     def reasons(artifact: Artifact) -> tuple[str, ...]:
         found = [of(source) for source in artifact.sources]
-        return () if None in found else tuple(text for text in found if text)
+        if () in found:
+            return ()
+        return tuple(dict.fromkeys(text for texts in found for text in texts))
 
-    def of(source: Source) -> str | None:
+    def of(source: Source) -> tuple[str, ...]:
         inputs = inputs_of(source)
         if not inputs:
-            return None if isinstance(source, ComposeSource) else why_not(source)
-        lost = [name for name in inputs if reasons(parts[name])]
-        return f"{source.ref}: cannot be had: {', '.join(lost)}" if lost else None
+            why = None if isinstance(source, ComposeSource) else why_not(source)
+            return (why,) if why else ()
+        # The cause is that of the part, so that both are told together.
+        return tuple(f"{name} from {why}" for name in inputs for why in reasons(parts[name]))
 
     shipped = (item for item in artifacts if item.kind != "part")
     return {f"{item.kind} {item.name}": why for item in shipped if (why := reasons(item))}

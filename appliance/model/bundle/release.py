@@ -6,6 +6,7 @@ does not know, or a version that it was not tested with.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -183,10 +184,11 @@ class Release(Frozen):
         """
         found = self.operating_systems.get(name)
         if found is None:
+            near = difflib.get_close_matches(name, sorted(self.operating_systems), n=1)
             raise ConfigError(
                 f"release {self.name} does not know the operating system {name}: it was tested "
                 f"with {', '.join(sorted(self.operating_systems))}",
-                hint="choose one of these, or another release; to see all: appliance site schema",
+                hint=f"did you mean {near[0]!r}?" if near else "choose one of these",
             )
         return found
 

@@ -22,6 +22,8 @@ MOST_BYTES: Final = 8_000_000
 # How long a node may take, and how long it is followed at most.
 READ_SECONDS: Final = 50
 FOLLOW_SECONDS: Final = 3600
+# What ``timeout`` of coreutils exits with when the time is over.
+TIMED_OUT: Final = 124
 UNIT: Final = re.compile(r"[A-Za-z0-9@._:*-]{1,200}")
 _DURATION: Final = re.compile(r"([0-9]{1,6})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -101,7 +103,10 @@ def _limited(words: Sequence[str], window: Window) -> str:
     if window.follow:
         return shlex.join(["exec", "timeout", str(FOLLOW_SECONDS), *words]) + " 2>&1"
     command = shlex.join(["timeout", str(READ_SECONDS), *words])
-    return f"{command} 2>&1 | head --bytes={MOST_BYTES}"
+    # Of a pipe, sh has the exit status of head alone: a log that was not read would be one of
+    # a few words.
+    piped = f"set -o pipefail; {command} 2>&1 | head --bytes={MOST_BYTES}"
+    return shlex.join(["exec", "bash", "-c", piped])
 
 
 def containers_of(listed: str) -> tuple[Container, ...]:

@@ -91,6 +91,7 @@ def test_status_says_what_only_plays_a_part(gpu_lab: LabSite) -> None:
 
 
 def test_the_labels_of_a_worker_say_what_it_has(gpu_lab: LabSite) -> None:
+    wait_for("the count", lambda: "nvidia.com/gpu.count" in labels(gpu_lab, "w1"), 90)
     said = labels(gpu_lab, "w1")
     assert said["feature.node.kubernetes.io/pci-10de.present"] == "true"
     assert said["nvidia.com/gpu.count"] == str(GPUS)

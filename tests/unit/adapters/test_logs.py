@@ -36,17 +36,20 @@ LISTED = (
     ("units", "window", "script"),
     [
         (("kubelet",), HOUR,
-         "timeout 50 journalctl --quiet --no-pager --output=short-iso --unit=kubelet --lines=20"
-         " --since=-3600s 2>&1 | head --bytes=8000000"),
+         "exec bash -c 'set -o pipefail; timeout 50 journalctl --quiet --no-pager"
+         " --output=short-iso --unit=kubelet --lines=20 --since=-3600s 2>&1"
+         " | head --bytes=8000000'"),
         (("docker", "containerd"), Window(5),
-         "timeout 50 journalctl --quiet --no-pager --output=short-iso --unit=docker"
-         " --unit=containerd --lines=5 2>&1 | head --bytes=8000000"),
+         "exec bash -c 'set -o pipefail; timeout 50 journalctl --quiet --no-pager"
+         " --output=short-iso --unit=docker --unit=containerd --lines=5 2>&1"
+         " | head --bytes=8000000'"),
         ((), Window(5, None, follow=True),
          "exec timeout 3600 journalctl --quiet --no-pager --output=short-iso --dmesg --lines=5"
          " --follow 2>&1"),
         (("appliance-*",), Window(1),
-         "timeout 50 journalctl --quiet --no-pager --output=short-iso '--unit=appliance-*'"
-         " --lines=1 2>&1 | head --bytes=8000000"),
+         "exec bash -c 'set -o pipefail; timeout 50 journalctl --quiet --no-pager"
+         " --output=short-iso '\"'\"'--unit=appliance-*'\"'\"' --lines=1 2>&1"
+         " | head --bytes=8000000'"),
     ],
 )  # fmt: skip
 def test_the_journal_is_read_up_to_a_limit(
@@ -139,6 +142,22 @@ def test_a_log_without_an_end_is_cut(
     assert (len(text), cut) == (1000, True)
 
 
+@pytest.mark.parametrize(
+    ("journal", "said"),
+    [
+        ("echo 'Failed to open the journal' >&2; exit 1", "be read: Failed to open the journal"),
+        ("echo half a log; exec sleep 9", r"within \d+ s"),
+    ],
+)
+def test_a_log_that_was_not_read_is_no_log(
+    shell: ShellNodes, tmp_path: Path, journal: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin", "journalctl", journal)
+    monkeypatch.setattr(logs, "READ_SECONDS", 1)
+    with pytest.raises(CommandFailed, match=said):
+        adapter.read_log(shell, SITE.nodes[0], logs.journal_script(["x"], HOUR))
+
+
 def test_a_node_without_docker_says_so(shell: ShellNodes, tmp_path: Path) -> None:
     program(tmp_path / "bin", "docker", "echo 'no daemon' >&2; exit 1")
     with pytest.raises(CommandFailed, match="cp1: the log could not be read: no daemon"):
@@ -210,3 +229,52 @@ def test_a_node_that_begins_no_log_is_told_of(
             nodes.follow_as_root(nodes._site.nodes[0], "true", lambda _: None, seconds=20)
     else:
         assert nodes.follow_as_root(nodes._site.nodes[0], "x", lambda _: None, seconds=9) == 1
+
+
+def breaks_off(channel: paramiko.Channel, command: str) -> None:
+    """A log that begins; then the machine is gone."""
+    channel.sendall(mark_of(command) + b"one\n")
+    time.sleep(0.1)
+    channel.get_transport().close()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "error", "said"),
+    [
+        (says(b"no such container\n", 1), CommandFailed, "could not be read: exit code 1"),
+        (says(b"sudo: a password is required\n", 1), CommandFailed, "exit code 1"),
+        (breaks_off, NodeUnreachable, "the connection ended before the log did"),
+    ],
+)
+def test_a_log_that_ends_with_a_fault_is_not_followed_to_its_end(
+    rack: Servers, behaviour: object, error: type[Exception], said: str
+) -> None:
+    nodes = SshNodes(rack.serve(SITE, {"cp1": behaviour}))  # type: ignore[dict-item]
+    seen: list[str] = []
+    with pytest.raises(error, match=said):
+        adapter.follow_log(nodes, nodes._site.nodes[0], "true", seen.append)
+    assert len("".join(seen)) > 3
+
+
+@pytest.mark.parametrize("code", [0, 124])
+def test_a_log_that_ends_or_reaches_the_hour_is_followed_to_its_end(
+    rack: Servers, code: int
+) -> None:
+    nodes = SshNodes(rack.serve(SITE, {"cp1": says(b"one\n", code)}))
+    seen: list[str] = []
+    adapter.follow_log(nodes, nodes._site.nodes[0], "true", seen.append)
+    assert seen == ["one\n"]
+
+
+def test_a_node_that_never_takes_the_command_is_not_waited_for(
+    rack: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("appliance.adapters.ssh.nodes.FIRST_OUTPUT_SECONDS", 0.5)
+    monkeypatch.setattr(
+        "tests.ssh_server._Server.check_channel_exec_request", lambda *_: time.sleep(5)
+    )
+    nodes = SshNodes(rack.serve(SITE, {"cp1": is_silent}))
+    began = time.monotonic()
+    with pytest.raises(NodeUnreachable, match=r"no output within 0\.5 s"):
+        nodes.follow_as_root(nodes._site.nodes[0], "true", lambda _: None, seconds=20)
+    assert time.monotonic() - began < 5

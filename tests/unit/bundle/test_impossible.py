@@ -25,4 +25,6 @@ def test_what_no_source_can_deliver_is_named_with_the_reason_of_each() -> None:
 def test_an_image_is_lost_with_a_part_and_a_part_that_nothing_needs_is_not_named() -> None:
     lost = artifact("core", "part", sources=[URL])
     found = release(lost, artifact("bare", "part", sources=[URL]), image_of("web", "core"))
-    assert impossible(found.artifacts, unreachable) == {"image web": ("core: cannot be had: core",)}
+    assert impossible(found.artifacts, unreachable) == {
+        "image web": ("core from https://maker.test/tool: no answer",)
+    }

@@ -20,6 +20,7 @@ from appliance.model.site.settings import NodeSettings, SiteSettings
 SITE_SCHEMA: Final = ".site.schema.json"
 NODE_SCHEMA: Final = ".node.schema.json"
 HOSTS_SCHEMA: Final = ".hosts.schema.json"
+_MAPPING: Final = "object"
 _NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _OCTET: Final = r"(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _IPV4: Final = rf"^{_OCTET}(\.{_OCTET}){{3}}$"
@@ -64,15 +65,15 @@ def hosts_schema() -> dict[str, Any]:
     """Make the schema of hosts.yml: the groups, and node names with an empty value."""
     nodes = {
         "description": "The nodes of the group, each as a key with an empty value: gpu1: {}",
-        "type": ["object", "null"],
+        "type": [_MAPPING, "null"],
         "propertyNames": {"pattern": _NAME},
-        "additionalProperties": {"type": ["object", "null"], "maxProperties": 0},
+        "additionalProperties": {"type": [_MAPPING, "null"], "maxProperties": 0},
     }
     groups = {
         name: {
             "description": purpose,
             **_mapping({"hosts": nodes}, required=False),
-            "type": ["object", "null"],
+            "type": [_MAPPING, "null"],
         }
         for name, purpose in GROUPS.items()
     }
@@ -133,7 +134,7 @@ def _readable(value: Mapping[str, Any], sections: Mapping[str, Any]) -> dict[str
     (only,) = real
     if "$ref" in only:
         # The keywords for an object judge no null: the type is all that has to allow it.
-        sections[only["$ref"].rpartition("/")[2]]["type"] = ["object", "null"]
+        sections[only["$ref"].rpartition("/")[2]]["type"] = [_MAPPING, "null"]
         return {**only, **rest}
     found = _exact(only)
     if "enum" in found:
