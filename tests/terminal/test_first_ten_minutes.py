@@ -26,8 +26,8 @@ def test_the_help_is_the_first_thing_that_is_read(story: Story) -> None:
 
 
 def test_a_typo_is_answered(story: Story) -> None:
-    assert "appliance install" in story.types("02 a typo", "appliance instal", USAGE)
-    assert "check" in story.types("03 a typo in a group", "appliance site chekc", USAGE)
+    assert "appliance install" in story.types("02 a typo", "appliance instakl", USAGE)
+    assert "check" in story.types("03 a typo in a group", "appliance site chekk", USAGE)
 
 
 def test_hardware_of_a_node_that_is_missing_is_refused(story: Story) -> None:
@@ -56,10 +56,10 @@ def test_readmes_site_is_checked_as_printed(story: Story) -> None:
 
 def test_a_mistake_in_a_file_is_found_with_its_line(story: Story) -> None:
     file = f"{SITE}/group_vars/all/site.yml"
-    story.prepare(f"sed -i 's/^domain:/domian:/' {file}")
+    story.prepare(f"sed -i 's/^domain:/domainn:/' {file}")
     line = f"appliance site check --site {SITE}"
     assert "site.yml:18" in story.types("08 a mistake in a file", line, Refused.exit_code)
-    story.prepare(f"sed -i 's/^domian:/domain:/' {file}")
+    story.prepare(f"sed -i 's/^domainn:/domain:/' {file}")
 
 
 def test_what_no_option_says_of_gpus_is_asked(story: Story) -> None:

@@ -23,7 +23,8 @@ class Lines(click.HelpFormatter):
     def _paragraph(self, text: str, width: int) -> str:
         lines = text.strip("\n").splitlines()
         if not lines or lines[0].strip() != "\b":
-            return textwrap.fill(" ".join(text.split()), width)
+            words = " ".join(text.split())
+            return textwrap.fill(words, width, break_long_words=False, break_on_hyphens=False)
         return "\n".join(_wrapped(line, width) for line in _joined(lines[1:]))
 
 
