@@ -35,10 +35,27 @@ _LOCAL = {
 
 def main() -> None:
     """Run the command line; the process ends with the documented exit code."""
+    _fill_standard_descriptors()
     end_like_ctrl_c()
     # Python looks for cycles after each 700 new objects: a tenth of a command's processor time.
     gc.set_threshold(50_000, 20, 50)
     sys.exit(run(sys.argv[1:]))
+
+
+def _fill_standard_descriptors() -> None:
+    """A closed input or output (``<&-``) is /dev/null.
+
+    Else the next file or connection that is opened would be the input or output of every program
+    that is started, and Python would have no ``sys.stdin`` to ask.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+            os.set_inheritable(number, True)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
 
 
 def run(arguments: list[str]) -> int:

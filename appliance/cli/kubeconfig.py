@@ -74,7 +74,7 @@ def kubeconfig(app: Application, out: Path | None, address: str | None, site: Pa
     else:
         adapter.write_kubeconfig(out, text)
     _say_what_it_opens(adapter.holder_of(credentials), source)
-    _say_how_to_reach(own, reach, adapter.tunnel_command(own))
+    _say_how_to_reach(own, reach, adapter.tunnel_command(own), out)
     _say_what_is_next(out)
 
 
@@ -91,12 +91,15 @@ def _say_what_it_opens(holder: Holder | None, source: str) -> None:
     )
 
 
-def _say_how_to_reach(site: Site, reach: Reach, tunnel: str) -> None:
+def _say_how_to_reach(site: Site, reach: Reach, tunnel: str, out: Path | None) -> None:
     """Nothing where the API answers; else the problem, and the command of a tunnel."""
     if not reach.problem:
         return
     if site.settings.ssh.jump_host is None:
-        again = f"appliance kubeconfig --site {shlex.quote(str(site.directory))} --address"
+        words = ["appliance", "kubeconfig", "--site", str(site.directory)]
+        # Without it the key would be printed on the screen.
+        words += ["--out", str(out)] if out else []
+        again = f"{shlex.join(words)} --address"
         lines = [
             f"warning: {reach.server}: {reach.problem}",
             f"if only SSH reaches the nodes: {again} 127.0.0.1:{TUNNEL_PORT}",

@@ -24,7 +24,9 @@ from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeRack
 
-BAD = "\x1b[2K\x1b]0;owned\x07\x9b1A\u202e"
+# What a line of ours could be: the verdict of a site without a fault.
+FORGED = "healthy"
+BAD = f"\x1b[2K\x1b]0;owned\x07\x9b1A\u202e\n{FORGED}"
 STEERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 # What nobody parses, so that the text comes as far as a view.
 TOLD = {"product", "hostname", "version", "kernel", "model", "pretty_name", "state"}
@@ -115,6 +117,8 @@ def test_no_command_passes_it_on(
     assert "internal error" not in said.err
     assert not STEERS.search(said.out)
     assert not STEERS.search(said.err)
+    begun = [line for line in f"{said.out}\n{said.err}".splitlines() if line.startswith(FORGED)]
+    assert begun == []
 
 
 @pytest.mark.parametrize("command", [("plan",), ("status",), ("history",)], ids=" ".join)

@@ -84,6 +84,7 @@ def test_an_api_that_this_machine_does_not_reach_gets_a_tunnel(
     shown = capsys.readouterr()
     assert "warning: 198.18.7.11:6443: no answer within 3 s" in shown.err
     assert "-L 16443:198.18.7.11:6443" in shown.err
+    assert f"--out {tmp_path / 'out'} --address 127.0.0.1:16443" in shown.err
     assert server_of((tmp_path / "out").read_text()) == "https://198.18.7.11:6443"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 
 import pytest
 
@@ -44,3 +45,11 @@ def test_the_same_command_is_the_same_command(words: list[str]) -> None:
 def test_a_site_is_added_behind_the_last_word(words: list[str], hint: str, said: str) -> None:
     with remembering(["plan", *words], cli):
         assert runnable(hint) == said
+
+
+@pytest.mark.parametrize("piece", ["a,", ",a", "'a ", ".", "'\"'\"'", "appliance plan "])
+def test_a_text_of_a_node_that_is_far_too_long_is_not_read_for_long(piece: str) -> None:
+    began = time.process_time()
+    with remembering(["plan", "--site", "S"], cli):
+        runnable("appliance " + piece * (200_000 // len(piece)))
+    assert time.process_time() - began < 5

@@ -6,6 +6,7 @@ node's admin.conf names never gets here.
 
 from __future__ import annotations
 
+import os
 import shlex
 import socket
 import ssl
@@ -112,16 +113,14 @@ def holder_of(credentials: Credentials) -> Holder | None:
 
     try:
         certificate = x509.load_pem_x509_certificate(credentials.certificate)
+        # The subject and the dates are read only here.
+        subject = certificate.subject
+        names = [str(name.value) for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        groups = subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        until = certificate.not_valid_after_utc.date().isoformat()
     except ValueError:
         return None
-    subject = certificate.subject
-    names = [str(name.value) for name in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    groups = subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-    return Holder(
-        ", ".join(names),
-        tuple(str(group.value) for group in groups),
-        certificate.not_valid_after_utc.date().isoformat(),
-    )
+    return Holder(", ".join(names), tuple(str(group.value) for group in groups), until)
 
 
 def find_reach(site: Site, credentials: Credentials, addresses: Sequence[str] = ()) -> Reach:
@@ -186,7 +185,7 @@ def write_kubeconfig(path: Path, text: str) -> None:
             write_once(path, text)
             return
         ours = path.is_file() and path.read_text("utf-8", errors="replace").startswith(MARK)
-        if ours and not path.is_symlink():
+        if ours and not path.is_symlink() and _is_owners(path):
             replace_file(path, text)
             return
     except OSError as error:
@@ -197,3 +196,14 @@ def write_kubeconfig(path: Path, text: str) -> None:
         f"{path} is not a file of this command, and was not changed",
         hint="name another file with --out; kubectl reads several: export KUBECONFIG=FILE:FILE",
     )
+
+
+def _is_owners(path: Path) -> bool:
+    """Whether the file is of this user, or of the one who typed sudo.
+
+    A replaced file keeps its owner: another user could put a file with our first line there, and
+    would own what root writes.
+    """
+    typed_by = os.environ.get("SUDO_UID", "")
+    mine = {os.geteuid(), *([int(typed_by)] if typed_by.isdecimal() else [])}
+    return path.lstat().st_uid in mine

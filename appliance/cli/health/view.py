@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from appliance.cli.screen.hints import say_hint
 from appliance.cli.screen.render import print_table
+from appliance.cli.screen.terminal import print_line
 from appliance.cli.status.view import show_unreachable
 from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title
 
@@ -26,7 +25,7 @@ def show_health(found: HealthResult) -> None:
     show_unreachable(found.look.faults)
     for result in found.results:
         for finding in result.findings:
-            click.echo(f"{finding.severity}: {finding.sentence()}")
+            print_line(f"{finding.severity}: {finding.sentence()}")
             say_hint(finding.hint)
     if found.report is not None:
         _show_report(found.report)
@@ -40,7 +39,7 @@ def _seen(result: Result) -> str:
 
 
 def _show_report(report: VendorReport) -> None:
-    click.echo("the vendor's diagnostics:")
+    print_line("the vendor's diagnostics:")
     rows = []
     for (title, outcome), tests in by_title(report.tests).items():
         note = ""
@@ -49,9 +48,9 @@ def _show_report(report: VendorReport) -> None:
         rows.append([title, outcome, ", ".join(test.where for test in tests), note])
     print_table(["test", "outcome", "on", "note"], rows)
     if report.file:
-        click.echo(f"for the vendor's support: {report.file}")
+        print_line(f"for the vendor's support: {report.file}")
     for node in report.unheard:
-        click.echo(f"warning: {node}: the vendor's tool did not finish on this node")
+        print_line(f"warning: {node}: the vendor's tool did not finish on this node")
 
 
 def health_as_json(found: HealthResult) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.terminal import print_line
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.state.plan import Plan, PlannedStep
 
@@ -55,19 +54,19 @@ def settled_as_json(plan: Plan) -> dict[str, Any]:
 def show_plan(plan: Plan, *, err: bool = False) -> None:
     """Print first whether the plan can be done, then its steps with their reasons."""
     for warning in plan.warnings:
-        click.echo(f"warning: {warning.node}: {warning.text}", err=True)
+        print_line(f"warning: {warning.node}: {warning.text}", err=True)
     for fault in plan.left_out:
-        click.echo(f"left out (the other nodes continue): {fault.reason}", err=True)
+        print_line(f"left out (the other nodes continue): {fault.reason}", err=True)
         say_hint(fault.hint, err=True)
     _show_refusals(plan, err=err)
     if not plan.refusals:
-        click.echo(_outlook(plan), err=err)
+        print_line(_outlook(plan), err=err)
     for step in plan.steps:
         _show_step(step, err=err)
     if plan.steps and plan.satisfied:
-        click.echo(f"already done: {', '.join(plan.satisfied)}", err=err)
+        print_line(f"already done: {', '.join(plan.satisfied)}", err=err)
     for nodes, steps in _by_nodes(plan).items():
-        click.echo(f"not checked: {', '.join(steps)}: {', '.join(nodes)}", err=err)
+        print_line(f"not checked: {', '.join(steps)}: {', '.join(nodes)}", err=err)
 
 
 def _outlook(plan: Plan) -> str:
@@ -86,11 +85,11 @@ def _show_refusals(plan: Plan, *, err: bool) -> None:
         return
     count = len(plan.refusals)
     refusals, they = ("1 refusal", "it is") if count == 1 else (f"{count} refusals", "they are")
-    click.echo(f"{refusals}: nothing can be done until {they} fixed", err=err)
+    print_line(f"{refusals}: nothing can be done until {they} fixed", err=err)
     for refusal in plan.refusals:
-        click.echo(f"refused: {refusal.sentence()}", err=err)
+        print_line(f"refused: {refusal.sentence()}", err=err)
         say_hint(refusal.hint, err=err)
-    click.echo("after that, these steps will run:", err=err)
+    print_line("after that, these steps will run:", err=err)
 
 
 def _by_nodes(plan: Plan) -> dict[tuple[str, ...], list[str]]:
@@ -112,14 +111,14 @@ def show_install_plan(plan: Plan) -> None:
 
 
 def _show_step(step: PlannedStep, *, err: bool) -> None:
-    click.echo(f"{step.name}: {BY_NAME[step.name].summary}: {', '.join(step.nodes)}", err=err)
+    print_line(f"{step.name}: {BY_NAME[step.name].summary}: {', '.join(step.nodes)}", err=err)
     by_text = by_sentence(step)
     for text, nodes in list(by_text.items())[:FEW]:
-        click.echo(f"   because {', '.join(nodes)}: {text}", err=err)
+        print_line(f"   because {', '.join(nodes)}: {text}", err=err)
     if len(by_text) > FEW:
-        click.echo(f"   and {len(by_text) - FEW} more (see --output json)", err=err)
+        print_line(f"   and {len(by_text) - FEW} more (see --output json)", err=err)
     for text in step.disturbs:
-        click.echo(f"   disturbs: {text}", err=err)
+        print_line(f"   disturbs: {text}", err=err)
 
 
 def by_sentence(step: PlannedStep) -> dict[str, list[str]]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import click
-
 from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
     from appliance.workflows.session.doubts import NodeDoubt
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 def show_doubts(doubts: Sequence[NodeDoubt]) -> None:
     """Two lines each: the doubtful statement, and a hint."""
     for doubt in doubts:
-        click.echo(f"doubtful: {doubt.node}: {doubt.text}")
+        print_line(f"doubtful: {doubt.node}: {doubt.text}")
         say_hint(doubt.hint)
 
 

@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.terminal import print_line
 
 if TYPE_CHECKING:
     from appliance.model.node.lost import LostNode
@@ -18,7 +17,7 @@ def show_lost_nodes(found: Sequence[LostNode], marked: Collection[str] = ()) -> 
     """One line a fact, each with the node's name; ``marked`` are in maintenance already."""
     for loss in found:
         for sentence in loss.sentences():
-            click.echo(f"lost: {loss.node}: {sentence}")
+            print_line(f"lost: {loss.node}: {sentence}")
         if loss.node in marked:
             hint = f"if it never comes back: appliance node remove {loss.node}"
         else:

@@ -10,17 +10,21 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from appliance.cli.screen.terminal import print_line
+
 # A word: as a shell quotes it, or up to the end of a clause. A comma inside a word is part of it.
-_WORD = r"""'[^']*'(?:"'"'[^']*')*(?=[\s;,().:]|$)|(?:[^\s;,()]|,(?=[^\s;,()'"]))*[^\s;,().:'"`]"""
+_QUOTED = r"""'[^']*'(?:"'"'[^']*')*(?=[\s;,().:]|$)"""
+_BARE = r"""(?=[^\s;,()])[^\s;,()]*(?:,(?=[^\s;,()'"])[^\s;,()]*)*(?<![\s.:'"`])"""
 # A command of this tool with its words, up to the end of its clause or to another program's words.
-COMMAND = re.compile(rf"(?<![\w/.-])(sudo )?appliance((?: (?!&&|\||>|#|-- )(?:{_WORD}))+)")
+_NO_WORD = r"&&|\||>|#|-- "
+COMMAND = re.compile(rf"(?<![\w/.-])(sudo )?appliance((?: (?!{_NO_WORD})(?:{_QUOTED}|{_BARE}))+)")
 _VAULT = re.compile(r"(?<![\w/.-])ansible-vault(?= [a-z])")
 # Where sudo looks for a program by its name (secure_path of Ubuntu and Debian).
 _OF_SUDO = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -28,6 +32,7 @@ _OF_SUDO = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin
 _SITE, _SITE_VARIABLE = ("--site", "-s"), "APPLIANCE_SITE"
 # A longer hint is cut into lines between its clauses.
 LONGEST = 100
+_MOST_TYPED = 10_000
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ def again(words: Sequence[str]) -> str:
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a line of a result that has commands in it."""
-    click.echo(runnable(text), err=err)
+    print_line(runnable(text), err=err)
 
 
 def say_hint(text: str, *, err: bool = False) -> None:
@@ -138,10 +143,10 @@ def _command(found: re.Match[str], typed: Typed) -> str:
 
 def _split(text: str) -> list[str]:
     """The words as a shell reads them; of a text with an odd quote, what spaces separate."""
-    try:
-        return shlex.split(text)
-    except ValueError:
-        return text.split()
+    if len(text) < _MOST_TYPED:  # shlex takes seconds for what a node may send
+        with suppress(ValueError):
+            return shlex.split(text)
+    return text.split()
 
 
 def _takes_site(command: click.Command) -> bool:

@@ -12,7 +12,7 @@ import click
 
 from appliance.cli.screen.colour import colour_of, has_colour, painted
 from appliance.cli.screen.table import table_lines
-from appliance.cli.screen.terminal import escaped, one_line, print_escaped
+from appliance.cli.screen.terminal import escaped, one_line, print_escaped, print_line
 
 # Characters of a line in a pipe or a file.
 UNLIMITED = 1_000_000
@@ -27,7 +27,7 @@ def print_json(value: Any) -> None:
 def show_warnings(warnings: Iterable[str]) -> None:
     """Print on stderr what a look could not read."""
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        print_line(f"warning: {warning}", err=True)
 
 
 def print_table(

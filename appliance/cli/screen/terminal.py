@@ -167,6 +167,13 @@ def below(stream: Any) -> TextIO:
     return cast("TextIO", ShownStream(raw, as_is=True))
 
 
+def print_line(text: str, *, err: bool = False) -> None:
+    """Print one line, however many a node's text has: a second one could be mistaken for ours."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(one_line(text) + "\n")
+    stream.flush()
+
+
 def print_escaped(lines: Iterable[str]) -> None:
     """Print lines on stdout that passed :func:`one_line`, and have the codes of colours alone."""
     stream = below(sys.stdout) if sys.stdout.isatty() else sys.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from appliance.cli.help.typos import Words
 from appliance.cli.options import site_option
 from appliance.cli.screen.render import print_json
+from appliance.errors import Refused
 
 
 @click.command(short_help="Print an inventory with which plain Ansible reaches the nodes.")
@@ -47,7 +49,10 @@ def inventory(site: Path, output: str) -> None:
     else:
         click.echo("---")
         click.echo(yaml.safe_dump(printed, sort_keys=False, width=1000), nl=False)
-    password = find_password_file(site)
+    password = None
+    # The inventory is printed, and needs no password: what is wrong with its file, site check says.
+    with suppress(Refused):
+        password = find_password_file(site)
     words = ["--vault-password-file", str(password)] if password else ["--ask-vault-pass"]
     click.echo(
         "next: ansible -i FILE all -m ping; with the variables of the site: "

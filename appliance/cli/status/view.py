@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from appliance.cli.install.plan_view import by_sentence, settled_as_json
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.render import print_table
+from appliance.cli.screen.terminal import print_line
 from appliance.model.components.control_plane.certificates import endings
 from appliance.model.components.runai import address as runai_address
 from appliance.model.node.maintenance_claims import claims_of
@@ -43,7 +42,8 @@ def show_status(
         rows,
         spare=("docker", "serial"),
     )
-    say("\n".join([*_sentences(site, observed), *life_sentences(observed)]))
+    for sentence in (*_sentences(site, observed), *life_sentences(observed)):
+        say(sentence)
     _show_standins(standins(observed), bundle)
     planned = in_maintenance(site, observed)
     show_unreachable([f for f in (look.faults if look else ()) if f.node not in planned])
@@ -54,20 +54,20 @@ def show_status(
 def show_unreachable(faults: Sequence[Fault]) -> None:
     """Print the nodes that could not be read, and one hint for each cause."""
     for group in grouped(faults):
-        click.echo(f"unreachable: {group.sentence}")
+        print_line(f"unreachable: {group.sentence}")
         say_hint(group.hint)
 
 
 def _show_plan(plan: Plan) -> None:
     """Print the differences between the site and its nodes."""
     for warning in plan.warnings:
-        click.echo(f"warning: {warning.node}: {warning.text}")
+        print_line(f"warning: {warning.node}: {warning.text}")
     for step in plan.steps:
         if step.name != "preflight":
             for text, nodes in by_sentence(step).items():
-                click.echo(f"not converged: {step.name}: {', '.join(nodes)}: {text}")
+                print_line(f"not converged: {step.name}: {', '.join(nodes)}: {text}")
     for unknown in plan.unknown:
-        click.echo(f"not checked: {unknown.sentence()}")
+        print_line(f"not checked: {unknown.sentence()}")
 
 
 def _sentences(site: Site, observed: Observed) -> list[str]:
@@ -82,9 +82,9 @@ def _sentences(site: Site, observed: Observed) -> list[str]:
 
 def _show_standins(by_node: dict[str, list[str]], bundle: BundleManifest | None) -> None:
     for node, parts in by_node.items():
-        click.echo(f"stand-in: {node}: {', '.join(parts)}")
+        print_line(f"stand-in: {node}: {', '.join(parts)}")
     if bundle and bundle.standins:
-        click.echo(f"stand-in: bundle: {', '.join(bundle.standins)}")
+        print_line(f"stand-in: bundle: {', '.join(bundle.standins)}")
 
 
 def cluster_sentence(observed: Observed) -> str:

@@ -77,8 +77,9 @@ def login_words(
     else:
         words += ["-o", "ClearAllForwardings=yes"]
     words += ["-t"] if terminal else []
-    words.append(f"{settings.user}@{node.ip}")
-    return [*words, command] if command else words
+    login = f"{settings.user}@{node.ip}"
+    # ssh looks for options behind the host as well: a command may begin with a dash.
+    return [*words, "--", login, command] if command else [*words, login]
 
 
 def copy_key_command(site: Site, node: Node) -> str:

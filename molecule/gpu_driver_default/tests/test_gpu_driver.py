@@ -90,9 +90,8 @@ def test_a_driver_that_is_loaded_is_never_replaced(host, refusal):
 
 def test_a_kernel_for_which_dkms_fails_is_named(host, refusal):
     module = f"/lib/modules/{OLD}/updates/dkms/nvidia.ko"
-    host.run_expect(
-        [0], f"mkdir -p /var/lib/dkms-standin && touch /var/lib/dkms-standin/broken && rm {module}"
-    )
+    host.run_expect([0], f"touch {BROKEN} && rm {module}")
     said = refusal()
-    host.run_expect([0], f"rm /var/lib/dkms-standin/broken && echo {DRIVER} > {module}")
+    host.run_expect([0], f"rm {BROKEN} && echo {DRIVER} > {module}")
     assert f"dkms did not build NVIDIA's driver {DRIVER} for kernel {OLD}" in said
+    assert "Bad return status for module build" in said

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import ssl
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -156,3 +158,27 @@ def test_a_file_of_ours_is_replaced_and_a_foreign_one_never(tmp_path: Path) -> N
     assert foreign.read_text() == "apiVersion: v1\n"
     with pytest.raises(Refused, match="cannot be written"):
         adapter.write_kubeconfig(foreign / "below", MARK)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_root_writes_no_file_that_another_user_owns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rack7"
+    path.write_text(f"{MARK}\nlaid out for root\n")
+    os.chown(path, 54321, 54321)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    with pytest.raises(Refused, match="not a file of this command"):
+        adapter.write_kubeconfig(path, f"{MARK}\nfrom the node\n")
+    assert "from the node" not in path.read_text()
+    monkeypatch.setenv("SUDO_UID", "54321")
+    adapter.write_kubeconfig(path, f"{MARK}\nof who typed sudo\n")
+    assert path.stat().st_uid == 54321
+
+
+def test_a_certificate_of_a_node_that_lies_names_nobody(tmp_path: Path) -> None:
+    good = credentials_of(kubeconfig_of(tmp_path))
+    der = ssl.PEM_cert_to_DER_cert(good.certificate.decode())
+    assert b"kubernetes" in der
+    pem = ssl.DER_cert_to_PEM_cert(der.replace(b"kubernetes", b"\xff" * 10)).encode()
+    assert adapter.holder_of(replace(good, certificate=pem)) is None

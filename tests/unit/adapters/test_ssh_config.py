@@ -123,3 +123,8 @@ def test_no_connection_is_shared_that_was_made_by_other_rules(which: str, tmp_pa
 def test_what_a_user_needs_of_it_stays(which: str, tmp_path: Path) -> None:
     found = means(COMMANDS[which](), OPEN, tmp_path)
     assert found["certificatefile"] == "/home/me/certificate.pub"
+
+
+def test_a_command_that_begins_with_a_dash_is_no_option_of_ssh(tmp_path: Path) -> None:
+    found = means(person("-oProxyCommand=touch /tmp/x"), OPEN, tmp_path)
+    assert "touch" not in found.get("proxycommand", "")

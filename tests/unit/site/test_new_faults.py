@@ -130,8 +130,8 @@ def test_each_fault_is_blamed_on_its_option_and_said_once(
         ({"dns_servers": ("ns1",)}, "correct --dns, then run the same command again"),
         (
             {"release": "k8s-9", "hardware": {"gpu1": "none/none"}},
-            "correct --release, --hardware, then run the same command again; appliance site schema "
-            "lists the releases; appliance hardware list shows the models",
+            "correct --release, --hardware, then run the same command again; to see the releases: "
+            "appliance site schema; to see the models: appliance hardware list",
         ),
     ],
 )

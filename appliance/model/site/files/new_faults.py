@@ -45,9 +45,9 @@ _KEYS: Final = {
     "private_key": "--private-key",
 }
 _HINTS: Final = {
-    "--release": "appliance site schema lists the releases",
-    "--os": "appliance site schema lists the operating systems",
-    "--hardware": "appliance hardware list shows the models",
+    "--release": "to see the releases: appliance site schema",
+    "--os": "to see the operating systems: appliance site schema",
+    "--hardware": "to see the models: appliance hardware list",
 }
 _KEY: Final = re.compile(r" *(?:# )?([a-z_]+):")
 _PLACE: Final = re.compile(r"^[a-z_.]+(\[[0-9]+\])?: ")
