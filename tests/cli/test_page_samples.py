@@ -26,6 +26,7 @@ from appliance.workflows.site.adopt import AdoptResult
 from tests import golden, samples
 from tests.cli import test_node_join, test_node_logs, test_questions
 from tests.fakes import FakeRack
+from tests.prerequisites import require
 from tests.unit.life.rack import FakePower, web
 
 rack = test_questions.rack
@@ -151,6 +152,7 @@ def test_ssh_keygen_vouches_for_a_manifest(tmp_path: Any) -> None:
     key, manifest = tmp_path / "key", tmp_path / "manifest.json"
     namespace = "appliance-bundle@hyperscalers"
     manifest.write_text("{}")
+    require("ssh-keygen")
     keygen: list[Any] = ["ssh-keygen", "-q"]
     subprocess.run([*keygen, "-t", "ed25519", "-N", "", "-f", key], check=True)
     sign = [*keygen, "-Y", "sign", "-n", namespace, "-f", key, manifest]
