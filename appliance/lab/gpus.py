@@ -5,12 +5,14 @@ What must not be here: writing the files, and the stand-ins.
 
 from __future__ import annotations
 
-from typing import Any
+import uuid
+from typing import Any, Final
 
 from appliance.lab.layout import Lab
 
 NVIDIA = "0x10de"
 MOST = 16
+_UUIDS: Final = uuid.UUID("5f0f6b4e-6a52-5f0a-9a3b-5eedc0ffee02")
 
 
 def gpu_facts(lab: Lab, count: int) -> dict[str, dict[str, Any]]:
@@ -36,7 +38,8 @@ def _gpu(node: str, index: int) -> dict[str, Any]:
         "max_link_width": 16,
         "link_speed": "STANDIN",
         "driver": None,
-        "uuid": f"GPU-STANDIN-{node}-{index}",
+        # As the device plugin's stand-in names it: nvidia-smi's lists are read strictly.
+        "uuid": f"GPU-{uuid.uuid5(_UUIDS, f'{node}/{index}')}",
         "ecc_uncorrected": 0,
     }
 

@@ -12,6 +12,8 @@ from appliance import errors
 from appliance.adapters.hardware.redfish import HTTPS
 from appliance.adapters.local.content import list_releases, load_release
 from appliance.adapters.local.hardware_models import load_role_minima
+from appliance.cli.exit_codes import EXIT_CODES as OF_THE_CODE
+from appliance.cli.exit_codes import TERMINATED
 from appliance.model.bundle.runai_versions import supported_range
 from appliance.model.checks import capacity
 from appliance.model.checks.network import CONTROL_PLANE_PORTS, NODE_PORTS, VXLAN_PORT
@@ -38,7 +40,8 @@ def test_the_page_of_exit_codes_lists_those_of_the_code_and_no_other() -> None:
     raised = {found.exit_code for found in _classes(errors.ApplianceError)}
     rows = table(EXIT_CODES, "exit")
     listed = [int(row[0]) for row in rows]
-    assert listed == sorted({0, click.UsageError.exit_code, *raised})
+    assert listed == sorted({0, click.UsageError.exit_code, TERMINATED, *raised})
+    assert listed == list(OF_THE_CODE)
     assert {len(row) for row in rows} == {4}, "every code has a meaning and what to do"
 
 

@@ -85,7 +85,7 @@ def login_words(
 def copy_key_command(site: Site, node: Node) -> str:
     """What to type to install the site's public key on a node; ``ssh`` asks for the password."""
     settings = site.settings.ssh
-    words = ["ssh-copy-id"]
+    words: list[str] = []
     if settings.private_key is not None:
         key = settings.private_key.removesuffix("-cert.pub").removesuffix(".pub")
         words += ["-i", _file(f"{key}.pub")]
@@ -93,7 +93,7 @@ def copy_key_command(site: Site, node: Node) -> str:
         words += ["-p", str(settings.port)]
     if settings.jump_host is not None:
         words += ["-o", shlex.quote(f"ProxyJump={settings.jump_host}")]
-    return " ".join([*words, f"{settings.user}@{node.ip}"])
+    return " ".join(["ssh-copy-id", *words, f"{settings.user}@{node.ip}"])
 
 
 def jump_login_command(site: Site) -> str:
