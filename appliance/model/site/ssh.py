@@ -93,7 +93,8 @@ def copy_key_command(site: Site, node: Node) -> str:
         words += ["-p", str(settings.port)]
     if settings.jump_host is not None:
         words += ["-o", shlex.quote(f"ProxyJump={settings.jump_host}")]
-    return " ".join(["ssh-copy-id", *words, f"{settings.user}@{node.ip}"])
+    options = "".join(f" {word}" for word in words)
+    return f"ssh-copy-id{options} {settings.user}@{node.ip}"
 
 
 def jump_login_command(site: Site) -> str:
