@@ -18,6 +18,7 @@ from appliance.cli.exit_codes import TERMINATED
 from appliance.cli.screen.hints import again, in_lines, remembering, runnable
 from appliance.cli.screen.interrupts import Terminated, end_like_ctrl_c
 from appliance.cli.screen.terminal import shown, shown_streams
+from appliance.cli.screen.wrapping import width_of, wrapped
 from appliance.errors import ApplianceError, Interrupted
 
 _FULL = "free space on that disk (df -h)"
@@ -157,7 +158,10 @@ def _show_warnings(error: BaseException) -> None:
 
 def _print_field(label: str, text: str) -> None:
     """Print one field; further lines are indented: a node's text must not look like a field."""
-    click.echo(label + text.replace("\n", "\n    "), err=True)
+    width = width_of(sys.stderr)
+    first, *further = (label + text).split("\n")
+    lines = [wrapped(first, width), *(wrapped(f"    {line}", width) for line in further)]
+    click.echo("\n".join(lines), err=True)
 
 
 def _internal_error(error: Exception) -> int:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
 from appliance.cli.screen.colour import has_colour, with_labels
+from appliance.cli.screen.wrapping import width_of, wrapped
 
 # C0 without tab and newline, DEL and C1, line separators, marks that change the direction of text,
 # and lone surrogates, which no encoding has.
@@ -170,7 +171,7 @@ def below(stream: Any) -> TextIO:
 def print_line(text: str, *, err: bool = False) -> None:
     """Print one line, however many a node's text has: a second one could be mistaken for ours."""
     stream = sys.stderr if err else sys.stdout
-    stream.write(one_line(text) + "\n")
+    stream.write(wrapped(one_line(text), width_of(stream)) + "\n")
     stream.flush()
 
 
