@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -85,6 +86,8 @@ def _served(made: Servers, directory: Path) -> Site:
 
 def _program(name: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     own = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    # The sockets of ssh have short paths, however deep the folders of a run are.
+    own["ANSIBLE_SSH_CONTROL_PATH_DIR"] = tempfile.mkdtemp(prefix="cp-")
     return subprocess.run(
         [Path(sys.executable).with_name(name), *words],
         cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
