@@ -106,6 +106,16 @@ def install(
         return _Run(request, ports, found).carry_out()
 
 
+def is_bundle_copied(found: Survey, desired: Desired) -> bool:
+    """Whether the plan copies a bundle; a complete one on the services node is not copied again."""
+    services = desired.site.services_node.name
+    return any(
+        services in planned.nodes and any(mirrored(found.observed.node_facts[services], desired))
+        for planned in found.plan.steps
+        if BY_NAME[planned.name].gives_bundle
+    )
+
+
 def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> None:
     """Check the bundle if the services node needs it, or if the site has no other bundle.
 
@@ -113,13 +123,7 @@ def _require_bundle(found: Survey, request: InstallRequest, ports: Session) -> N
         BundleRefused: no bundle, another release or OS, or damaged.
     """
     services = request.desired.site.services_node.name
-    # A complete bundle on the services node is not copied again.
-    needed = any(
-        services in planned.nodes
-        and any(mirrored(found.observed.node_facts[services], request.desired))
-        for planned in found.plan.steps
-        if BY_NAME[planned.name].gives_bundle
-    )
+    needed = is_bundle_copied(found, request.desired)
     release, site = request.desired.release.name, request.desired.site.settings
     build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
     if ports.bundle is None:

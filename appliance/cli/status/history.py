@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,10 @@ def _show_failure(site: Path, record: Record) -> None:
     why = one_line(record.error or "no reason was recorded")
     click.echo(f"{record.outcome}: {_at(record.started)} {record.command}, {record.step}: {why}")
     log = run_log(site, record.run, record.step)
-    click.echo(f"   log: {log or f'none on this machine; the command ran on {record.host}'}")
+    ran_here = record.host == socket.gethostname()
+    elsewhere = f"none on this machine; the command ran on {record.host}"
+    lost = "not on this machine any more" if ran_here else elsewhere
+    click.echo(f"   log: {log or lost}")
 
 
 def _at(started: str) -> str:
