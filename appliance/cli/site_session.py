@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 from appliance import __version__
+from appliance.cli.screen.hints import say_hint
 from appliance.cli.screen.render import show_warnings
 from appliance.cli.wiring import Wiring, note
+from appliance.errors import ApplianceError
 from appliance.model.state.journal import Run
 
 if TYPE_CHECKING:
@@ -129,6 +131,19 @@ class SiteSession(Wiring):
 
         require_open(self.site)
         return True
+
+    def warn_of_vault(self, plan: Plan) -> None:
+        """Warn of a vault that plays could not open, where a plan is only shown."""
+        from appliance.model.plan.steps import BY_NAME
+
+        if not any(BY_NAME[step.name].has_playbook for step in plan.steps):
+            return
+        try:
+            self.vault_is_open  # noqa: B018  (raises)
+        except ApplianceError as error:
+            show_warnings([f"an install would be refused: {error.message}"])
+            if error.hint:
+                say_hint(error.hint, err=True)
 
     def opened(self, confirm: Callable[About, bool]) -> Callable[About, bool]:
         """The same question, asked once the vault was opened, as plays will have to."""

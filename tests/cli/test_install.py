@@ -151,6 +151,24 @@ def test_a_plan_with_steps_does_not_mention_again(rack: FakeRack, capsys: Captur
     assert AFTER_AN_EDIT not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("words", [("plan",), ("install", "--dry-run")])
+def test_a_vault_that_stays_closed_is_told_where_a_plan_is_only_shown(
+    words: tuple[str, ...], rack: FakeRack, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANSIBLE_VAULT_PASSWORD_FILE", "ANSIBLE_VAULT_IDENTITY_LIST"):
+        monkeypatch.delenv(name, raising=False)
+    vault = rack.desired.site.vault_file
+    vault.parent.mkdir(parents=True)
+    vault.write_text("$ANSIBLE_VAULT;1.1;AES256\n3030\n")
+    assert play(rack, *words) == 0
+    assert "warning" not in capsys.readouterr().err, "no step needs the vault"
+    rack.documents["w1"]["sysctl"] = {}
+    assert play(rack, *words) == 0
+    said = capsys.readouterr().err
+    assert "warning: an install would be refused: " in said
+    assert "the vault's password is not known" in said
+
+
 def test_a_step_requested_with_again_is_planned_with_its_reason(
     rack: FakeRack, capsys: Capture
 ) -> None:

@@ -100,6 +100,7 @@ def install(
     if output == "json":
         print_json({"plan": plan_as_json(done.plan), "ran": list(done.steps)})
     elif dry_run or not done.plan.steps:
+        connected.warn_of_vault(done.plan)
         show_install_plan(done.plan)
     else:
         show_status(connected.load_desired().site, done.observed)

@@ -63,6 +63,7 @@ def plan(
     connected = app.connect(site, bundle, reads_vendor_bundle=True)
     survey = connected.survey(scope_of(connected.site, nodes, only, until, again=again))
     found = survey.plan
+    connected.warn_of_vault(found)
     if output == "json":
         print_json(plan_as_json(found))
     else:
