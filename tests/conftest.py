@@ -20,7 +20,8 @@ STORY = (
     # "drift" replays the last run, which must be one with a bundle.
     *("connections", "refusals", "install", "drift", "rejoin", "health", "terminal"),
     "runai_refusals",
-    *("storage", "node_roles", "bmc", "membership", "faults", "runbooks", "access"),
+    *("storage", "node_roles", "bmc", "membership", "faults", "runbooks", "certificates"),
+    "access",
     *("runai_waits", "vendor_bundle", "hostile_worker"),
 )
 # Whole labs of their own; a lab that waits costs a third of a core, so few are up at a time.

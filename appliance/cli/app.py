@@ -33,6 +33,7 @@ COMPLETE = "_APPLIANCE_COMPLETE"
 # Name -> module of each command; loaded only when it is named, or listed by --help.
 COMMANDS: Mapping[str, str] = {
     "bundle": "appliance.cli.bundle.group",
+    "cluster": "appliance.cli.cluster.group",
     "completion": "appliance.cli.help.completion",
     "docs": "appliance.cli.help.docs",
     "hardware": "appliance.cli.hardware",
@@ -52,6 +53,7 @@ COMMANDS: Mapping[str, str] = {
 # Name -> summary, so that the list of commands imports none; a test compares them.
 SUMMARIES: Mapping[str, str] = {
     "bundle": "Build, check and show bundles: everything that an offline install needs.",
+    "cluster": "Maintain the Kubernetes cluster as a whole.",
     "completion": "Print the script that completes this command line in bash, zsh or fish.",
     "docs": "Show the pages of this installation: runbooks, glossary, decisions.",
     "hardware": "Show the hardware models that this version knows.",

@@ -7,7 +7,7 @@ import getpass
 import os
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,11 +22,14 @@ from appliance.model.state.journal import Run
 
 if TYPE_CHECKING:
     from appliance.model.components.access.runai_cli import CliPlan
+    from appliance.model.components.control_plane.certificates import CertificateExpiry
+    from appliance.model.components.control_plane.renewal import RenewalPlan
     from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan
     from appliance.model.plan.planner import Scope
     from appliance.model.state.desired import Desired
-    from appliance.model.state.observed import Look, Observed
+    from appliance.model.state.observed import Fault, Look, Observed
     from appliance.model.state.plan import Plan
+    from appliance.workflows.cluster.certificates import RenewalResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
@@ -177,6 +180,34 @@ class SiteSession(Wiring):
         request = InstallRequest(desired=desired, run=run, scope=scope, dry_run=dry_run)
         session = self.session(progress, run, plays=True)
         return workflow(request, session, self._opened_for_plays(confirm))
+
+    def certificates(self) -> tuple[Mapping[str, Sequence[CertificateExpiry]], Sequence[Fault]]:
+        """Member -> when its certificates of Kubernetes end; and which nodes did not answer."""
+        from appliance.model.components.control_plane.certificates import endings
+        from appliance.workflows.session.survey import look_patiently
+
+        look = look_patiently(self.nodes, self.site.cluster_members)
+        return {name: endings(facts) for name, facts in look.node_facts.items()}, look.faults
+
+    def renew_certificates(
+        self,
+        what: tuple[int, tuple[str, ...]],
+        progress: Observer,
+        confirm: Callable[[RenewalPlan], bool],
+        *,
+        dry_run: bool = False,
+    ) -> RenewalResult:
+        """Renew kubeadm's certificates; ``what``: within how many days, and without which nodes."""
+        from appliance.workflows.cluster.certificates import (
+            COMMAND,
+            RenewalRequest,
+            renew_certificates,
+        )
+
+        within_days, without = what
+        run = self.run(COMMAND)
+        request = RenewalRequest(self.site, run, within_days, without, dry_run=dry_run)
+        return renew_certificates(request, self.session(progress, run, plays=True), confirm)
 
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False

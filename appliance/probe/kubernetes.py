@@ -22,6 +22,8 @@ HEALTH_URL = "https://127.0.0.1:6443/healthz"
 # Written by role api_oidc: the issuer's CA, and a mark while flags are being changed.
 OIDC_CA = PKI + "/appliance-oidc-ca.crt"
 CHANGE_MARK = "/etc/kubernetes/appliance/api-server/change.json"
+# Written by role kubernetes_certificates: exists while certificates are renewed.
+RENEWAL_MARK = "/etc/kubernetes/appliance/certificates/renewal.json"
 # Written by role node_reset; exists from its first step to its last.
 RESET_MARK = "/var/lib/appliance/node-reset.json"
 SUBNET_FILE = "/run/flannel/subnet.env"
@@ -63,6 +65,7 @@ def kubernetes(source: Source, kubelet_active: bool) -> Dict[str, Any]:
             "kubeadm_flags": _flag(source, None),
             "apiserver": _apiserver(source),
             "reset_begun": _reset_begun(source),
+            "renewal_begun": source.exists(RENEWAL_MARK),
             "kubeadm_config": source.exists("/etc/kubernetes/appliance-kubeadm.yaml"),
         }
     )

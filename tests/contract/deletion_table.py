@@ -254,6 +254,10 @@ PLACES: Final[Places] = {
         "single_layout: unlink": LINK,
     },
     "roles/gpu_node/library/nouveau_blocked.py": {"block: replace": WRITE},
+    "roles/kubernetes_certificates/module_utils/certificate_renewal.py": {
+        "Renewal.run: unlink": STATE,
+        "Renewal.run: write_text": STATE,
+    },
     "roles/kubeadm_control_plane/tasks/admit.yml": {"state: absent": NODE_OBJECT},
     "roles/kubeadm_control_plane/tasks/join.yml": {
         "absent: true": ROLE,

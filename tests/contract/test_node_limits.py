@@ -20,6 +20,7 @@ OWN_LIMITS = (
     Path("playbooks/library/rsync_push.py"),
     Path("playbooks/module_utils/appliance_api_server.py"),
     Path("playbooks/module_utils/appliance_jumpbox.py"),
+    Path("roles/kubernetes_certificates/module_utils/certificate_renewal.py"),
     Path("roles/lab_node/module_utils/lab_commands.py"),
 )
 # It starts the server of modules, which ends with its login session or when it has nothing to do;

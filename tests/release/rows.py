@@ -101,9 +101,10 @@ ROWS = (
     ),
     _lab(
         "life",
-        "a BMC proves a loss, and the commands of each runbook do what the page says",
+        "a BMC proves a loss, runbooks do what they say, certificates that ended are renewed",
         "tests/lab/test_bmc.py",
         "tests/lab/test_runbooks.py",
+        "tests/lab/test_certificates.py",
         package=WITH_RUNBOOKS,
     ),
     _lab(

@@ -12,7 +12,7 @@ _NOT_YET: Final = "It is not supported yet"
 _BACKUP: Final = "It is done by hand: appliance docs back-up-the-control-plane"
 _RESET: Final = f"{_NOT_YET} for a whole appliance. For one node: appliance node remove NODE"
 _UPGRADE: Final = f"{_NOT_YET}. What is known of it: appliance docs --search upgrade"
-_CERTIFICATES: Final = "It is done by hand: appliance docs renew-kubernetes-certificates"
+_CERTIFICATES: Final = "Did you mean: appliance cluster certificates renew"
 _SUPPORT: Final = f"{_NOT_YET}. What helps without it: appliance docs --search support"
 _SHELL: Final = "Did you mean: appliance node ssh NODE -- COMMAND"
 _DRAIN: Final = "Did you mean: appliance node maintain NODE"
@@ -34,7 +34,7 @@ FOREIGN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("drain", "node drain", "taint", "node taint"), _DRAIN),
     **dict.fromkeys(("cordon", "node cordon"), _CORDON),
     **dict.fromkeys(("uncordon", "node uncordon", "untaint", "node untaint"), _RETURN),
-    **dict.fromkeys(("get", "nodes", "pods", "ls", "list", "cluster", "top", "watch"), _STATUS),
+    **dict.fromkeys(("get", "nodes", "pods", "ls", "list", "top", "watch"), _STATUS),
     **dict.fromkeys(("node list", "node ls", "node get", "node status", "node top"), _STATUS),
     **dict.fromkeys(("describe", "node describe", "node show", "node inspect"), _PASSPORT),
     **dict.fromkeys(("join", "token", "scale", "node join", "node create"), _ADD),

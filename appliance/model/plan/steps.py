@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from appliance.model.components.base import Step, all_but_jumpboxes, cluster_members
+from appliance.model.components.base import (
+    Step,
+    all_but_jumpboxes,
+    cluster_members,
+    control_plane_nodes,
+)
 from appliance.model.plan.components import COMPONENTS
 
 PREFLIGHT = Step(
@@ -16,10 +21,20 @@ NODE_RESET = Step(
     None,
     command="node_remove",
 )
+# One control-plane node after the other; its workflow verifies each.
+KUBERNETES_CERTIFICATES = Step(
+    "kubernetes_certificates",
+    "the certificates of Kubernetes are valid for long enough",
+    control_plane_nodes,
+    None,
+    command="cluster certificates renew",
+    disturbs="etcd and the API server of one node after the other restart, each within a minute",
+)
 STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
     NODE_RESET,
+    KUBERNETES_CERTIFICATES,
 )
 BY_NAME = {step.name: step for step in STEPS}
 INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

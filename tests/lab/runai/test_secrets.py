@@ -44,6 +44,8 @@ COMMANDS = (
     "status --site SITE --debug",
     "health --site SITE --output json",
     "health --site SITE --stage runai",
+    "cluster certificates show --site SITE",
+    "cluster certificates renew --site SITE --dry-run",
     "site check --site SITE",
     "site show --site SITE",
     "site inventory --site SITE",

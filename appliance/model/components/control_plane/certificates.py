@@ -24,11 +24,6 @@ KUBELETS = frozenset(
 )
 KUBELET_DAYS = 7
 PAGE = page("renew-kubernetes-certificates")
-# dockershim names a container k8s_<container>_<pod>_...; the kubelet restarts stopped ones.
-RESTART = (
-    "'for c in etcd kube-apiserver kube-controller-manager kube-scheduler; do "
-    "sudo docker stop $(sudo docker ps -qf name=k8s_${c}_); sleep 30; done'"
-)
 
 Keeper = Literal["kubeadm", "kubelet", "authority"]
 
@@ -90,17 +85,7 @@ def cure(site: Site, node: Node, ending: CertificateExpiry) -> str:
             f"kubeadm certs renew does not renew a CA: renew it where it was issued; {PAGE} lists "
             "the issuers"
         )
-    kubeconfig = site.state_directory / "kubeconfig"
-    fetch = ssh_command(site, node, "sudo cat /etc/kubernetes/admin.conf")
-    own = "'sudo cat /etc/kubernetes/admin.conf > ~/.kube/config'"
-    return "; then ".join(
-        (
-            ssh_command(site, node, "sudo kubeadm certs renew all"),
-            f"one control-plane node at a time: {ssh_command(site, node, RESTART)}",
-            f"fetch the kubeconfigs made from it again: {fetch} > {kubeconfig}",
-            f"{ssh_command(site, node, own)} ({PAGE})",
-        )
-    )
+    return f"appliance cluster certificates renew (what it does: {PAGE})"
 
 
 def _kubelets_cure(site: Site, node: Node, ending: CertificateExpiry) -> str:

@@ -160,6 +160,7 @@ class Kubernetes(Section):
     manifests: Words | None = None
     node_ip: Word | None = None
     pki: list[Certificate] | None = None
+    renewal_begun: bool | None = None
     reset_begun: ResetBegun | None = None
 
 

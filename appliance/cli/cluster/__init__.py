@@ -1,0 +1,1 @@
+"""``appliance cluster``: operations on the Kubernetes cluster as a whole."""

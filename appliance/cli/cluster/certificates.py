@@ -1,0 +1,192 @@
+"""``appliance cluster certificates``: when they end, and their renewal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Nouns
+from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
+from appliance.cli.screen.confirm import about_nodes, confirmed
+from appliance.cli.screen.hints import say, say_hint
+from appliance.cli.screen.progress import progress
+from appliance.cli.screen.render import print_json, print_table
+from appliance.cli.screen.terminal import print_line
+from appliance.errors import NotHealthy
+from appliance.model.components.control_plane.certificates import (
+    KUBELET_DAYS,
+    CertificateExpiry,
+)
+from appliance.model.components.control_plane.renewal import MOST_DAYS, WITHIN_DAYS
+from appliance.model.plan.steps import KUBERNETES_CERTIFICATES
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.components.control_plane.renewal import RenewalPlan
+    from appliance.model.site.settings import Site
+
+RENEWED_BY = {
+    "kubeadm": "appliance cluster certificates renew",
+    "kubelet": "the kubelet, by itself",
+    "authority": "by hand: a CA",
+}
+
+
+@click.group(cls=Nouns)
+def certificates() -> None:
+    """Show and renew the certificates of Kubernetes."""
+
+
+@certificates.command()
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help=f"Exit with 5 if one ends within {WITHIN_DAYS} days, or a kubelet did not renew its own.",
+)
+@site_option
+@output_option
+@click.pass_obj
+def show(app: Application, site: Path, output: str, *, exit_code: bool) -> None:
+    """Show when each certificate of Kubernetes ends, the earliest first. Changes nothing.
+
+    \b
+    - every node is inspected once, over SSH; the Kubernetes API is not needed
+    - kubeadm's certificates last a year; the kubelet renews its own; CAs last ten years
+
+    Example: appliance cluster certificates show --site inventories/rack7
+    """
+    found, faults = app.connect(site).certificates()
+    rows = sorted(
+        ((one, node) for node, ones in found.items() for one in ones),
+        key=lambda row: (row[0].left, row[1], row[0].path),
+    )
+    if output == "json":
+        print_json({"certificates": [_plain(node, one) for one, node in rows]})
+    else:
+        print_table(
+            ("node", "certificate", "ends", "days", "renewed by"),
+            [
+                (node, one.path, one.day, f"{one.left:.0f}", RENEWED_BY[one.keeper])
+                for one, node in rows
+            ],
+            spare=("renewed by",),
+        )
+        for fault in faults:
+            print_line(f"not read: {fault.node}: {fault.reason}")
+            say_hint(fault.hint)
+    late = [(one, node) for one, node in rows if _is_late(one)]
+    if exit_code and late:
+        first, node = late[0]
+        raise NotHealthy(
+            f"{node}: {first.path} {first.ends}",
+            hint="renew it: appliance cluster certificates renew"
+            if first.keeper == "kubeadm"
+            else "how each is renewed: appliance docs renew-kubernetes-certificates",
+        )
+    if exit_code and faults:
+        raise NotHealthy(f"{faults[0].node}: not read: {faults[0].reason}", hint=faults[0].hint)
+
+
+def _is_late(one: CertificateExpiry) -> bool:
+    return one.left < (KUBELET_DAYS if one.keeper == "kubelet" else WITHIN_DAYS)
+
+
+def _plain(node: str, one: CertificateExpiry) -> dict[str, Any]:
+    return {
+        "node": node,
+        "path": one.path,
+        "ends": one.day,
+        "days_left": round(one.left, 1),
+        "renewed_by": one.keeper,
+    }
+
+
+@certificates.command()
+@click.option(
+    "--within",
+    type=click.IntRange(1, MOST_DAYS),
+    default=WITHIN_DAYS,
+    show_default=True,
+    metavar="DAYS",
+    help="Renew nodes on which a certificate of kubeadm ends within so many days.",
+)
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="NODE",
+    shell_complete=node_names,
+    help="Leave out a control-plane node that does not answer; repeatable.",
+)
+@site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def renew(
+    app: Application,
+    within: int,
+    without: tuple[str, ...],
+    site: Path,
+    output: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Renew the certificates that kubeadm made, one control-plane node at a time.
+
+    \b
+    - refused, before any change, unless every other control-plane node is Ready;
+      where certificates have expired already, the renewal is the repair
+    - etcd, the API server, the controller manager and the scheduler of a node restart, one after
+      the other; pods keep running
+    - the files before are kept on the node; the kubeconfigs of the operators are renewed as well
+    - a second run renews what is left
+
+    Example: appliance cluster certificates renew --site inventories/rack7
+    """
+    connected = app.connect(site)
+    known = [node.name for node in connected.site.control_plane]
+    for name in without:
+        if name not in known:
+            raise click.UsageError(
+                f"--without: {name} is no control-plane node of the site: {', '.join(known)}"
+            )
+    with progress(plain=output == "json") as display:
+        done = connected.renew_certificates(
+            (within, without),
+            display,
+            lambda plan: _confirm(connected.site, plan, yes),
+            dry_run=dry_run,
+        )
+    plan = done.plan
+    if output == "json":
+        print_json({"renewals": _renewals(plan), "done": done.done})
+    elif not plan.renewals:
+        say(
+            f"nothing to do: every certificate of kubeadm is valid for {within} days or more; "
+            "to see them: appliance cluster certificates show"
+        )
+    elif dry_run:
+        _show(plan, err=False)
+    else:
+        print_line(f"verified: certificates renewed on {', '.join(plan.nodes)}")
+        say("to see when they end: appliance cluster certificates show")
+
+
+def _renewals(plan: RenewalPlan) -> list[dict[str, Any]]:
+    return [{"node": one.node, "reasons": list(one.reasons())} for one in plan.renewals]
+
+
+def _confirm(site: Site, plan: RenewalPlan, yes: bool) -> bool:
+    return confirmed(yes, about_nodes(site, plan.nodes), lambda: _show(plan, err=True))
+
+
+def _show(plan: RenewalPlan, *, err: bool) -> None:
+    for renewal in plan.renewals:
+        print_line(f"{renewal.node}: {KUBERNETES_CERTIFICATES.name}: renewed", err=err)
+        for reason in renewal.reasons():
+            print_line(f"   because {reason}", err=err)
+    print_line(f"   disturbs: {KUBERNETES_CERTIFICATES.disturbs}", err=err)

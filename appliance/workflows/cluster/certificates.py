@@ -1,0 +1,152 @@
+"""Renew the certificates of Kubernetes: one control-plane node after the other, each verified.
+
+A second run renews only what is left, and finishes a node on which a run was killed. What must not
+be here: which nodes are due and what forbids it
+(:mod:`appliance.model.components.control_plane.renewal`), or how a node renews them (role
+``kubernetes_certificates``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import StepNotVerified
+from appliance.model.components.control_plane.renewal import (
+    NodeRenewal,
+    RenewalPlan,
+    awaits_ready,
+    open_points,
+    plan_renewal,
+    renewal_inventory,
+)
+from appliance.model.plan.play import Play
+from appliance.model.site.settings import Site
+from appliance.model.state.cluster import Cluster
+from appliance.model.state.journal import Run
+from appliance.workflows.session.confirmation import require_confirmed
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.recording import Recorder
+from appliance.workflows.session.survey import observe, refuse, require_evidence
+
+if TYPE_CHECKING:
+    from appliance.workflows.session.session import Session
+
+COMMAND: Final = "cluster certificates renew"
+STEP: Final = "kubernetes_certificates"
+# The kubelet waits up to five minutes before it starts a container again that often ended.
+PATIENCE_SECONDS: Final = 360.0
+POLL_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class RenewalRequest:
+    """What was asked for, by whom.
+
+    Attributes:
+        within_days: certificates with fewer days left are renewed.
+        without: control-plane nodes that are left out, by name.
+    """
+
+    site: Site
+    run: Run
+    within_days: int
+    without: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class RenewalResult:
+    """How it ended: the plan, and whether it was carried out."""
+
+    plan: RenewalPlan
+    done: bool = False
+
+
+def renew_certificates(
+    request: RenewalRequest, session: Session, confirm: Callable[[RenewalPlan], bool]
+) -> RenewalResult:
+    """Inspect, refuse or renew, and verify.
+
+    Raises:
+        NodeUnreachable: a node told too little of itself; nothing was changed.
+        PreflightFailed: another control-plane node is not well; nothing was changed.
+        Refused: the operator did not confirm; nothing was changed.
+        PlaybookFailed: kubeadm failed, or a program does not run with the new files.
+        StepNotVerified: a certificate was not renewed, or the API does not answer.
+    """
+    observed, look = observe(request.site, session.nodes, session.cluster)
+    require_evidence(observed.node_facts)
+    plan = plan_renewal(request.site, observed, look, request.within_days, request.without)
+    refuse(plan.refusals)
+    if request.dry_run or not plan.renewals:
+        return RenewalResult(plan)
+    require_confirmed(confirm(plan))
+    with session.lock:
+        _carry_out(request, session, plan)
+    return RenewalResult(plan, done=True)
+
+
+def _carry_out(request: RenewalRequest, session: Session, plan: RenewalPlan) -> None:
+    recorder = Recorder(request.run, session)
+    renewed: list[str] = []
+    for renewal in plan.renewals:
+        renewed.append(renewal.node)
+        why = tuple(f"{renewal.node}: {text}" for text in renewal.reasons())
+        with recorder.run_step(STEP, (renewal.node,), why):
+            ready = awaits_ready(request.site, plan, renewed)
+            _renew(request, session, renewal, await_ready=ready)
+            _verify(request, session, renewal)
+            if ready:
+                _verify_api(request, session)
+
+
+def _renew(
+    request: RenewalRequest, session: Session, renewal: NodeRenewal, *, await_ready: bool
+) -> None:
+    node = request.site.node(renewal.node)
+    inventory = renewal_inventory(request.site, node, request.within_days, await_ready=await_ready)
+
+    def on_task(name: str, task: str, changed: bool | None) -> None:
+        session.observer.task(STEP, name, task, changed=changed)
+
+    session.playbooks.play(Play(request.run.id, STEP, (node.name,), inventory), on_task)
+
+
+def _verify(request: RenewalRequest, session: Session, renewal: NodeRenewal) -> None:
+    node = request.site.node(renewal.node)
+    look = session.nodes.look([node])
+    left = open_points(node, look.node_facts.get(node.name), request.within_days)
+    if left:
+        raise StepNotVerified(
+            f"{node.name}: certificates were renewed, but {left[0]}",
+            hint="run the same command again: it resumes here",
+            details=left[1:],
+        )
+
+
+def _verify_api(request: RenewalRequest, session: Session) -> None:
+    """Wait until the API answers, and every control-plane node that was not left out is Ready."""
+    patience = Patience(session.clock, PATIENCE_SECONDS)
+    asked = [node for node in request.site.control_plane if node.name not in request.without]
+    while True:
+        look = session.nodes.look(asked)
+        cluster = session.cluster.read(look.node_facts)
+        fault = _fault(cluster, [node.name for node in asked])
+        if not fault:
+            return
+        if patience.is_over():
+            raise StepNotVerified(
+                f"certificates were renewed, but {fault}",
+                hint="see what is wrong: appliance status; then run the same command again",
+            )
+        session.observer.verifying(STEP, fault)
+        session.clock.sleep(POLL_SECONDS)
+
+
+def _fault(cluster: object, names: list[str]) -> str:
+    if not isinstance(cluster, Cluster):
+        return "no API server answers"
+    late = [name for name in names if name not in cluster.nodes or not cluster.nodes[name].ready]
+    return f"not Ready: {', '.join(late)}" if late else ""

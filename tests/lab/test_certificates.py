@@ -1,0 +1,122 @@
+"""Certificates of Kubernetes that end soon, or have ended, are renewed by one command."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from tests.commands import succeed
+from tests.lab.conftest import LabSite, wait_for
+from tests.lab.support.cluster import KUBECTL
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+PKI = "/etc/kubernetes/pki"
+SERVER = f"{PKI}/apiserver.crt"
+DAYS = 360
+
+
+def forge(lab: LabSite, node: str, days: float) -> None:
+    """Give a node's API server a certificate of the cluster's CA that ends in so many days."""
+    ca = x509.load_pem_x509_certificate(lab.shell(node, f"cat {PKI}/ca.crt").encode())
+    key: Any = serialization.load_pem_private_key(
+        lab.shell(node, f"cat {PKI}/ca.key").encode(), None
+    )
+    old = x509.load_pem_x509_certificate(lab.shell(node, f"cat {SERVER}").encode())
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(old.subject)
+        .issuer_name(ca.subject)
+        .public_key(old.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=30))
+        .not_valid_after(now + timedelta(days=days))
+    )
+    for extension in old.extensions:
+        made = made.add_extension(extension.value, extension.critical)
+    pem = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
+    lab.shell(node, f"cat >{SERVER} <<'END'\n{pem}END")
+
+
+def renew(lab: LabSite, *words: str) -> list[str]:
+    """The command's plan; the command, or a dry run of it."""
+    site = ("--site", str(lab.directory), "--output", "json")
+    done = succeed("cluster", "certificates", "renew", *site, *words)
+    found = json.loads(done.stdout)["renewals"]
+    return [renewal["node"] for renewal in found]
+
+
+def left(lab: LabSite, node: str) -> float:
+    """The days that the certificate has left which the API server of a node shows."""
+    text = lab.shell(
+        node,
+        "echo | timeout 10 openssl s_client -connect 127.0.0.1:6443 2>/dev/null"
+        " | openssl x509 -noout -enddate",
+    )
+    ends = datetime.strptime(text.strip().partition("=")[2], "%b %d %H:%M:%S %Y GMT")
+    return (ends.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds() / 86_400
+
+
+def test_a_certificate_that_ends_tomorrow_is_found_and_renewed(installed_lab: LabSite) -> None:
+    installed_lab.settled()
+    node = installed_lab.node("cp1")
+    forge(installed_lab, "cp1", 1)
+    assert renew(installed_lab, "--dry-run") == [node]
+    assert renew(installed_lab, "--yes") == [node]
+    assert left(installed_lab, "cp1") > DAYS
+    assert renew(installed_lab, "--yes") == []
+    installed_lab.settled()
+    kubeconfig = installed_lab.directory / ".appliance/kubeconfig"
+    admin = installed_lab.shell("cp1", "cat /etc/kubernetes/admin.conf")
+    assert "client-certificate-data" in kubeconfig.read_text()
+    theirs = [line.split()[-1] for line in admin.splitlines() if "client-certificate-data" in line]
+    assert theirs[0] in kubeconfig.read_text(), "the operator's copy is the new one"
+
+
+def test_expired_certificates_are_repaired_although_no_api_answers(installed_lab: LabSite) -> None:
+    forge(installed_lab, "cp1", -2)
+    installed_lab.shell("cp1", "kill $(pgrep -x kube-apiserver)")
+    wait_for(
+        "an API that does not answer",
+        lambda: "Ready" not in installed_lab.shell("cp1", f"{KUBECTL} get nodes", check=False),
+        120,
+    )
+    assert renew(installed_lab, "--yes") == [installed_lab.node("cp1")]
+    assert left(installed_lab, "cp1") > DAYS
+    installed_lab.settled(300)
+
+
+def test_a_renewal_that_was_killed_is_finished_by_the_same_command(installed_lab: LabSite) -> None:
+    forge(installed_lab, "cp1", 1)
+    program = Path(sys.executable).with_name("appliance")
+    site = ["--site", str(installed_lab.directory)]
+    process = subprocess.Popen(
+        [program, "cluster", "certificates", "renew", "--yes", *site],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    mark = "/etc/kubernetes/appliance/certificates/renewal.json"
+    wait_for(
+        "a renewal that has begun",
+        lambda: "yes" in installed_lab.shell("cp1", f"test -e {mark} && echo yes", check=False),
+        60,
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    began = time.monotonic()
+    renew(installed_lab, "--yes")
+    assert left(installed_lab, "cp1") > DAYS, time.monotonic() - began
+    assert "yes" not in installed_lab.shell("cp1", f"test -e {mark} && echo yes", check=False)
+    installed_lab.settled(300)

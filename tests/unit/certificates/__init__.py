@@ -1,0 +1,1 @@
+"""Renewal of the certificates of Kubernetes."""
