@@ -17,6 +17,7 @@ Capture = pytest.CaptureFixture[str]
 CHANGING = {
     ("install",): (),
     ("node", "add"): ("w3",),
+    ("cluster", "certificates", "renew"): (),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),
     ("node", "rejoin"): ("gpu1",),
@@ -28,6 +29,7 @@ CHANGING = {
     ("runai", "cli", "install"): ("--user", "ada"),
 }
 LOOKING = {
+    ("cluster", "certificates", "show"): (),
     ("health",): (),
     ("history",): (),
     ("kubeconfig",): (),

@@ -9,7 +9,13 @@ import click
 
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Nouns
-from appliance.cli.options import dry_run_option, output_option, site_option, yes_option
+from appliance.cli.options import (
+    changed_site_option,
+    dry_run_option,
+    output_option,
+    site_option,
+    yes_option,
+)
 from appliance.cli.screen.confirm import about_nodes, confirmed
 from appliance.cli.screen.hints import say, say_hint
 from appliance.cli.screen.progress import progress
@@ -120,7 +126,7 @@ def _plain(node: str, one: CertificateExpiry) -> dict[str, Any]:
     shell_complete=node_names,
     help="Leave out a control-plane node that does not answer; repeatable.",
 )
-@site_option
+@changed_site_option
 @dry_run_option
 @yes_option
 @output_option
