@@ -162,8 +162,16 @@ class FakeRack:
             raise self.fail[play.playbook]
         for name in play.limit:
             on_task(name, f"{play.playbook} : Do it", True)
-        if play.playbook not in self.without_effect:
+        if play.playbook == "kubernetes_certificates":
+            self._renew(play)
+        elif play.playbook not in self.without_effect:
             self._take_effect(play)
+
+    def _renew(self, play: Play) -> None:
+        for name in play.limit:
+            kubernetes = self.documents[name]["kubernetes"]
+            for key in ("pki", "kubeconfigs"):
+                kubernetes[key] = [one for one in kubernetes[key] if "not_after" not in one]
 
     def _take_effect(self, play: Play) -> None:
         parts: dict[str, tuple[str, ...]] = {

@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests" / "data" / "golden"
 WRITE = "APPLIANCE_GOLDEN"
 MARK = "######## "
+# A program of this virtual environment, where no other is on the PATH.
+BESIDE = r"[^\s']*/ansible-vault\b"
 # Patterns that differ between runs, and their replacements.
 CHANGING = {
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b": "RUN-ID",
@@ -24,7 +26,7 @@ CHANGING = {
     r"/tmp/[^\s'\":,]*": "TEMPORARY",  # noqa: S108
     r"\b[0-9a-f]{64}\b": "DIGEST",
     r"SHA256:[A-Za-z0-9+/]{43}": "FINGERPRINT",
-    r"[^\s']*/ansible-vault\b": "ansible-vault",
+    BESIDE: "ansible-vault",
 }
 
 
@@ -52,8 +54,8 @@ def agree(name: str, section: str, said: str) -> None:
         AssertionError: it is another text, or there is no such section.
     """
     path = GOLDEN / f"{name}.txt"
-    # Hints name pages by their path on this machine.
-    said = said.replace(str(ROOT), "REPOSITORY")
+    # Hints name pages, and what is beside this Python, by their path on this machine.
+    said = re.sub(BESIDE, "ansible-vault", said).replace(str(ROOT), "REPOSITORY")
     kept = read(path)
     # A section ends with a newline, and no line of it looks like the start of another.
     said = re.sub(rf"^{MARK.strip()}", "\\#", said.rstrip("\n") + "\n", flags=re.MULTILINE)

@@ -41,6 +41,7 @@ from tests.fakes import (
 )
 from tests.unit.access.test_runai_cli import ADA, DONE
 from tests.unit.access.test_steps import Rack as Converged
+from tests.unit.certificates.rack import ends
 from tests.unit.life.rack import FakeDrain, FakePower
 
 Capture = pytest.CaptureFixture[str]
@@ -157,12 +158,17 @@ def _has_a_role(rack: Rack) -> None:
     rack.cluster = replace(rack.cluster, roles=replace(view, labels=labels))
 
 
+def _ends_soon(rack: Rack) -> None:
+    ends(rack.documents["cp1"], server=5)
+
+
 def _as_it_is(_rack: Rack) -> None:
     pass
 
 
 # Command -> its words, what brings it to its question, and whether it is about one machine.
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
+    ("cluster", "certificates", "renew"): ((), _ends_soon, False),
     ("install",): ((), _as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "maintain"): (("w2",), _as_it_is, True),
