@@ -45,6 +45,7 @@ PROGRAMS = {
     "kube-scheduler": ("scheduler.conf",),
 }
 FILES = (*(file for files in PROGRAMS.values() for file in files), "admin.conf")
+FLAG = re.compile(r'^\s*- "?(--[^"]+?)"?\s*$', re.MULTILINE)
 EMBEDDED = re.compile(r"^\s*client-certificate-data: (\S+)\s*$", re.MULTILINE)
 
 
@@ -121,12 +122,18 @@ def renew():
 
 
 def processes(name):
-    """Return {pid: when it started (epoch)} of a program, in any container."""
+    """Return {pid: when it started (epoch)} of a program of kubeadm.
+
+    Only with the flags of its manifest: a pod may run an etcd of its own on this node.
+    """
+    manifest = ETC / "manifests" / (name + ".yaml")
+    flags = sorted(FLAG.findall(manifest.read_text())) if manifest.exists() else None
     found = {}
     for folder in PROC.glob("[0-9]*"):
         try:
-            first = (folder / "cmdline").read_bytes().split(b"\0")[0].decode("utf-8", "replace")
-            if first.rpartition("/")[2] != name:
+            text = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
+            words = text.rstrip("\0").split("\0")
+            if words[0].rpartition("/")[2] != name or sorted(words[1:]) != flags:
                 continue
             ticks = int((folder / "stat").read_text().rpartition(")")[2].split()[19])
         except (OSError, ValueError, IndexError):

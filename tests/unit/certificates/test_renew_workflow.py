@@ -104,6 +104,13 @@ def test_a_failed_play_ends_the_run_and_is_recorded(monkeypatch: pytest.MonkeyPa
     assert [record.outcome for record in site.journal.records] == ["failed"]
 
 
+def test_an_api_without_a_majority_is_said_whatever_was_left_out() -> None:
+    site = Site(rack(cp1={"server": -1}))
+    site.rack.cluster = NoCluster()
+    with pytest.raises(StepNotVerified, match="but no API server answers"):
+        site.renew(without=("cp2", "cp3"))
+
+
 def test_an_api_that_does_not_come_back_is_said() -> None:
     site = Site(rack(cp1={"server": -1}, cp2={"server": -1}, cp3={"server": -1}))
     site.rack.cluster = NoCluster()

@@ -130,6 +130,31 @@ def test_what_ends_soon_is_kept_renewed_and_its_program_restarted(program: Any, 
     assert program.Renewal(REQUEST).is_due() is False
 
 
+def test_only_a_program_with_the_flags_of_its_manifest_is_kubeadms(tmp_path: Path) -> None:
+    found: Any = from_file("certificate_renewal_processes", SOURCE)
+    found.ETC, found.PROC = tmp_path / "kubernetes", tmp_path / "proc"
+    manifest = found.ETC / "manifests/etcd.yaml"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text(
+        "spec:\n  containers:\n  - command:\n    - etcd\n    - --data-dir=/var/lib/etcd\n"
+        "    - --name=cp1\n    image: etcd\n"
+    )
+    words = {
+        1: ["etcd", "--data-dir=/var/lib/etcd", "--name=cp1"],
+        2: ["etcd", "--data-dir=/data"],
+        3: ["etcd"],
+        4: ["/usr/bin/sleep", "--data-dir=/var/lib/etcd", "--name=cp1"],
+    }
+    for pid, argv in words.items():
+        (found.PROC / str(pid)).mkdir(parents=True)
+        (found.PROC / str(pid) / "cmdline").write_text("\0".join([*argv, ""]))
+        (found.PROC / str(pid) / "stat").write_text(f"{pid} (x) " + " ".join(["0"] * 30))
+    (found.PROC / "stat").write_text("btime 1000\n")
+    assert found.processes("etcd") == {1: 1000.0}
+    manifest.unlink()
+    assert found.processes("etcd") == {}
+
+
 def test_programs_are_restarted_in_their_order(program: Any, node: Node) -> None:
     age(node, "scheduler.conf", "pki/apiserver.crt", "pki/etcd/peer.crt")
     program.Renewal(REQUEST).run()
