@@ -128,17 +128,23 @@ def processes(name):
     """
     manifest = ETC / "manifests" / (name + ".yaml")
     flags = sorted(FLAG.findall(manifest.read_text())) if manifest.exists() else None
+    return {pid: started for pid, (started, given) in named(name).items() if given == flags}
+
+
+def named(name):
+    """Return {pid: (when it started, its flags in order)} of every process of that name."""
     found = {}
     for folder in PROC.glob("[0-9]*"):
         try:
             text = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
             words = text.rstrip("\0").split("\0")
-            if words[0].rpartition("/")[2] != name or sorted(words[1:]) != flags:
+            if words[0].rpartition("/")[2] != name:
                 continue
             ticks = int((folder / "stat").read_text().rpartition(")")[2].split()[19])
         except (OSError, ValueError, IndexError):
             continue  # it ended meanwhile
-        found[int(folder.name)] = _boot_time() + ticks / os.sysconf("SC_CLK_TCK")
+        started = _boot_time() + ticks / os.sysconf("SC_CLK_TCK")
+        found[int(folder.name)] = (started, sorted(words[1:]))
     return found
 
 
@@ -221,6 +227,10 @@ class Renewal:
         restarted = [name for name in PROGRAMS if old_ones(name)]
         for name in restarted:
             self._restart(name, kept)
+        # Of these nothing is known: they may still use the files before.
+        other = [name for name in PROGRAMS if named(name) and not processes(name)]
+        if other and self._await_ready:
+            raise RenewalError("%s: it runs with other flags than its manifest has" % other[0])
         changed = bool(names or restarted or MARK.exists())
         if MARK.exists():
             MARK.unlink()

@@ -48,12 +48,19 @@ class Node:
         self.started: dict[str, float] = {}
         self.pids = {name: number for number, name in enumerate(PROGRAMS, 1)}
         self.restarted: list[str] = []
+        self.others: set[str] = set()
         self.healthy = True
         self.comes_back = True
         self.time = 0.0
 
     def processes(self, name: str) -> dict[int, float]:
         return {self.pids[name]: self.started[name]} if name in self.started else {}
+
+    def named(self, name: str) -> dict[int, tuple[float, list[str]]]:
+        own: dict[int, tuple[float, list[str]]] = {
+            pid: (started, []) for pid, started in self.processes(name).items()
+        }
+        return own | ({99: (0.0, ["--other"])} if name in self.others else {})
 
     def kill(self, pid: int, _signal: int) -> None:
         (name,) = (name for name, own in self.pids.items() if own == pid)
@@ -88,6 +95,7 @@ def program(node: Node, monkeypatch: pytest.MonkeyPatch) -> Any:
     kubeadm.chmod(kubeadm.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(found, "KUBEADM", str(kubeadm))
     monkeypatch.setattr(found, "processes", node.processes)
+    monkeypatch.setattr(found, "named", node.named)
     monkeypatch.setattr(found, "is_healthy", lambda _name, _port: node.healthy)
     monkeypatch.setattr(found.os, "kill", node.kill)
     monkeypatch.setattr(found.Renewal, "clock", staticmethod(node.clock))
@@ -153,6 +161,17 @@ def test_only_a_program_with_the_flags_of_its_manifest_is_kubeadms(tmp_path: Pat
     assert found.processes("etcd") == {1: 1000.0}
     manifest.unlink()
     assert found.processes("etcd") == {}
+
+
+def test_a_program_that_its_manifest_does_not_describe_is_named(program: Any, node: Node) -> None:
+    age(node, "pki/apiserver.crt")
+    node.others = {"kube-scheduler", "etcd"}
+    del node.started["kube-scheduler"]
+    with pytest.raises(program.RenewalError, match=r"kube-scheduler: it runs with other flags"):
+        program.Renewal(REQUEST).run()
+    assert program.MARK.exists(), "it is not done"
+    node.others = {"etcd"}
+    assert program.Renewal(REQUEST).run()["changed"], "a pod's own etcd is nobody's business"
 
 
 def test_programs_are_restarted_in_their_order(program: Any, node: Node) -> None:
