@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +23,7 @@ from appliance.model.site.settings import Site
 from tests.prerequisites import require
 from tests.site_cases import ROOT, copy_of_good
 from tests.ssh_server import KEY, Servers, servers
+from tests.this_run import folder
 
 PASSWORD = "--vault-password-file"  # noqa: S105 - an option
 
@@ -87,7 +87,7 @@ def _served(made: Servers, directory: Path) -> Site:
 def _program(name: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     own = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
     # The sockets of ssh have short paths, however deep the folders of a run are.
-    own["ANSIBLE_SSH_CONTROL_PATH_DIR"] = tempfile.mkdtemp(prefix="cp-")
+    own["ANSIBLE_SSH_CONTROL_PATH_DIR"] = str(folder() / "cp")
     return subprocess.run(
         [Path(sys.executable).with_name(name), *words],
         cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
