@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from appliance.builder.sources.apt_sources import host_target
+from appliance.builder.sources.apt.sources import host_target
 from appliance.errors import BundleRefused
 
 ARCHITECTURE = "amd64"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
-from appliance.builder.sources.apt_repository import write_flat_repository
-from appliance.builder.sources.apt_sources import host_target
+from appliance.builder.sources.apt.isolated import IsolatedApt, ResolvedPackage
+from appliance.builder.sources.apt.repository import write_flat_repository
+from appliance.builder.sources.apt.sources import host_target
 from appliance.lab.archives import served
 from appliance.lab.layout import SYSTEMS
 from tests.package_archive import ARCHITECTURE, Archive

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from appliance.adapters.local.cache import Cache
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
 from appliance.builder.sources.reach import Reach
 from appliance.model.bundle.archives import Frozen
 from appliance.model.bundle.fetched import FetchedArtifact

@@ -13,9 +13,9 @@ from appliance import __version__
 from appliance.adapters.local.cache import Cache
 from appliance.adapters.local.content import RELEASES, load_release
 from appliance.builder.fetch import Sources
-from appliance.builder.sources.apt_sources import host_target, running_system
-from appliance.builder.sources.compose import package_layer
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.apt.sources import host_target, running_system
+from appliance.builder.sources.oci.compose import package_layer
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.builder.wheel_needs import requirements

@@ -10,7 +10,7 @@ import pytest
 
 from appliance.adapters.local import processes
 from appliance.adapters.local.content import STANDINS
-from appliance.builder.sources.go import Go
+from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
 from appliance.model.bundle.release import Artifact

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder.sources.go_file import GoFile
+from appliance.builder.sources.go.file import GoFile
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
 from appliance.model.bundle.release import Artifact

@@ -18,9 +18,9 @@ import yaml
 
 from appliance.adapters.local.cache import Cache
 from appliance.adapters.local.content import STANDINS, load_release_with_standins
-from appliance.builder.sources.go import Go
-from appliance.builder.sources.go_file import GoFile
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.go.file import GoFile
+from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.model.bundle.sources import GoFileSource, GoSource

@@ -13,7 +13,7 @@ from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.images import image_faults
 from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import Cache
-from appliance.builder.sources.oci_layout import (
+from appliance.builder.sources.oci.layout import (
     MANIFEST_TYPE,
     ImageSettings,
     image_config,

@@ -1,7 +1,7 @@
 """A folder of .deb files as a flat apt repository: Packages, Packages.gz and Release.
 
 The same packages give the same bytes, in any order and at any time. What must not be here: the
-choice of packages (see ``apt.py``), or signing (the bundle's manifest is signed as a whole).
+choice of packages (see ``isolated.py``), or signing (the bundle's manifest is signed as a whole).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from appliance.adapters.local import processes
-from appliance.builder.sources.apt_sources import stanza_fields
+from appliance.builder.sources.apt.sources import stanza_fields
 from appliance.errors import BuildFailed
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from appliance.adapters.local import processes
-from appliance.builder.sources.apt_sources import AptTarget, as_deb822, stanza_fields
+from appliance.builder.sources.apt.sources import AptTarget, as_deb822, stanza_fields
 from appliance.builder.sources.reach import unanswered
 from appliance.errors import BuildFailed
 from appliance.model.bundle.archive_faults import causes

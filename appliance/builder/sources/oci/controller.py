@@ -15,10 +15,10 @@ from pathlib import Path
 from appliance import __version__
 from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import recipe_key
-from appliance.builder.sources.apt import ResolvedPackage
-from appliance.builder.sources.compose import package_layer
-from appliance.builder.sources.oci_layout import Entry, ImageSettings, image_config, write_layer
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.isolated import ResolvedPackage
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.oci.compose import package_layer
+from appliance.builder.sources.oci.layout import Entry, ImageSettings, image_config, write_layer
 from appliance.builder.sources.source import Context
 from appliance.builder.wheel_files import wheel_entries
 from appliance.builder.wheel_needs import pythons_of

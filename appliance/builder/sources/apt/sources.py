@@ -3,7 +3,7 @@
 A release may name its archives. If it names none, the build host's own sources are used, limited to
 the suites of its operating system. For another release of Debian, a Debian host asks the same
 archives for the suites of that release. What must not be here: resolving or downloading (see
-``apt.py``).
+``isolated.py``).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from appliance.adapters.local import processes
 from appliance.adapters.local.cache import recipe_key
-from appliance.builder.sources.go import go_environment, module_folder
+from appliance.builder.sources.go.programs import go_environment, module_folder
 from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile

@@ -17,7 +17,7 @@ from typing import Any
 
 from appliance.adapters.bundle.oci import DIGEST, Blob, referenced
 from appliance.adapters.local.cache import digest_of, recipe_key
-from appliance.builder.sources.oci_layout import INDEX_TYPE, MANIFEST_TYPE, blob_of
+from appliance.builder.sources.oci.layout import INDEX_TYPE, MANIFEST_TYPE, blob_of
 from appliance.builder.sources.source import Context
 from appliance.builder.sources.url import fetch
 from appliance.errors import SourceUnavailable

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from appliance.adapters.local import processes
-from appliance.builder.sources.oci_layout import Entry
+from appliance.builder.sources.oci.layout import Entry
 from appliance.errors import BuildFailed
 
 _MERGED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")

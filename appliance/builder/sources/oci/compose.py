@@ -11,7 +11,8 @@ from pathlib import Path
 from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local import processes
 from appliance.adapters.local.cache import recipe_key
-from appliance.builder.sources.oci_layout import (
+from appliance.builder.sources.apt.package_root import file_of, merged, root_entries
+from appliance.builder.sources.oci.layout import (
     MANIFEST_TYPE,
     Entry,
     ImageSettings,
@@ -19,7 +20,6 @@ from appliance.builder.sources.oci_layout import (
     image_manifest,
     write_layer,
 )
-from appliance.builder.sources.package_root import file_of, merged, root_entries
 from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from appliance.adapters.local import processes
 from appliance.adapters.local.cache import recipe_key
-from appliance.builder.sources.go_openapi import openapi_module
+from appliance.builder.sources.go.openapi import openapi_module
 from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
 from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile

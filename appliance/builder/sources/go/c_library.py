@@ -12,7 +12,7 @@ from pathlib import Path
 
 from appliance.adapters.local import processes
 from appliance.adapters.local.cache import recipe_key
-from appliance.builder.sources.go import (
+from appliance.builder.sources.go.programs import (
     c_compiler,
     go_environment,
     module_folder,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.builder.archive_keys import keyring_file
-from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
-from appliance.builder.sources.apt_sources import (
+from appliance.builder.sources.apt.isolated import IsolatedApt, ResolvedPackage
+from appliance.builder.sources.apt.sources import (
     AptTarget,
     host_target,
     running_system,
