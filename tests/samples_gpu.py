@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
-from appliance.model.bundle.release import kernel_packages
+from appliance.model.bundle.release.release import kernel_packages
 from appliance.model.components.gpu.operator import (
     DRIVER_IMAGES,
     IMAGES,

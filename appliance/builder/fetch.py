@@ -34,12 +34,17 @@ from appliance.builder.sources.wheels import (
 from appliance.builder.space import require_space
 from appliance.builder.wheel_needs import describe
 from appliance.errors import ApplianceError, BundleRefused
-from appliance.model.bundle.builders import BUILDERS, impossible, lacking_programs
-from appliance.model.bundle.causes import Failure, by_cause
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import ControllerSource, FileSource, OciSource, UrlSource
-from appliance.model.bundle.sources import Source as Spec
+from appliance.model.bundle.builds.builders import BUILDERS, impossible, lacking_programs
+from appliance.model.bundle.builds.causes import Failure, by_cause
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact, Release
+from appliance.model.bundle.release.sources import (
+    ControllerSource,
+    FileSource,
+    OciSource,
+    UrlSource,
+)
+from appliance.model.bundle.release.sources import Source as Spec
 
 _SUPPLY = "make one of these sources reachable, or supply the file, and run the same command again"
 _AGAIN = "fix the causes above and run the same command again"

@@ -19,7 +19,7 @@ from appliance.builder.sources.oci.layout import LAYOUT, layout_index
 from appliance.builder.space import SMALLEST_BUNDLE_BYTES, require_space
 from appliance.builder.wheel_needs import requirements
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
-from appliance.model.bundle.fetched import FetchedFile
+from appliance.model.bundle.builds.fetched import FetchedFile
 from appliance.model.bundle.manifest import (
     FOLDERS,
     INDEXES,

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from appliance.adapters.kubernetes.drain import KubernetesDrain
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.adapters.ssh.power import SshPower
-    from appliance.model.bundle.vendor_bundle import VendorBundle
-    from appliance.model.bundle.vendor_diagnostics import VendorReport
+    from appliance.model.bundle.vendor.bundle import VendorBundle
+    from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired

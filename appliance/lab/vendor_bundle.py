@@ -27,10 +27,10 @@ from appliance.builder.fetch import Sources
 from appliance.builder.sources.local import packed_chart
 from appliance.errors import ApplianceError, BuildFailed
 from appliance.lab import vendor_definitions
-from appliance.model.bundle.fetched import FetchedArtifact
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.runai_versions import LINES, minor_of
-from appliance.model.bundle.sources import ComposeSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.runai_versions import LINES, minor_of
+from appliance.model.bundle.release.sources import ComposeSource
 
 FOLDER = STANDINS / "vendor_bundle_standin"
 SCHEDULER_PLUGINS = "sigs.k8s.io/scheduler-plugins"

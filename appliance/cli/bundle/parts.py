@@ -30,9 +30,9 @@ from appliance.builder.ports import BuildObserver
 from appliance.builder.writer import BundleWriter, Locks
 from appliance.cli.options import REAL
 from appliance.errors import ApplianceError, ConfigError
-from appliance.model.bundle.fetched import FetchedArtifact
+from appliance.model.bundle.builds.fetched import FetchedArtifact
+from appliance.model.bundle.builds.time_left import seconds_left, words
 from appliance.model.bundle.signature import Signature
-from appliance.model.bundle.time_left import seconds_left, words
 from appliance.model.programs import Use, used_by
 
 DEFAULT_JOBS = 4

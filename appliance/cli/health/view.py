@@ -8,7 +8,7 @@ from appliance.cli.screen.hints import say_hint
 from appliance.cli.screen.render import print_table
 from appliance.cli.screen.terminal import print_line
 from appliance.cli.status.view import show_unreachable
-from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title
+from appliance.model.bundle.vendor.diagnostics import VendorReport, by_title
 
 if TYPE_CHECKING:
     from appliance.model.checks.health.stages import Result

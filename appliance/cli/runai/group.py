@@ -15,7 +15,7 @@ from appliance.cli.screen.render import print_json, print_table
 from appliance.errors import NotHealthy
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.vendor_bundle import VendorBundle
+    from appliance.model.bundle.vendor.bundle import VendorBundle
 
 
 @click.group(cls=Nouns)
@@ -61,7 +61,7 @@ def inspect(file: Path, release: str, output: str) -> None:
 
 
 def _hint(found: VendorBundle, kubernetes: str) -> str:
-    from appliance.model.bundle.runai_versions import supported_range
+    from appliance.model.bundle.release.runai_versions import supported_range
 
     if found.contents.faults:
         return "compare its sha256 with the vendor's, and download it again"
@@ -69,7 +69,7 @@ def _hint(found: VendorBundle, kubernetes: str) -> str:
 
 
 def _as_json(found: VendorBundle, kubernetes: str) -> dict[str, Any]:
-    from appliance.model.bundle.runai_versions import supported_range
+    from appliance.model.bundle.release.runai_versions import supported_range
 
     contents = found.contents
     needs = found.needs_bytes(minimum_free_gb=1)

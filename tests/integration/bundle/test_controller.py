@@ -19,7 +19,7 @@ from appliance.builder.sources.oci.compose import package_layer
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.builder.wheel_needs import requirements
-from appliance.model.bundle.release import Release
+from appliance.model.bundle.release.release import Release
 from appliance.model.programs import Use, used_by
 from tests.integration.bundle.roots import inside, unpack
 from tests.this_run import RELEASE

@@ -23,8 +23,8 @@ from appliance.builder.sources.go.programs import Go, go_environment
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import CLibrarySource, GoSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import CLibrarySource, GoSource
 from tests.integration.bundle.conftest import _no_target
 from tests.integration.bundle.device_plugin import Stack
 from tests.nvml_answers import NOT_SUPPORTED, Library, codes, values

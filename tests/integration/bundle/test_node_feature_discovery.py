@@ -23,7 +23,7 @@ from appliance.builder.sources.go.file import GoFile
 from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
-from appliance.model.bundle.sources import GoFileSource, GoSource
+from appliance.model.bundle.release.sources import GoFileSource, GoSource
 from tests.integration.bundle.conftest import _no_target
 from tests.integration.bundle.nodes_api import NodesApi, nodes_api
 from tests.prerequisites import require

@@ -27,8 +27,8 @@ from appliance.builder.sources.oci.layout import (
 from appliance.builder.sources.oci.registry import Oci
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import OciSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import OciSource
 from tests.integration.bundle.web import Web
 
 LAYER = b"a layer" * 100

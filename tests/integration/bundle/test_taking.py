@@ -20,8 +20,8 @@ from appliance.builder.sources.apt.packages import TargetPackages, target_of
 from appliance.builder.sources.apt.sources import stanza_fields
 from appliance.builder.sources.wheels import own_content
 from appliance.errors import BuildFailed, BundleRefused
-from appliance.model.bundle.archives import AptArchive, ArchiveKey, Keyring
-from appliance.model.bundle.release import OperatingSystem
+from appliance.model.bundle.archives.archive import AptArchive, ArchiveKey, Keyring
+from appliance.model.bundle.release.release import OperatingSystem
 from tests.integration.bundle.web import Web
 from tests.package_archive import Archive, signing_key
 from tests.package_suites import keys

@@ -21,8 +21,8 @@ from appliance.builder.sources.oci.layout import (
 )
 from appliance.builder.writer import BundleWriter, Locks
 from appliance.errors import ApplianceError, BuildFailed, Refused
+from appliance.model.bundle.builds.fetched import FetchedFile
 from appliance.model.bundle.faults import BundleFault, cure
-from appliance.model.bundle.fetched import FetchedFile
 from appliance.model.bundle.manifest import FOLDERS, MANIFEST, SIGNATURE, BundleManifest
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -15,8 +15,8 @@ from appliance.cli.lab.parts import played_all_the_same
 from appliance.cli.status.view import show_status, status_as_json
 from appliance.errors import SourceUnavailable
 from appliance.model.bundle.manifest import BundleManifest
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import (
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import (
     CLibrarySource,
     ComposeSource,
     GoFileSource,

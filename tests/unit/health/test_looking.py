@@ -5,7 +5,7 @@ from __future__ import annotations
 from appliance.adapters.kubernetes.pod_tests.network import read_messages
 from appliance.adapters.kubernetes.releases import newest
 from appliance.adapters.local.control_host import resolve
-from appliance.model.bundle.runai_versions import version_of_bundle
+from appliance.model.bundle.release.runai_versions import version_of_bundle
 from appliance.model.state.prerequisites import Prerequisites
 
 

@@ -12,8 +12,8 @@ import pytest
 from appliance.adapters.ansible.missing_program import missing_program
 from appliance.adapters.local import control_host
 from appliance.errors import Refused
-from appliance.model.bundle.builders import BUILDERS, lacking_programs
-from appliance.model.bundle.release import Artifact
+from appliance.model.bundle.builds.builders import BUILDERS, lacking_programs
+from appliance.model.bundle.release.release import Artifact
 from appliance.model.checks.programs import bringing
 from appliance.model.programs import (
     PROGRAMS,

@@ -21,7 +21,7 @@ from appliance.adapters.local import processes
 from appliance.builder.sources.apt.sources import AptTarget, as_deb822, stanza_fields
 from appliance.builder.sources.reach import unanswered
 from appliance.errors import BuildFailed
-from appliance.model.bundle.archive_faults import causes
+from appliance.model.bundle.archives.faults import causes
 
 PATIENCE_SECONDS = 8
 _UPDATE_LIMIT_SECONDS = 600

@@ -17,9 +17,9 @@ from appliance.builder.sources.apt.sources import (
     with_host_network,
 )
 from appliance.errors import ApplianceError, BuildFailed
-from appliance.model.bundle.archives import AptArchive
-from appliance.model.bundle.release import OperatingSystem
-from appliance.model.bundle.sources import ControllerSource
+from appliance.model.bundle.archives.archive import AptArchive
+from appliance.model.bundle.release.release import OperatingSystem
+from appliance.model.bundle.release.sources import ControllerSource
 
 
 def target_of(

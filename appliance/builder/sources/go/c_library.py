@@ -20,9 +20,9 @@ from appliance.builder.sources.go.programs import (
 )
 from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import CLibrarySource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import CLibrarySource
 
 _FLAGS = ("-shared", "-fPIC", "-Os", "-s", "-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none")
 _DECLARED = re.compile(r"^nvmlReturn_t\s+DECLDIR\s+(nvml\w+)\s*\(", re.MULTILINE)

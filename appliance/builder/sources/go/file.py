@@ -15,9 +15,9 @@ from appliance.adapters.local.cache import recipe_key
 from appliance.builder.sources.go.programs import go_environment, module_folder
 from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import GoFileSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import GoFileSource
 
 
 class GoFile:

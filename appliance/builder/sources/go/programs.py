@@ -18,9 +18,9 @@ from appliance.adapters.local.cache import recipe_key
 from appliance.builder.sources.go.openapi import openapi_module
 from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import GoSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import GoSource
 
 _BUILD_LIMIT_SECONDS = 3600
 _RECIPE = 1

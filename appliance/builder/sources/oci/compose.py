@@ -22,9 +22,9 @@ from appliance.builder.sources.oci.layout import (
 )
 from appliance.builder.sources.source import Context
 from appliance.errors import CommandFailed, SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import AptSource, ComposeSource, ControllerSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import AptSource, ComposeSource, ControllerSource
 
 _RECIPE = 1
 

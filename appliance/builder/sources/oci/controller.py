@@ -23,9 +23,9 @@ from appliance.builder.sources.source import Context
 from appliance.builder.wheel_files import wheel_entries
 from appliance.builder.wheel_needs import pythons_of
 from appliance.errors import BuildFailed
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import ControllerSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import ControllerSource
 
 _RECIPE = 2
 _HOME = "/home/appliance"

@@ -21,9 +21,9 @@ from appliance.builder.sources.oci.layout import INDEX_TYPE, MANIFEST_TYPE, blob
 from appliance.builder.sources.source import Context
 from appliance.builder.sources.url import fetch
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile, Verified
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import OciSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile, Verified
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import OciSource
 from appliance.model.documents.strict_json import Unreadable, read_json
 
 _DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from appliance.model.bundle.runai_versions import (
+from appliance.model.bundle.release.runai_versions import (
     LINES,
     brings_its_own,
     dotted,

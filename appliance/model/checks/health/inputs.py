@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.bundle.runai_versions import Version, minor_of, version_of_bundle
+from appliance.model.bundle.release.runai_versions import Version, minor_of, version_of_bundle
 from appliance.model.checks.engine import Check, Need, Skipped
 from appliance.model.components.runai.unmet import vendor_bundle
 from appliance.model.site.runai_settings import Runai

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
 from appliance.model.components.gpu.offers import cards_of
 from appliance.model.site.groups import GPU_WORKERS
 from appliance.model.state.gpu_labels import PLUGIN_CONFIG as CONFIG_LABEL

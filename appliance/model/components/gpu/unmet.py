@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
 from appliance.model.components.gpu.driver import (
     DRIVER,
     RUNTIME,

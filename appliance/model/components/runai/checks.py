@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from appliance.model.bundle.runai_versions import supported_range
-from appliance.model.bundle.vendor_bundle import GIGABYTE, Needs, short_of_space
+from appliance.model.bundle.release.runai_versions import supported_range
+from appliance.model.bundle.vendor.bundle import GIGABYTE, Needs, short_of_space
 from appliance.model.components.runai.address import runai_address
 from appliance.model.components.runai.unmet import vendor_bundle as bundle_of
 from appliance.model.components.subject import Subject

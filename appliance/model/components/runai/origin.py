@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.bundle.vendor_bundle import Generation, VendorBundle
+from appliance.model.bundle.vendor.bundle import Generation, VendorBundle
 from appliance.model.components.runai.values import generate_values
 from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 

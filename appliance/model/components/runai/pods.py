@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Final
 
-from appliance.model.bundle.runai_versions import Trusting
+from appliance.model.bundle.release.runai_versions import Trusting
 from appliance.model.state.pods import Pod
 
 HASH_LABEL: Final = "pod-template-hash"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.bundle.runai_versions import minor_of, trusting
-from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.bundle.release.runai_versions import minor_of, trusting
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.components.runai import address
 from appliance.model.components.runai.cluster_values import cluster_values, laid_over
 from appliance.model.components.runai.origin import origins

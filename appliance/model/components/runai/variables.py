@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
-from appliance.model.bundle.runai_versions import minor_of, trusting
-from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.bundle.release.runai_versions import minor_of, trusting
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.components.runai import address, vendor_defaults
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.origin import backend_arguments, origins

@@ -13,8 +13,13 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from appliance.errors import ConfigError
-from appliance.model.bundle.archives import AptArchive, Frozen
-from appliance.model.bundle.sources import ControllerSource, Source, inputs_of, wants_genuine
+from appliance.model.bundle.archives.archive import AptArchive, Frozen
+from appliance.model.bundle.release.sources import (
+    ControllerSource,
+    Source,
+    inputs_of,
+    wants_genuine,
+)
 
 ArtifactKind = Literal["binary", "cni", "image", "chart", "controller", "part"]
 PACKAGE_GROUPS = (

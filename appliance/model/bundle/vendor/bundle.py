@@ -12,7 +12,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from appliance.model.bundle.runai_versions import (
+from appliance.model.bundle.release.runai_versions import (
     brings_its_own,
     minor_of,
     runs_on,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import (
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import (
     CLibrarySource,
     ComposeSource,
     FileSource,
