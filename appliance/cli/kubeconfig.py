@@ -14,7 +14,7 @@ from appliance.cli.options import Place, site_option
 from appliance.model.components.control_plane.admin_kubeconfig import TUNNEL_PORT
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.admin_kubeconfig import Holder, Reach
+    from appliance.adapters.kubernetes.connection.admin_kubeconfig import Holder, Reach
     from appliance.cli.app import Application
     from appliance.model.site.settings import Site
 
@@ -60,7 +60,7 @@ def kubeconfig(app: Application, out: Path | None, address: str | None, site: Pa
 
     Example: appliance kubeconfig --site inventories/rack7 --out rack7.kubeconfig
     """
-    from appliance.adapters.kubernetes import admin_kubeconfig as adapter
+    from appliance.adapters.kubernetes.connection import admin_kubeconfig as adapter
 
     connected = app.connect(site)
     own = connected.site

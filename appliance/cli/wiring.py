@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from appliance.adapters.control_plane.kept_documents import KeptDocuments
     from appliance.adapters.control_plane.replicated_journal import KeptJournal
     from appliance.adapters.kubernetes.api import KubernetesApi
-    from appliance.adapters.kubernetes.drain import KubernetesDrain
+    from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.adapters.ssh.power import SshPower
     from appliance.model.bundle.vendor.bundle import VendorBundle
@@ -190,7 +190,7 @@ class Wiring:
         return run_vendor_diagnostics(self.site, self.nodes, tool, image)
 
     def _read_workloads(self) -> Workloads:
-        from appliance.adapters.kubernetes.lost import read_workloads
+        from appliance.adapters.kubernetes.nodes.lost import read_workloads
 
         return read_workloads(self.cluster)
 
@@ -208,7 +208,7 @@ class Wiring:
 
     def drain(self) -> KubernetesDrain:
         """Emptying nodes; to be closed."""
-        from appliance.adapters.kubernetes.drain import KubernetesDrain
+        from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 
         return KubernetesDrain(self.cluster)
 
@@ -253,7 +253,7 @@ class Wiring:
     @cached_property
     def members(self) -> Members:
         """Node objects."""
-        from appliance.adapters.kubernetes.members import KubernetesMembers
+        from appliance.adapters.kubernetes.nodes.members import KubernetesMembers
 
         return KubernetesMembers(self.cluster)
 

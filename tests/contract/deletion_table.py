@@ -157,10 +157,10 @@ PLACES: Final[Places] = {
         "_extract: replace": WRITE,
         "_extract: unlink": TEMPORARY,
     },
-    "appliance/adapters/kubernetes/drain.py": {
+    "appliance/adapters/kubernetes/nodes/drain.py": {
         "KubernetesDrain.evict: create_namespaced_pod_eviction": EVICTION,
     },
-    "appliance/adapters/kubernetes/members.py": {
+    "appliance/adapters/kubernetes/nodes/members.py": {
         "KubernetesMembers.delete: delete_node": NODE_OBJECT,
     },
     "appliance/lab/vendor_bundle.py": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from appliance.adapters.kubernetes.client import ApiRefused
+from appliance.adapters.kubernetes.connection.client import ApiRefused
 from appliance.adapters.kubernetes.objects import pod_of
 from appliance.model.components.gpu.operator import NAMESPACE, RELEASE
 from appliance.model.state.cluster import Discovery, GpuOperator, GpuStack

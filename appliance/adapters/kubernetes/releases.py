@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from appliance.adapters.kubernetes.client import get_untyped
+from appliance.adapters.kubernetes.connection.client import get_untyped
 from appliance.model.state.cluster import (
     CERTIFICATE_ANNOTATION,
     CHART_ANNOTATION,

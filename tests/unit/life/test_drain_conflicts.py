@@ -12,8 +12,8 @@ import pytest
 from kubernetes import client
 
 from appliance.adapters.kubernetes.api import KubernetesApi
-from appliance.adapters.kubernetes.conflicts import ATTEMPTS
-from appliance.adapters.kubernetes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.conflicts import ATTEMPTS
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.errors import ClusterError, LeaseLost
 from appliance.model.state.maintenance import ANNOTATION, Maintenance
 

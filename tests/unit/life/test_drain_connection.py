@@ -11,7 +11,7 @@ import pytest
 from kubernetes.client import ApiException
 from urllib3.exceptions import ReadTimeoutError
 
-from appliance.adapters.kubernetes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.state.maintenance import Maintenance
 from appliance.model.state.pods import PodOnNode

@@ -21,7 +21,7 @@ from kubernetes.client import (
     V1PodStatus,
 )
 
-from appliance.adapters.kubernetes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.errors import ClusterError
 from appliance.workflows.node.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run

@@ -24,7 +24,7 @@ from appliance.model.state.observed import GpuTestResult
 from appliance.model.state.pods import ENDED
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 LISTED = re.compile(r"^GPU \d+: .+ \(UUID: (GPU-[0-9a-f-]{36})\)$")
 # MIG devices are listed below their GPU; drivers before 470 name them by GPU and instances.

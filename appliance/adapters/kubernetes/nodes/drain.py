@@ -12,14 +12,19 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from appliance.adapters.kubernetes.client import (
+from appliance.adapters.kubernetes.connection.client import (
     TIMEOUT,
     ApiRefused,
     ApiSilent,
     api_errors,
     call,
 )
-from appliance.adapters.kubernetes.conflicts import CONFLICT, HINT, Conflict, retry_on_conflict
+from appliance.adapters.kubernetes.nodes.conflicts import (
+    CONFLICT,
+    HINT,
+    Conflict,
+    retry_on_conflict,
+)
 from appliance.adapters.kubernetes.objects import node_of, pod_of
 from appliance.adapters.kubernetes.selectors import selects
 from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
@@ -34,7 +39,7 @@ from appliance.model.state.maintenance import (
 from appliance.model.state.pods import Budget, Pod, PodOnNode
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 # Of the eviction API, which gives it as an error of its own making (Kubernetes 1.23).
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.adapters.kubernetes.client import ApiRefused, ApiSilent, call
+from appliance.adapters.kubernetes.connection.client import ApiRefused, ApiSilent, call
 from appliance.adapters.kubernetes.objects import node_of, pod_of
 from appliance.errors import ApplianceError
 from appliance.model.node.lost import Service, Workloads
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 LEASES: Final = "kube-node-lease"
 

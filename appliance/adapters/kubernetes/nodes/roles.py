@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-from appliance.adapters.kubernetes.client import ApiRefused, NotReadable, call
-from appliance.adapters.kubernetes.connection import ApiConnection
+from appliance.adapters.kubernetes.connection.client import ApiRefused, NotReadable, call
+from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.components.node_metadata.node_roles import RolesPlan
 from appliance.model.state.api_flags import ApiFlags, oidc_flags

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from appliance.adapters.kubernetes.client import (
+from appliance.adapters.kubernetes.connection.client import (
     NotReadable,
     NotReady,
     api_client,
@@ -15,7 +15,7 @@ from appliance.adapters.kubernetes.client import (
     ask_version,
     credentials_of,
 )
-from appliance.adapters.kubernetes.first import first_open
+from appliance.adapters.kubernetes.connection.first import first_open
 from appliance.adapters.ssh.tunnel import NotTaken
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Node, Site

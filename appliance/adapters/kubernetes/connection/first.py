@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from appliance.adapters.kubernetes.client import NotReadable
+from appliance.adapters.kubernetes.connection.client import NotReadable
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Node
 

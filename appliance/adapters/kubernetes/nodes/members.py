@@ -9,14 +9,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from appliance.adapters.kubernetes.client import TIMEOUT, ApiRefused, ApiSilent, api_errors
-from appliance.adapters.kubernetes.conflicts import CONFLICT, HINT, Conflict, retry_on_conflict
+from appliance.adapters.kubernetes.connection.client import (
+    TIMEOUT,
+    ApiRefused,
+    ApiSilent,
+    api_errors,
+)
+from appliance.adapters.kubernetes.nodes.conflicts import (
+    CONFLICT,
+    HINT,
+    Conflict,
+    retry_on_conflict,
+)
 from appliance.errors import ClusterError
 from appliance.model.state.cluster import ClusterNode
 from appliance.model.state.node_metadata import NodeMetadata, new_role_taints
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 
 class KubernetesMembers:

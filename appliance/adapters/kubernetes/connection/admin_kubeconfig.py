@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from appliance.adapters.kubernetes.client import Credentials, NotReadable, credentials_of
+from appliance.adapters.kubernetes.connection.client import Credentials, NotReadable, credentials_of
 from appliance.adapters.local.state_files import replace_file, write_once
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import NodeUnreachable, Refused
