@@ -18,8 +18,8 @@ from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.checks.preflight import Finding, Subject
 from appliance.model.components.control_plane import checks
-from appliance.model.state.api_flags import ApiFlags
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster.api_flags import ApiFlags
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Fault, Observed
 from tests import samples

@@ -18,7 +18,7 @@ from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.cli.status.verdict import Verdict
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
 from tests import samples

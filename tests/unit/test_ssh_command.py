@@ -11,7 +11,7 @@ from appliance.model.checks.network import address_in_use
 from appliance.model.components.subject import Subject
 from appliance.model.plan.planner import plan
 from appliance.model.site.ssh import ssh_command
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.observed import Observed
 from tests import samples
 

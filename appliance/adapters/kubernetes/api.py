@@ -29,15 +29,15 @@ from appliance.adapters.kubernetes.pod_tests.annotated import PodTests
 from appliance.adapters.kubernetes.prerequisites import read_prerequisites
 from appliance.adapters.kubernetes.releases import NO_RECORD, read_record, read_releases
 from appliance.adapters.kubernetes.storage import read_storage
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterState,
     NoCluster,
     Unreachable,
 )
+from appliance.model.state.cluster.pods import Pod
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.kubeadm_state import kubeadm_signs
-from appliance.model.state.pods import Pod
+from appliance.model.state.nodes.kubeadm_state import kubeadm_signs
 
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
 VENDOR_NAMESPACES = ("runai-backend", "runai")

@@ -26,7 +26,7 @@ from appliance.cli.screen.confirm import about_nodes, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
 from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan, Verb
 from appliance.model.site.settings import Site
-from appliance.model.state.roles import ROLES, RolesView
+from appliance.model.state.nodes.roles import ROLES, RolesView
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application
@@ -190,7 +190,7 @@ def list_roles(app: Application, site: Path, output: str) -> None:
 
     Example: appliance node role list
     """
-    from appliance.model.state.roles import inventory_roles
+    from appliance.model.state.nodes.roles import inventory_roles
 
     connected = app.connect(site)
     view = connected.cluster.roles()

@@ -25,7 +25,7 @@ def renew_host_key(
     """
     from appliance.adapters.ssh.host_keys import host_keys
     from appliance.adapters.ssh.known_hosts import forget, holds
-    from appliance.model.state.cluster import Cluster
+    from appliance.model.state.cluster.cluster import Cluster
 
     site = connected.site
     node = next((one for one in site.nodes if one.name == name), None)

@@ -18,8 +18,8 @@ from appliance.cli.options import changed_site_option, dry_run_option, output_op
 from appliance.cli.screen.confirm import about_machine, confirmed, tell
 from appliance.cli.screen.progress import progress
 from appliance.cli.screen.render import print_json, print_table
-from appliance.model.state.gpu_labels import WHOLE
-from appliance.model.state.maintenance import Maintenance
+from appliance.model.state.cluster.gpu_labels import WHOLE
+from appliance.model.state.nodes.maintenance import Maintenance
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application

@@ -18,7 +18,7 @@ from appliance.cli.screen.terminal import clear_screen, is_unread
 from appliance.cli.status.verdict import Verdict, verdict_of
 from appliance.cli.status.view import removed_sentences, show_status, status_as_json
 from appliance.errors import Interrupted, NotHealthy
-from appliance.model.state.node_state import in_maintenance
+from appliance.model.state.nodes.node_state import in_maintenance
 
 if TYPE_CHECKING:
     from appliance.cli.app import Application

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from appliance.cli.status.view import faults_of
-from appliance.model.state.node_state import in_maintenance
-from appliance.model.state.unreachable import grouped
+from appliance.model.state.nodes.node_state import in_maintenance
+from appliance.model.state.nodes.unreachable import grouped
 
 if TYPE_CHECKING:
     from appliance.workflows.status import StatusResult

@@ -15,13 +15,13 @@ from appliance.model.node.maintenance_claims import claims_of
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.shared_storage import GB, export_of
-from appliance.model.state.cluster import Cluster, ClusterState, NoCluster
+from appliance.model.state.cluster.cluster import Cluster, ClusterState, NoCluster
 from appliance.model.state.facts.storage_record import record_of
-from appliance.model.state.maintenance import REMOVED, Maintenance
-from appliance.model.state.node_state import NodeState, in_maintenance, node_states
+from appliance.model.state.nodes.maintenance import REMOVED, Maintenance
+from appliance.model.state.nodes.node_state import NodeState, in_maintenance, node_states
+from appliance.model.state.nodes.unreachable import grouped
 from appliance.model.state.observed import Fault, Look, Observed
 from appliance.model.state.plan import Plan
-from appliance.model.state.unreachable import grouped
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest

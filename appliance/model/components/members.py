@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import CONTROL_PLANE_PODS, Cluster, ClusterNode
+from appliance.model.state.cluster.cluster import CONTROL_PLANE_PODS, Cluster, ClusterNode
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity_of
-from appliance.model.state.kubeadm_state import is_member
+from appliance.model.state.nodes.kubeadm_state import is_member
 from appliance.model.state.observed import Observed
 
 NODE_PODS = ("flannel", "kube-proxy")

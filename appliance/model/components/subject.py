@@ -12,8 +12,8 @@ from appliance.model.site.ssh import ssh_command
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity
 from appliance.model.state.findings import Finding
-from appliance.model.state.kubeadm_state import servers_of
-from appliance.model.state.node_state import is_ours
+from appliance.model.state.nodes.kubeadm_state import servers_of
+from appliance.model.state.nodes.node_state import is_ours
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from appliance.model.bundle.signature import Signature
     from appliance.model.bundle.vendor.bundle import VendorBundle
     from appliance.model.site.settings import Site
-    from appliance.model.state.node_metadata import NodeMetadata
+    from appliance.model.state.nodes.node_metadata import NodeMetadata
 
 
 @dataclass(frozen=True)

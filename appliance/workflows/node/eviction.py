@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from appliance.errors import ApplianceError, LeaseLost, StepNotVerified
 from appliance.model.node.drain import DrainView, forecast, moving
-from appliance.model.state.maintenance import REMOVED, removal_of
-from appliance.model.state.pods import PodOnNode
+from appliance.model.state.cluster.pods import PodOnNode
+from appliance.model.state.nodes.maintenance import REMOVED, removal_of
 from appliance.workflows.node.marks import Marks, left_to_others
 
 if TYPE_CHECKING:

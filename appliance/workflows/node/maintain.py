@@ -23,7 +23,7 @@ from appliance.errors import (
 from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.state.facts.identity import MachineIdentity
-from appliance.model.state.maintenance import TAINT, Maintenance, Phase, archived, timestamp
+from appliance.model.state.nodes.maintenance import TAINT, Maintenance, Phase, archived, timestamp
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.node.eviction import Eviction, to_be_moved
 from appliance.workflows.node.maintain_again import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.state.journal import read_record
-from appliance.model.state.maintenance import Maintenance, archived
+from appliance.model.state.nodes.maintenance import Maintenance, archived
 
 if TYPE_CHECKING:
     from appliance.workflows.session.ports import Archive

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from appliance.model.state.maintenance import Maintenance
+from appliance.model.state.nodes.maintenance import Maintenance
 
 if TYPE_CHECKING:
     from appliance.workflows.session.ports import Drain

@@ -25,7 +25,7 @@ from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.model.bundle.release.release import Artifact
 from appliance.model.bundle.release.sources import CLibrarySource, GoSource
-from appliance.model.state.gpu_labels import GpuLabels, read_gpu_labels
+from appliance.model.state.cluster.gpu_labels import GpuLabels, read_gpu_labels
 from tests.integration.bundle.conftest import _no_target
 from tests.integration.bundle.test_device_plugin import FACTS
 from tests.prerequisites import require

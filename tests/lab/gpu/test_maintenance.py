@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.state.maintenance import ANNOTATION
+from appliance.model.state.nodes.maintenance import ANNOTATION
 from tests.commands import appliance
 from tests.lab.conftest import GPUS, LabSite, wait_for
 from tests.lab.support import faults

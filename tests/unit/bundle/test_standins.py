@@ -26,7 +26,7 @@ from appliance.model.bundle.release.sources import (
     is_genuine,
     wants_genuine,
 )
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan
 from tests.samples import site

@@ -24,7 +24,7 @@ from appliance.model.programs import (
     missing_programs,
     packages_for,
 )
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from tests import samples
 

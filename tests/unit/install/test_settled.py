@@ -13,7 +13,7 @@ from appliance.model.bundle.signature import Signature
 from appliance.model.checks.preflight import preflight
 from appliance.model.plan.planner import EVERYTHING, Scope, plan
 from appliance.model.plan.steps import INSTALL
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan, Refusal

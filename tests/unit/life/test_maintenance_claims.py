@@ -15,9 +15,9 @@ from appliance.cli.node.claims_view import doubts_as_json, show_doubts
 from appliance.cli.status.view import life_sentences
 from appliance.errors import NodeUnreachable
 from appliance.model.node.baseline import Passport
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.journal import Record
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived, away
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived, away
 from appliance.model.state.observed import Observed
 from appliance.workflows.node.maintenance_records import recorded
 from appliance.workflows.session.doubts import NodeDoubt, find_doubts

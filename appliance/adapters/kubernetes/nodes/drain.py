@@ -29,14 +29,14 @@ from appliance.adapters.kubernetes.objects import node_of, pod_of
 from appliance.adapters.kubernetes.selectors import selects
 from appliance.errors import ApplianceError, ClusterError, NodeUnreachable
 from appliance.model.node.drain import DrainView
-from appliance.model.state.maintenance import (
+from appliance.model.state.cluster.pods import Budget, Pod, PodOnNode
+from appliance.model.state.nodes.maintenance import (
     ANNOTATION,
     MANAGER,
     TAINT,
     Maintenance,
     stands_as_ours,
 )
-from appliance.model.state.pods import Budget, Pod, PodOnNode
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection.connection import ApiConnection

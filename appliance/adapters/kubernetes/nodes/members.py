@@ -22,8 +22,8 @@ from appliance.adapters.kubernetes.nodes.conflicts import (
     retry_on_conflict,
 )
 from appliance.errors import ClusterError
-from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.node_metadata import NodeMetadata, new_role_taints
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.nodes.node_metadata import NodeMetadata, new_role_taints
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection.connection import ApiConnection

@@ -15,8 +15,8 @@ from appliance.adapters.kubernetes.connection.client import ApiRefused, NotReada
 from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.errors import ApplianceError, ClusterError
 from appliance.model.components.node_metadata.node_roles import RolesPlan
-from appliance.model.state.api_flags import ApiFlags, oidc_flags
-from appliance.model.state.roles import AnchoredObject, NodeAffinity, RolesView
+from appliance.model.state.cluster.api_flags import ApiFlags, oidc_flags
+from appliance.model.state.nodes.roles import AnchoredObject, NodeAffinity, RolesView
 
 # The namespaces of Run:ai's own software: the cluster part and the backend.
 NAMESPACES: Final = ("runai", "runai-backend")

@@ -19,9 +19,9 @@ from appliance.adapters.kubernetes.pod_tests.engine import (
     own_namespace,
 )
 from appliance.model.components.gpu.offers import DeviceRequest, requests_for
-from appliance.model.state.gpu_labels import WHOLE
+from appliance.model.state.cluster.gpu_labels import WHOLE
+from appliance.model.state.cluster.pods import ENDED
 from appliance.model.state.observed import GpuTestResult
-from appliance.model.state.pods import ENDED
 
 if TYPE_CHECKING:
     from appliance.adapters.kubernetes.connection.connection import ApiConnection

@@ -18,7 +18,7 @@ from appliance.model.components.control_plane.immutable_settings import (
 from appliance.model.components.subject import Subject
 from appliance.model.documents.pages import page
 from appliance.model.state.findings import Finding
-from appliance.model.state.node_state import in_maintenance
+from appliance.model.state.nodes.node_state import in_maintenance
 
 FOR_GOOD = "a cluster cannot change this range; another range needs a new cluster"
 

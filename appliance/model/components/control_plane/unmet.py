@@ -11,7 +11,7 @@ from appliance.model.components.control_plane.immutable_settings import (
 )
 from appliance.model.components.members import identity_faults, kubelet_faults
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 

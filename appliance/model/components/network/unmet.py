@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from appliance.model.components.members import member_faults
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 

@@ -14,10 +14,10 @@ from appliance.model.components.runai.pods import pods_in_the_way, without_the_a
 from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Node
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
-from appliance.model.state.cluster import Cluster, HelmRelease
+from appliance.model.state.cluster.cluster import Cluster, HelmRelease
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
     from appliance.model.state.observed import Observed

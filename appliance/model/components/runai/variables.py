@@ -16,10 +16,10 @@ from appliance.model.components.runai.vendor_defaults import VendorDefault
 from appliance.model.site.files.secrets import push_secret
 from appliance.model.site.runai_settings import Access
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
-from appliance.model.state.cluster import Cluster, RunaiLogins
+from appliance.model.state.cluster.cluster import Cluster, RunaiLogins
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.desired import Desired
-from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
-from appliance.model.state.roles import inventory_roles
+from appliance.model.state.nodes.roles import inventory_roles
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from appliance.model.state.api_flags import ApiFlags
+from appliance.model.state.cluster.api_flags import ApiFlags
+from appliance.model.state.cluster.pods import Pod
+from appliance.model.state.cluster.prerequisites import Prerequisites
 from appliance.model.state.facts.identity import MachineIdentity, identity_on
-from appliance.model.state.pods import Pod
-from appliance.model.state.prerequisites import Prerequisites
-from appliance.model.state.roles import SYSTEM_LABEL, RolesView
+from appliance.model.state.nodes.roles import SYSTEM_LABEL, RolesView
 
 CONTROL_PLANE_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field
 from appliance.errors import LeaseLost
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, read_typed
-from appliance.model.state.cluster import Cluster, ClusterState
+from appliance.model.state.cluster.cluster import Cluster, ClusterState
 
 if TYPE_CHECKING:
     from appliance.model.state.journal import Run

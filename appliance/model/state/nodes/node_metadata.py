@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from appliance.model.documents.typed_json import Line
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 
 # The kubelet, kubeadm, NFD, GFD or the GPU Operator write these again.
 LABELS_OF_OTHERS: Final = (

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from appliance.model.site.settings import Site
-from appliance.model.state.cluster import Cluster, ClusterNode, ClusterState, NoCluster
+from appliance.model.state.cluster.cluster import Cluster, ClusterNode, ClusterState, NoCluster
 from appliance.model.state.facts.facts import NodeFacts, UnseenFact, watching
-from appliance.model.state.kubeadm_state import (
+from appliance.model.state.nodes.kubeadm_state import (
     api_hosts,
     ca_of,
     is_member,
     servers_of,
     strange_servers,
 )
-from appliance.model.state.maintenance import Maintenance, maintenance_of
+from appliance.model.state.nodes.maintenance import Maintenance, maintenance_of
 
 if TYPE_CHECKING:
     from appliance.model.state.observed import Observed
