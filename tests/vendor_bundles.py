@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from appliance.lab.vendor_bundle import Ingredients, StandinImage, write_vendor_bundle
+from appliance.lab.vendor.bundle import Ingredients, StandinImage, write_vendor_bundle
 from appliance.model.bundle.vendor.bundle import Chart, Contents, Image, VendorBundle
 
 NAMES = (

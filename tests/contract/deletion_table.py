@@ -163,7 +163,7 @@ PLACES: Final[Places] = {
     "appliance/adapters/kubernetes/nodes/members.py": {
         "KubernetesMembers.delete: delete_node": NODE_OBJECT,
     },
-    "appliance/lab/vendor_bundle.py": {
+    "appliance/lab/vendor/bundle.py": {
         "_chart: rmtree": TEMPORARY,
         "_values: replace": TEMPORARY,
         "_values: unlink": TEMPORARY,

@@ -22,7 +22,7 @@ from appliance.cli.screen.confirm import about_lab, confirmed, tell
 from appliance.cli.screen.render import print_json, print_table
 from appliance.lab.gpus import MOST
 from appliance.lab.layout import SYSTEMS, RunningNode, require_lab_name
-from appliance.lab.site import LabExtras
+from appliance.lab.site.site import LabExtras
 from appliance.model.programs import packages_for
 from appliance.model.site.files.diagnostics import did_you_mean
 
@@ -202,7 +202,7 @@ def status(name: str | None, output: str) -> None:
     Example: appliance lab status
     """
     from appliance.lab.layout import stand_ins
-    from appliance.lab.podman import Podman
+    from appliance.lab.machine.podman import Podman
 
     nodes = Podman().nodes(name)
     replaced = stand_ins({node.operating_system for node in nodes})
@@ -231,7 +231,7 @@ def shell(node: str, command: tuple[str, ...]) -> None:
 
     Example: appliance lab shell lab-cp1
     """
-    from appliance.lab.podman import Podman
+    from appliance.lab.machine.podman import Podman
 
     podman = Podman()
     names = podman.names()

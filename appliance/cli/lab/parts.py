@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from appliance.lab.down import LabDownPorts, lab_down
-from appliance.lab.host import LabMachine
 from appliance.lab.layout import SYSTEMS, RunningNode
-from appliance.lab.plays import LocalPlays
-from appliance.lab.podman import Podman
-from appliance.lab.site import NOTHING_ELSE, LabExtras, LabSite
-from appliance.lab.sites import LabSiteFiles
+from appliance.lab.machine.host import LabMachine
+from appliance.lab.machine.plays import LocalPlays
+from appliance.lab.machine.podman import Podman
+from appliance.lab.site.site import NOTHING_ELSE, LabExtras, LabSite
+from appliance.lab.site.sites import LabSiteFiles
 from appliance.lab.up import LabUpPlan, LabUpPorts, LabUpRequest, LabUpResult, lab_up
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class LabParts:
             self._note(line)
 
     def _build_vendor_bundle(self, path: Path) -> None:
-        from appliance.lab.site import VENDOR_VERSION
-        from appliance.lab.vendor_bundle import build_vendor_bundle
+        from appliance.lab.site.site import VENDOR_VERSION
+        from appliance.lab.vendor.bundle import build_vendor_bundle
 
         if path.is_file():
             return

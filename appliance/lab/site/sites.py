@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from appliance.adapters.local.processes import run
-from appliance.lab.site import KEY, LabSite
+from appliance.lab.site.site import KEY, LabSite
 
 HOSTS, SETTINGS = Path("hosts.yml"), Path("group_vars", "all", "site.yml")
 # A site that differs in one of these belongs to another lab, or to other options of this lab.

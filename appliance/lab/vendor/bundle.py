@@ -26,7 +26,7 @@ from appliance.adapters.local.content import RELEASES, STANDINS, load_release
 from appliance.builder.fetch import Sources
 from appliance.builder.sources.local import packed_chart
 from appliance.errors import ApplianceError, BuildFailed
-from appliance.lab import vendor_definitions
+from appliance.lab.vendor import definitions as vendor_definitions
 from appliance.model.bundle.builds.fetched import FetchedArtifact
 from appliance.model.bundle.release.release import Artifact
 from appliance.model.bundle.release.runai_versions import LINES, minor_of

@@ -47,7 +47,7 @@ class LabMachine:
 
     def serves(self, operating_system: str) -> bool:
         """Whether the archives of this machine's apt sources have packages for such nodes."""
-        from appliance.lab.archives import served
+        from appliance.lab.machine.archives import served
 
         return served(operating_system)
 
