@@ -267,7 +267,7 @@ class Wiring:
     @contextmanager
     def emptying(self, session: Session, run: Run) -> Iterator[Emptying]:
         """Takes pods away from nodes, as long as the site is this run's."""
-        from appliance.workflows.node.eviction import REMOVAL_BUDGET_SECONDS, Eviction
+        from appliance.workflows.node.maintenance.eviction import REMOVAL_BUDGET_SECONDS, Eviction
 
         with closing(self.drain()) as drain:
             how = ("drain", run, session.lock.require, REMOVAL_BUDGET_SECONDS)

@@ -19,7 +19,7 @@ RECORDS = {
     "appliance/adapters/local/this_machine.py": "a certificate's days",
     "appliance/probe/collect.py": "when a node's facts were taken",
     "appliance/probe/naming.py": "what a node's clock says",
-    "appliance/workflows/node/eviction.py": "since when a node is cordoned",
+    "appliance/workflows/node/maintenance/eviction.py": "since when a node is cordoned",
     "appliance/workflows/node/maintain.py": "the window that was announced",
     "appliance/workflows/node/remove.py": "when a node was removed",
     "appliance/workflows/node/return_.py": "by how much a window was overrun",

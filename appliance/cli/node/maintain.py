@@ -104,7 +104,7 @@ def maintain(
     Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
     """
     from appliance.workflows.node.maintain import node_maintain
-    from appliance.workflows.node.maintain_again import MaintainRequest
+    from appliance.workflows.node.maintenance.again import MaintainRequest
 
     if lost and (shutdown or mode == "cordon"):
         raise click.UsageError("--lost takes neither --shutdown nor --mode cordon")

@@ -25,7 +25,7 @@ from appliance.model.state.journal import Run
 from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import PlannedStep
-from appliance.workflows.node.marks import Marks
+from appliance.workflows.node.maintenance.marks import Marks
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience

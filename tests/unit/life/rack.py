@@ -16,7 +16,7 @@ from appliance.model.state.cluster.pods import Budget, PodOnNode
 from appliance.model.state.facts.hardware import Difference
 from appliance.model.state.nodes.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
 from appliance.workflows.node.maintain import MaintainResult, node_maintain
-from appliance.workflows.node.maintain_again import MaintainRequest
+from appliance.workflows.node.maintenance.again import MaintainRequest
 from appliance.workflows.node.return_ import ReturnRequest, ReturnResult, node_return
 from appliance.workflows.session.session import Session
 from tests import samples

@@ -23,7 +23,7 @@ from kubernetes.client import (
 
 from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.errors import ClusterError
-from appliance.workflows.node.eviction import Eviction
+from appliance.workflows.node.maintenance.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run
 
 GRACE = 20

@@ -19,7 +19,7 @@ from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.journal import Record
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived, away
 from appliance.model.state.observed import Observed
-from appliance.workflows.node.maintenance_records import recorded
+from appliance.workflows.node.maintenance.records import recorded
 from appliance.workflows.session.doubts import NodeDoubt, find_doubts
 from tests import samples
 from tests.fakes import FakeArchive

@@ -11,7 +11,7 @@ from appliance.errors import ApplianceError, LeaseLost, StepNotVerified
 from appliance.model.node.drain import DrainView, forecast, moving
 from appliance.model.state.cluster.pods import PodOnNode
 from appliance.model.state.nodes.maintenance import REMOVED, removal_of
-from appliance.workflows.node.marks import Marks, left_to_others
+from appliance.workflows.node.maintenance.marks import Marks, left_to_others
 
 if TYPE_CHECKING:
     from appliance.model.state.journal import Run

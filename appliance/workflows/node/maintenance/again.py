@@ -11,7 +11,7 @@ from appliance.model.node.drain import DrainView
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.journal import Run
 from appliance.model.state.nodes.maintenance import Maintenance, Mode, archived
-from appliance.workflows.node.eviction import BUDGET_SECONDS, to_be_moved
+from appliance.workflows.node.maintenance.eviction import BUDGET_SECONDS, to_be_moved
 
 # From the order to power off until a return is complete, the node may be another than it was.
 OUT_PHASES = ("shutdown", "out of service", "return")

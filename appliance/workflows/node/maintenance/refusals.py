@@ -5,7 +5,7 @@ from __future__ import annotations
 from appliance.errors import PreflightFailed, Refused
 from appliance.model.node.drain import DrainView, Forecast
 from appliance.model.state.nodes.maintenance import TAINT
-from appliance.workflows.node.maintain_again import MaintainRequest, is_out_and_empty
+from appliance.workflows.node.maintenance.again import MaintainRequest, is_out_and_empty
 
 MOST_LETTERS = 1000
 
