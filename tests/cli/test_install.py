@@ -12,8 +12,8 @@ import pytest
 
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
+from appliance.cli.commands.site.host_keys import accept
 from appliance.cli.exits import run
-from appliance.cli.site.host_keys import accept
 from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.checks.preflight import Finding, Subject

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from appliance.cli.app import cli
-from appliance.cli.lab.group import lab
-from appliance.cli.lab.parts import default_bundle, default_site
+from appliance.cli.commands.lab.group import lab
+from appliance.cli.commands.lab.parts import default_bundle, default_site
 from appliance.errors import ConfigError, Refused
 from appliance.lab.layout import RunningNode, stand_ins
 from appliance.lab.machine.podman import Podman

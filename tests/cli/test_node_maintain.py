@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from appliance.cli.node.maintain import _show_maintained
+from appliance.cli.commands.node.maintain import _show_maintained
 from appliance.model.node.drain import Forecast
 from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.workflows.node.maintain import MaintainResult

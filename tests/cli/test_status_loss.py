@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cli.node.lost_view import lost_nodes_as_json, show_lost_nodes
+from appliance.cli.commands.node.lost_view import lost_nodes_as_json, show_lost_nodes
 from appliance.errors import ApplianceError
 from appliance.model.node.lost import LostNode, Workloads
 from appliance.model.site.settings import Node

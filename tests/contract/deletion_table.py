@@ -185,7 +185,7 @@ PLACES: Final[Places] = {
         "replace_file: replace": WRITE,
     },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
-    "appliance/cli/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
+    "appliance/cli/commands/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
         "Export.rmdir: argv rmdir": STANDIN,
     },

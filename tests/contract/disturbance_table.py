@@ -123,7 +123,7 @@ PLACES: Final[Places] = {
         "_keep_owner: chown": NEW,
         "_written_beside: fchmod": NEW,
     },
-    "appliance/cli/node/group.py": {
+    "appliance/cli/commands/node/group.py": {
         "remove_role: argv remove": (WORDS, 2),
     },
     "appliance/cli/screen/terminal.py": {

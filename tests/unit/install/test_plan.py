@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.cli.install.plan_view import plan_as_json, show_install_plan
+from appliance.cli.commands.install.plan_view import plan_as_json, show_install_plan
+from appliance.cli.commands.status.view import show_status
 from appliance.cli.screen.render import print_json
-from appliance.cli.status.view import show_status
 from appliance.model.plan.planner import Scope, plan
 from appliance.model.state.cluster.api_flags import ApiFlags
 from appliance.model.state.cluster.cluster import (

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cli.install.plan_view import plan_as_json, show_plan
-from appliance.cli.status.view import status_as_json
+from appliance.cli.commands.install.plan_view import plan_as_json, show_plan
+from appliance.cli.commands.status.view import status_as_json
 from appliance.model.bundle.signature import Signature
 from appliance.model.checks.preflight import preflight
 from appliance.model.plan.planner import EVERYTHING, Scope, plan

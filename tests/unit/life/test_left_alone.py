@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from appliance.cli.status.view import faults_of
+from appliance.cli.commands.status.view import faults_of
 from appliance.errors import NodeUnreachable
 from appliance.model.checks.preflight import Finding
 from appliance.model.plan.planner import EVERYTHING, Scope, plan

@@ -11,8 +11,8 @@ import pytest
 from kubernetes.client import V1ManagedFieldsEntry
 
 from appliance.adapters.kubernetes.objects import node_of
-from appliance.cli.node.claims_view import doubts_as_json, show_doubts
-from appliance.cli.status.view import life_sentences
+from appliance.cli.commands.node.claims_view import doubts_as_json, show_doubts
+from appliance.cli.commands.status.view import life_sentences
 from appliance.errors import NodeUnreachable
 from appliance.model.node.baseline import Passport
 from appliance.model.state.cluster.cluster import Cluster, NoCluster
