@@ -9,7 +9,7 @@ from typing import Any
 
 from appliance.adapters.local.content import load_release
 from appliance.model.bundle.manifest import BundleManifest
-from appliance.model.components.base import PlannedRun
+from appliance.model.components.base.component import PlannedRun
 from appliance.model.components.registry import pod_guard
 from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.unmet import site_values

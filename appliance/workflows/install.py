@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import BundleRefused, ClusterError, StepNotVerified
 from appliance.model.bundle.faults import cure
 from appliance.model.components.artifacts.unmet import mirrored
-from appliance.model.components.base import Step
+from appliance.model.components.base.component import Step
 from appliance.model.components.node_metadata.node_roles import RolesPlan, plan_inventory
 from appliance.model.node.membership import to_keep
 from appliance.model.plan.inventory import run_inventory

@@ -8,7 +8,7 @@ import pytest
 
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.network import address_in_use
-from appliance.model.components.subject import Subject
+from appliance.model.components.base.subject import Subject
 from appliance.model.plan.planner import plan
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.cluster.cluster import Unreachable

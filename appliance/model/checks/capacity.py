@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from appliance.model.components.subject import Subject, size
+from appliance.model.components.base.subject import Subject, size
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.state.facts.hardware_models import below_minimum, match
 from appliance.model.state.findings import Finding

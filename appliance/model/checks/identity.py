@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from appliance.model.components.base.subject import Subject
 from appliance.model.components.control_plane.certificates import cure, endings
 from appliance.model.components.control_plane.immutable_settings import certificate_names
-from appliance.model.components.subject import Subject
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity_of, likeness
 from appliance.model.state.findings import Finding

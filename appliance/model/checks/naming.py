@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from statistics import median_low
 
-from appliance.model.components.subject import Subject
+from appliance.model.components.base.subject import Subject
 from appliance.model.state.findings import Finding
 
 CLOCK_ERROR_SECONDS = 60.0

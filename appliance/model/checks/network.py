@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
-from appliance.model.components.subject import Subject
+from appliance.model.components.base.subject import Subject
 from appliance.model.site.addresses import split_host_port
 from appliance.model.site.settings import Site
 from appliance.model.site.ssh import ssh_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from appliance.model.components.artifacts.unmet import mirrored
-from appliance.model.components.subject import Subject
+from appliance.model.components.base.subject import Subject
 from appliance.model.programs import Program, Where, install_command, on_nodes
 from appliance.model.state.desired import Desired
 from appliance.model.state.findings import Finding

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from appliance.model.components.subject import Subject
+from appliance.model.components.base.subject import Subject
 from appliance.model.site.vault_ref import BECOME_PASSWORD
 from appliance.model.state.findings import Finding
 

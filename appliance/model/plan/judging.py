@@ -16,7 +16,7 @@ from appliance.model.state.nodes.node_state import in_maintenance
 from appliance.model.state.plan import Reason, UnknownFact, UnseenStep
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import Step
+    from appliance.model.components.base.component import Step
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from appliance.model.components.base import Step
+from appliance.model.components.base.component import Step
 from appliance.model.node.fencing import FencingEvidence, same_machine
 from appliance.model.node.maintenance_claims import Claim, claims_of
 from appliance.model.plan.judging import SettledSteps, in_scope, judge

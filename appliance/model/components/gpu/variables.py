@@ -24,7 +24,7 @@ from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
 from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
 

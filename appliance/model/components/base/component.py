@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from appliance.model.components.subject import Check, SiteCheck
+from appliance.model.components.base.subject import Check, SiteCheck
 from appliance.model.site.groups import JUMPBOXES
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.vault_ref import Vars
