@@ -18,7 +18,7 @@ RECORDS = {
     "appliance/cli/commands/bundle/parts.py": "when a bundle was built",
     "appliance/adapters/local/this_machine.py": "a certificate's days",
     "appliance/probe/collect.py": "when a node's facts were taken",
-    "appliance/probe/naming.py": "what a node's clock says",
+    "appliance/probe/network/naming.py": "what a node's clock says",
     "appliance/workflows/node/maintenance/eviction.py": "since when a node is cordoned",
     "appliance/workflows/node/maintain.py": "the window that was announced",
     "appliance/workflows/node/remove.py": "when a node was removed",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
-from .certificates import SITE_CA
-from .source import Source
+from ..certificates.certificates import SITE_CA
+from ..source import Source
 from .wire import https_document
 
 APISERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"

@@ -6,7 +6,7 @@ import json
 import socket
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from .source import Source
+from ..source import Source
 
 ANSWER_SECONDS = 2.5
 DOCUMENT_SECONDS = 4.0

@@ -8,8 +8,8 @@ import re
 from functools import partial
 from typing import Any, Dict, List, Optional
 
+from ..source import Source
 from . import x509
-from .source import Source
 
 TLS_FOLDER = "/etc/appliance/tls"
 SITE_CA = "/etc/appliance/ca.crt"

@@ -13,8 +13,8 @@ import socket
 import stat
 from typing import Any, Dict, List, Optional, Sequence
 
-from .source import Source
-from .storage import space_of
+from ..machine.storage import space_of
+from ..source import Source
 
 # Role nfs_server records the exported folder and its id here, and the id also in the folder.
 FOLDER_MARK = "/var/lib/appliance/nfs-export.json"

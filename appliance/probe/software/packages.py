@@ -10,8 +10,8 @@ import struct
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from .naming import mask
-from .source import SEARCH_PATH, Source
+from ..network.naming import mask
+from ..source import SEARCH_PATH, Source
 
 INTEREST = re.compile(
     r"^(docker|containerd|runc$|chrony$|nginx|kube|cri-|conntrack$|socat$|ebtables$|ethtool$"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Optional
 
-from .source import Source
+from ..source import Source
 from .system import container
 
 DMI_FIELDS = {

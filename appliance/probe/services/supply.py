@@ -10,8 +10,8 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set
 
-from .certificates import SITE_CA, describe
-from .source import Source
+from ..certificates.certificates import SITE_CA, describe
+from ..source import Source
 from .wire import Question, https_answer, https_status
 
 BUNDLE = "/var/lib/appliance/bundle"

@@ -9,9 +9,9 @@ import re
 from functools import partial
 from typing import Any, Dict, List, Optional
 
-from .certificates import describe, describe_pem, digest_of_file
-from .source import Source
-from .wire import https_status
+from ..certificates.certificates import describe, describe_pem, digest_of_file
+from ..services.wire import https_status
+from ..source import Source
 
 MANIFESTS = "/etc/kubernetes/manifests"
 PKI = "/etc/kubernetes/pki"

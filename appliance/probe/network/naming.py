@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import Any, Dict, List, Optional
 
-from .source import Source
+from ..source import Source
 
 DNS_SECONDS = 2.0
 PROXY_NAMES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")

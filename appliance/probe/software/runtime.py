@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Optional, Set
 
-from .source import Source
+from ..source import Source
 
 DOCKER_SOCKET = "/run/docker.sock"
 # Contains a folder for each namespace with running containers: moby is Docker's.

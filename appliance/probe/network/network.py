@@ -9,7 +9,7 @@ import struct
 from functools import partial
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from .source import Source
+from ..source import Source
 
 # A pod's end of a cable; they come and go with pods.
 POD_INTERFACES = ("veth", "cali", "lxc")

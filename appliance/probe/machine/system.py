@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, Dict, List, Optional
 
-from .source import Source
+from ..source import Source
 
 UNITS = (
     "docker.service", "docker.socket", "containerd.service", "kubelet.service",

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from .source import Source
+from ..source import Source
 
 FOLDERS = (
     "/", "/var", "/var/lib/docker", "/var/lib/kubelet", "/var/lib/etcd",
