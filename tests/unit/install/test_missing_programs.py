@@ -14,7 +14,7 @@ from appliance.adapters.local import control_host
 from appliance.errors import Refused
 from appliance.model.bundle.builds.builders import BUILDERS, lacking_programs
 from appliance.model.bundle.release.release import Artifact
-from appliance.model.checks.programs import bringing
+from appliance.model.checks.nodes.programs import bringing
 from appliance.model.programs import (
     PROGRAMS,
     Family,
