@@ -11,14 +11,16 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import write_once
 from appliance.adapters.site.state import JOURNAL, STATE, require_state
+from appliance.model.control.later_tool import Writer, writer_of
 from appliance.model.state.journal import MergeResult, Record, order_of, read_record
 
 # The index of earlier versions beside the records, and SQLite's files for it.
@@ -78,6 +80,14 @@ class FileJournal:
             for record in self.read()
             if record.outcome == "verified"
         }
+
+    def writers(self) -> Iterator[Writer]:
+        """Who wrote the records, also those of a later schema; unreadable ones are left out."""
+        for path in self.paths():
+            with suppress(OSError):
+                writer = writer_of(path.name, read_plain(path, most_bytes=_MOST_BYTES))
+                if writer is not None:
+                    yield replace(writer, where=str(path))
 
     def document(self, name: str) -> str | None:
         """The text of the record in a file; None if it is not readable or belongs elsewhere."""
