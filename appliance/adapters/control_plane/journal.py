@@ -21,6 +21,7 @@ from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import write_once
 from appliance.adapters.site.state import JOURNAL, STATE, require_state
 from appliance.model.control.later_tool import Writer, writer_of
+from appliance.model.documents.strict_json import NewerSchema
 from appliance.model.state.journal import MergeResult, Record, order_of, read_record
 
 # The index of earlier versions beside the records, and SQLite's files for it.
@@ -105,6 +106,9 @@ class FileJournal:
     def merge(self, texts: Mapping[str, str]) -> MergeResult:
         """Add records of another machine; existing records are not changed.
 
+        A record of a later schema is skipped, and kept: no command of this version then changes
+        the site.
+
         Args:
             texts: file name -> the record's document.
         """
@@ -112,15 +116,18 @@ class FileJournal:
         existing = {path.name for path in self.paths()}
         skipped, new = [], 0
         for name in sorted(texts.keys() - existing):
+            is_read = True
             try:
                 read_record(name, texts[name])
             except ValueError as error:
                 skipped.append(f"{name[:200]!r} on the control-plane nodes: {error}")
-                continue
+                is_read = False
+                if not isinstance(error, NewerSchema):
+                    continue
             # Another process may add the same record at the same time.
             with suppress(FileExistsError):
                 write_once(self._directory / name, texts[name])
-                new += 1
+                new += is_read
         return MergeResult(new, tuple(skipped))
 
     def _candidates(self) -> list[Path]:
