@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, str] = {
     "node": "appliance.cli.node.group",
     "plan": "appliance.cli.install.plan",
     "runai": "appliance.cli.runai.group",
+    "self": "appliance.cli.self.group",
     "site": "appliance.cli.site.group",
     "status": "appliance.cli.status.command",
 }
@@ -65,6 +66,7 @@ SUMMARIES: Mapping[str, str] = {
     "node": "Manage single nodes: add, remove, replace, maintain, roles.",
     "plan": "Show what install would do, and why.",
     "runai": "Inspect and configure Run:ai.",
+    "self": "Upgrade this tool on this machine.",
     "site": "Write, check and show a site.",
     "status": "Show the state of every node, and what needs attention.",
 }

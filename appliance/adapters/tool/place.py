@@ -1,0 +1,189 @@
+"""The port of ``self upgrade``: this machine's environments of this tool."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from appliance import __version__
+from appliance.adapters.local.processes import run as run_program
+from appliance.adapters.tool.environment import (
+    PROGRAM,
+    Environment,
+    Receipt,
+    read_receipt,
+    write_receipt,
+)
+from appliance.adapters.tool.making import (
+    Maker,
+    Run,
+    clean,
+    is_whole,
+    place_for,
+    require_version,
+)
+from appliance.adapters.tool.switch import held, kept_name, leads_to, previous_of, switch
+from appliance.errors import ApplianceError, BundleRefused, CommandFailed, Refused
+from appliance.model.bundle.tool import NewEnvironment, Offer, PresentTool, unfit_wheels
+
+_CHECK_SECONDS = 300.0
+
+
+class Environments:
+    """The environment of this process, and those beside it.
+
+    Args:
+        here: the environment of this process.
+        offer: the bundle with the new version; None to go back.
+        note: receives what is done, one sentence each.
+        run: starts programs.
+    """
+
+    def __init__(
+        self,
+        here: Environment,
+        offer: Offer | None,
+        note: Callable[[str], None],
+        run: Run = run_program,
+    ) -> None:
+        self._here = here
+        self._given, self._note, self._run = offer, note, run
+
+    @property
+    def _offer(self) -> Offer:
+        if self._given is None:
+            raise AssertionError("to go back there is no bundle")
+        return self._given
+
+    @property
+    def _maker(self) -> Maker:
+        return Maker(self._offer.directory, self._offer.tool, self._note, self._run)
+
+    def present(self) -> PresentTool:
+        """The version of this process."""
+        return PresentTool(__version__, self._here.folder, self._here.door)
+
+    def held(self) -> AbstractContextManager[None]:
+        """One upgrade of this door at a time."""
+        return held(self._here.door)
+
+    def prepare(self) -> NewEnvironment:
+        """Find a Python, a place and its disk; changes nothing.
+
+        Raises:
+            Refused: there is no such Python, no room, or another folder is in the way.
+            BundleRefused: the wheels are not readable, or for another machine.
+        """
+        maker, tool = self._maker, self._offer.tool
+        python = maker.choose_python()
+        version = f"3.{python.name.rpartition('.')[2]}"
+        unfit = unfit_wheels(tool.file_names, version, maker.tags(python))
+        if unfit:
+            raise BundleRefused(
+                f"the bundle's wheels are for another CPU or C library: {unfit[0]}",
+                details=unfit[1:],
+                hint="build the bundle on a machine of this one's architecture",
+            )
+        folder = place_for(self._here.home, tool.version, self._offer.digest)
+        free = shutil.disk_usage(folder.parent).free
+        if is_whole(folder, tool.version, self._offer.digest):
+            return NewEnvironment(folder, python, 0, free, is_whole=True)
+        needed = maker.needed_bytes()
+        if needed > free:
+            raise Refused(
+                f"{folder.parent} has {free >> 20} MiB free, and the new environment needs "
+                f"{needed >> 20} MiB: nothing was changed",
+                hint=f"see what fills it: df -h {folder.parent}",
+            )
+        return NewEnvironment(folder, python, needed, free)
+
+    def make(self, new: NewEnvironment) -> None:
+        """Make the environment, or start the tool of one that is whole.
+
+        Raises:
+            BundleRefused, CommandFailed: nothing of a new environment is left.
+        """
+        if new.is_whole:
+            self._maker.start(new.folder)
+            return
+        self._maker.make(new.folder, new.python, self._receipt())
+
+    def check_site(self, new: NewEnvironment, site: Path) -> tuple[str, ...]:
+        """What the new version says of a site, one line each; empty if it accepts it."""
+        self._note(f"checking {site} by the new version")
+        done = self._run(
+            [new.folder / "bin" / PROGRAM, "site", "check", "--site", site.absolute()],
+            cwd=site.absolute(),
+            env=clean(),
+            timeout=_CHECK_SECONDS,
+            check=False,
+        )
+        return () if done.ok else tuple(done.output.splitlines()) or (f"exit {done.returncode}",)
+
+    def switch(self, new: NewEnvironment) -> None:
+        """Let the door lead to the new version, and start it by the door.
+
+        Raises:
+            CommandFailed: it did not start; the door leads to the earlier version again.
+        """
+        door, program = self._here.door, new.folder / "bin" / PROGRAM
+        if leads_to(door, program):
+            return
+        # A whole one may be of an earlier upgrade: the way back leads to what is in use now.
+        write_receipt(new.folder, self._receipt(), whole=True)
+        before = previous_of(door, self._door_version())
+        switch(door, program)
+        try:
+            require_version(door, self._offer.tool.version, self._run)
+        except ApplianceError:
+            switch(door, before)
+            raise
+
+    def go_back(self) -> PresentTool:
+        """Let the door lead to the version that this one replaced.
+
+        Raises:
+            Refused: no upgrade made this environment, or the earlier version does not start.
+        """
+        receipt = self._here.receipt
+        if receipt is None or not receipt.whole:
+            raise Refused(
+                f"no upgrade made the environment {self._here.folder}, so there is no version to "
+                "go back to: nothing was changed",
+                hint="see which program is typed: type -a appliance",
+            )
+        earlier, door = Path(receipt.previous), self._here.door
+        found = PresentTool(receipt.previous_version, earlier.parent.parent, door)
+        if leads_to(door, earlier):
+            return found
+        try:
+            require_version(earlier, receipt.previous_version, self._run)
+        except CommandFailed as error:
+            raise Refused(
+                f"the earlier version does not start: {error.message}: nothing was changed",
+                hint=f"see what is wrong: {earlier} --version",
+                details=error.details,
+            ) from error
+        switch(door, earlier)
+        return found
+
+    def _receipt(self) -> Receipt:
+        door = self._here.door
+        version = self._door_version()
+        return Receipt(
+            version=self._offer.tool.version,
+            bundle=self._offer.digest,
+            door=str(door),
+            previous=str(kept_name(door, version)),
+            previous_version=version,
+        )
+
+    def _door_version(self) -> str:
+        """The version that the door leads to; that of this process, if nothing says another."""
+        if self._here.door.is_symlink():
+            receipt = read_receipt(self._here.door.resolve().parent.parent)
+            if receipt is not None:
+                return receipt.version
+        return __version__
