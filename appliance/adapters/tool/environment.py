@@ -87,8 +87,10 @@ def this_environment(bundle: Path | None = None) -> Environment:
         raise _in_a_source_tree()
     folder = Path(sys.prefix)
     program = folder / "bin" / PROGRAM
-    if sys.prefix == sys.base_prefix or not PACKAGE.is_relative_to(folder.resolve()):
+    if sys.prefix == sys.base_prefix:
         raise _not_of_its_own(f"{sys.prefix} is the Python of the whole machine")
+    if not PACKAGE.resolve().is_relative_to(folder.resolve()):
+        raise _not_of_its_own(f"{PACKAGE} is outside {folder}")
     if not os.path.lexists(program):
         raise _not_of_its_own(f"{program} does not exist")
     receipt = read_receipt(folder)

@@ -160,7 +160,7 @@ class Maker:
     def _fill(self, folder: Path, python: Path) -> None:
         wheels = folder / _WHEELS
         wheels.mkdir()
-        self._note(f"copying {len(self._tool.wheels)} wheels, and comparing their digests")
+        self._note("copying the wheels, and comparing their digests")
         for file in (*self._tool.wheels, self._tool.requirements):
             self._copy(file, wheels)
         # pip unpacks there: a small /tmp is no reason to fail.

@@ -141,11 +141,11 @@ class Environments:
             switch(door, before)
             raise
 
-    def go_back(self) -> PresentTool:
-        """Let the door lead to the version that this one replaced.
+    def earlier(self) -> PresentTool:
+        """The version that this one replaced.
 
         Raises:
-            Refused: no upgrade made this environment, or the earlier version does not start.
+            Refused: no upgrade made this environment.
         """
         receipt = self._here.receipt
         if receipt is None or not receipt.whole:
@@ -154,19 +154,28 @@ class Environments:
                 "go back to: nothing was changed",
                 hint="see which program is typed: type -a appliance",
             )
-        earlier, door = Path(receipt.previous), self._here.door
-        found = PresentTool(receipt.previous_version, earlier.parent.parent, door)
-        if leads_to(door, earlier):
+        folder = Path(receipt.previous).parent.parent
+        return PresentTool(receipt.previous_version, folder, self._here.door)
+
+    def go_back(self) -> PresentTool:
+        """Let the door lead to the version that this one replaced.
+
+        Raises:
+            Refused: no upgrade made this environment, or the earlier version does not start.
+        """
+        found, receipt = self.earlier(), self._here.receipt
+        program = Path(receipt.previous if receipt else "")
+        if leads_to(found.door, program):
             return found
         try:
-            require_version(earlier, receipt.previous_version, self._run)
+            require_version(program, found.version, self._run)
         except CommandFailed as error:
             raise Refused(
                 f"the earlier version does not start: {error.message}: nothing was changed",
-                hint=f"see what is wrong: {earlier} --version",
+                hint=f"see what is wrong: {program} --version",
                 details=error.details,
             ) from error
-        switch(door, earlier)
+        switch(found.door, program)
         return found
 
     def _receipt(self) -> Receipt:

@@ -147,20 +147,29 @@ def _go_back(output: str, *, dry_run: bool, yes: bool) -> None:
     from appliance.workflows.session.confirmation import require_confirmed
 
     place = Environments(this_environment(), None, _note)
-    present = place.present()
+    present, earlier = place.present(), place.earlier()
     about = [
-        f"in use:  appliance {present.version}, {present.folder}",
+        f"present: appliance {present.version}, {present.folder}",
+        f"back to: appliance {earlier.version}, {earlier.folder}",
         f"switch:  {present.door}",
-        "note:    sites that this version changed refuse an earlier one",
+        "note:    sites that the present version changed refuse an earlier one",
     ]
+    if not dry_run:
+        require_confirmed(confirmed(yes, about, lambda: None, "Go back?"))
+        go_back(place)
+    if output == "json":
+        print_json(
+            {
+                "outcome": "planned" if dry_run else "switched",
+                "version": earlier.version,
+                "environment": str(earlier.folder),
+                "program": str(earlier.door),
+            }
+        )
+        return
     if dry_run:
         for line in about:
             print_line(line)
-        return
-    require_confirmed(confirmed(yes, about, lambda: None, "Go back to the earlier version?"))
-    earlier = go_back(place)
-    if output == "json":
-        print_json({"version": earlier.version, "environment": str(earlier.folder)})
         return
     print_line(f"in use: appliance {earlier.version}, {earlier.door}")
     print_line(f"kept:   appliance {present.version}, {present.folder}")
@@ -175,7 +184,8 @@ def _lines(plan: SelfUpgradePlan) -> list[str]:
         f"signature: {request.signature.words()}",
     ]
     if new is not None:
-        room = f"{new.needed_bytes / _MEGABYTE:.0f} of {new.free_bytes / _MEGABYTE:.0f} MB free"
+        need, free = new.needed_bytes / _MEGABYTE, new.free_bytes / _MEGABYTE
+        room = f"needs {need:.0f} MB of disk, of which {free:.0f} MB are free"
         lines += [
             f"new:       {new.folder}, {'made already' if new.is_whole else room}",
             *(f"checks:    {site}" for site in request.sites),

@@ -135,6 +135,13 @@ class ToolPlace(Protocol):
             CommandFailed: it did not start; the earlier program is typed again.
         """
 
+    def earlier(self) -> PresentTool:
+        """The version that the present one replaced.
+
+        Raises:
+            Refused: it replaced none.
+        """
+
     def go_back(self) -> PresentTool:
         """Let the program that is typed be the earlier version's; returns that one.
 
