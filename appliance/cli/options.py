@@ -13,9 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from appliance.cli.help.complete import node_names
-from appliance.cli.help.typos import Words
-from appliance.cli.site.which import (
+from appliance.cli.commands.site.which import (
     is_site,
     require_no_later_tool,
     require_one_site,
@@ -23,6 +21,8 @@ from appliance.cli.site.which import (
     say_which_site,
     warn_of_a_later_tool,
 )
+from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Words
 from appliance.errors import ConfigError
 
 Command = TypeVar("Command", bound=Callable[..., Any])

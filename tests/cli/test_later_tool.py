@@ -10,8 +10,8 @@ import pytest
 
 from appliance.adapters.site.state import JOURNAL
 from appliance.cli.app import cli
+from appliance.cli.commands.site import which
 from appliance.cli.exits import run
-from appliance.cli.site import which
 from tests.cli import test_which_site
 from tests.cli.test_which_site import CHANGING, LOOKING, Connects
 from tests.fakes import RUN_A

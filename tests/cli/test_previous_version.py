@@ -25,7 +25,7 @@ from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.model.control.later_tool import find_later
 from appliance.model.control.lock import LockVerdict, NoVote, Vote, judge, read_holder, writers
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import SCHEMA
 from appliance.model.state.observed import PodView
 from tests import samples
