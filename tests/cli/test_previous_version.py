@@ -136,7 +136,7 @@ def test_every_record_is_read_with_each_of_its_fields(site: Path) -> None:
         written = json.loads((site / JOURNAL / record.file_name).read_text())
         assert json.loads(json.dumps(record.as_json())) == {**written, "schema": SCHEMA}
         assert record.tool_version == "0.1.0"
-    assert find_later("0.1.0", journal.writers()) is None
+    assert find_later("0.1.0", journal.later_writers("0.1.0")) is None
 
 
 def test_the_records_of_the_other_laptop_are_adopted(

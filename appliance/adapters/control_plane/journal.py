@@ -20,7 +20,7 @@ from typing import Any, Final
 from appliance.adapters.local.plain_files import read_plain
 from appliance.adapters.local.state_files import write_once
 from appliance.adapters.site.state import JOURNAL, STATE, require_state
-from appliance.model.control.later_tool import Writer, writer_of
+from appliance.model.control.later_tool import Writer, is_no_later, writer_of
 from appliance.model.documents.strict_json import NewerSchema
 from appliance.model.state.journal import MergeResult, Record, order_of, read_record
 
@@ -82,11 +82,15 @@ class FileJournal:
             if record.outcome == "verified"
         }
 
-    def writers(self) -> Iterator[Writer]:
-        """Who wrote the records, also those of a later schema; unreadable ones are left out."""
+    def later_writers(self, own: str) -> Iterator[Writer]:
+        """Who wrote the records that may be of a later version than ``own``, or of a later schema.
+
+        Unreadable records are left out.
+        """
         for path in self.paths():
             with suppress(OSError):
-                writer = writer_of(path.name, read_plain(path, most_bytes=_MOST_BYTES))
+                content = read_plain(path, most_bytes=_MOST_BYTES)
+                writer = None if is_no_later(own, content) else writer_of(path.name, content)
                 if writer is not None:
                     yield replace(writer, where=str(path))
 

@@ -40,7 +40,7 @@ def document(run: str = RUN_A, **changes: Any) -> dict[str, Any]:
 def later_in(folder: Path, *documents: dict[str, Any]) -> Writer | None:
     for one in documents:
         (folder / f"{one['run']}-001.json").write_text(json.dumps(one))
-    return find_later(OWN, FileJournal(folder).writers())
+    return find_later(OWN, FileJournal(folder).later_writers(OWN))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_record_of_a_later_schema_is_adopted_so_that_it_is_seen(tmp_path: Path
     merged = journal.merge({f"{RUN_A}-001.json": text, f"{RUN_B}-001.json": "no JSON"})
     assert (merged.new, len(merged.skipped)) == (0, 2)
     assert [path.name for path in journal.paths()] == [f"{RUN_A}-001.json"]
-    assert find_later(OWN, journal.writers()) is not None
+    assert find_later(OWN, journal.later_writers(OWN)) is not None
 
 
 def test_a_local_part_and_a_text_that_is_no_version_are_told_apart() -> None:

@@ -104,7 +104,9 @@ def _later_tool(named: Path) -> Writer | None:
     from appliance.adapters.site.state import JOURNAL
     from appliance.model.control.later_tool import find_later
 
-    return find_later(__version__, FileJournal(named.absolute() / JOURNAL).writers())
+    return find_later(
+        __version__, FileJournal(named.absolute() / JOURNAL).later_writers(__version__)
+    )
 
 
 def say_which_nodes(context: click.Context, names: tuple[str, ...]) -> None:
