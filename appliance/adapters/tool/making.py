@@ -24,6 +24,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, sys_tags
 from appliance.adapters.local.plain_files import open_plain
 from appliance.adapters.local.processes import CompletedProcess, find_program
 from appliance.adapters.local.processes import run as run_program
+from appliance.adapters.local.state_files import make_folder
 from appliance.adapters.tool.environment import PROGRAM, Receipt, read_receipt, write_receipt
 from appliance.errors import ApplianceError, BundleRefused, CommandFailed, Refused
 from appliance.model.bundle.manifest import DAMAGED, BundledFile
@@ -159,13 +160,13 @@ class Maker:
 
     def _fill(self, folder: Path, python: Path) -> None:
         wheels = folder / _WHEELS
-        wheels.mkdir()
+        make_folder(wheels)
         self._note("copying the wheels, and comparing their digests")
         for file in (*self._tool.wheels, self._tool.requirements):
             self._copy(file, wheels)
         # pip unpacks there: a small /tmp is no reason to fail.
         scratch = wheels / "tmp"
-        scratch.mkdir()
+        make_folder(scratch)
         env = {**clean(), "TMPDIR": str(scratch)}
         self._note(f"making {folder}")
         self._run([python, "-I", "-m", "venv", folder], env=env, timeout=_LIMIT_SECONDS)
@@ -257,8 +258,10 @@ def clean() -> dict[str, str]:
 def _claim(folder: Path, receipt: Receipt) -> None:
     """Create the folder with its receipt in one step: from then on it is known to be ours."""
     for left in folder.parent.glob(f".{folder.name}.*"):
-        if is_half(left) or not any(left.iterdir()):
+        if is_half(left):
             shutil.rmtree(left)
+        elif left.is_dir() and not any(left.iterdir()):
+            left.rmdir()
     new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     new.chmod(0o755)
     write_receipt(new, receipt, whole=False)
