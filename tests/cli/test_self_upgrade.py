@@ -68,7 +68,7 @@ def test_json_says_the_same_before_and_after(machine: Machine, capsys: Capture) 
     assert (planned.pop("outcome"), done.pop("outcome")) == ("planned", "switched")
     assert planned == done
     assert done["new"]["version"] == NEW
-    assert done["program"] == str(machine.door)
+    assert done["program"] == str(machine.launcher)
 
 
 def test_without_a_terminal_it_is_refused_before_the_first_change(

@@ -95,7 +95,7 @@ HALF: Final = Evidence(
     "a receipt of an upgrade in the folder says that it is half made, by a lock's only holder",
     "tests/unit/tool/test_self_upgrade.py::test_a_receipt_that_is_none_makes_no_folder_ours",
 )
-DOOR: Final = Evidence(
+LAUNCHER: Final = Evidence(
     "a link to another version takes the place of the program, which has a second name by then",
     "tests/unit/tool/test_self_upgrade.py::test_killed_between_the_second_name_and_the_switch",
 )
@@ -201,7 +201,7 @@ PLACES: Final[Places] = {
     },
     "appliance/adapters/tool/switch.py": {
         "previous_of: replace": WRITE,
-        "switch: replace": DOOR,
+        "switch: replace": LAUNCHER,
         "switch: unlink": TEMPORARY,
     },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},

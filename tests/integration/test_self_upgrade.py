@@ -57,7 +57,7 @@ class Host:
         self.site = copy_of_good(self.home / "rack7")
 
     @property
-    def door(self) -> Path:
+    def launcher(self) -> Path:
         return self.tool / "bin/appliance"
 
     def argv(self, *words: str | Path) -> list[str | Path]:
@@ -76,11 +76,11 @@ class Host:
         return done.stdout
 
     def upgrade(self) -> list[str | Path]:
-        return [self.door, "self", "upgrade", "--bundle", self.bundle, "--yes",
+        return [self.launcher, "self", "upgrade", "--bundle", self.bundle, "--yes",
                 "--allowed-signers", self.signers, "--site", self.site]  # fmt: skip
 
     def version(self) -> str:
-        found = re.match(r"appliance, version (\S+)\n", self.call(self.door, "--version"))
+        found = re.match(r"appliance, version (\S+)\n", self.call(self.launcher, "--version"))
         assert found is not None
         return found[1]
 
@@ -146,19 +146,19 @@ def test_the_tool_replaces_itself_killed_or_not_and_goes_back(host: Host) -> Non
     assert host.version() == OLD, "what was killed is not typed"
 
     said = host.call(*host.upgrade())
-    assert f"in use:   appliance {__version__}, {host.door}\n" in said
+    assert f"in use:   appliance {__version__}, {host.launcher}\n" in said
     assert host.version() == __version__
     assert (host.tool / f"bin/appliance-{OLD}").is_file()
     new = host.home / f"tool-{__version__}"
-    assert host.door.resolve() == new / "bin/appliance"
+    assert host.launcher.resolve() == new / "bin/appliance"
     assert not list(new.glob("wheels*")), "the copies are gone"
     assert "nothing to do" in host.call(*host.upgrade())
 
-    assert f"appliance {OLD}" in host.call(host.door, "self", "upgrade", "--back", "--yes")
+    assert f"appliance {OLD}" in host.call(host.launcher, "self", "upgrade", "--back", "--yes")
     assert host.version() == OLD
     assert "in use:" in host.call(*host.upgrade()), "it is whole already: only the link is changed"
     assert host.version() == __version__
-    assert "no fault" in host.call(host.door, "site", "check", "--site", host.site)
+    assert "no fault" in host.call(host.launcher, "site", "check", "--site", host.site)
 
 
 def _kill_while_pip_installs(host: Host) -> None:

@@ -38,15 +38,15 @@ class Receipt:
     Attributes:
         version: of the tool in it.
         bundle: digest of the bundle that it came from.
-        door: the program that is typed.
-        previous: the program that the door led to before.
+        launcher: the program that is typed.
+        previous: the program that the launcher led to before.
         previous_version: the version of that one.
         whole: whether everything is installed, and was started once.
     """
 
     version: Line
     bundle: Line
-    door: Line
+    launcher: Line
     previous: Line
     previous_version: Line
     whole: bool = False
@@ -58,18 +58,18 @@ class Environment:
 
     Attributes:
         folder: the virtual environment.
-        door: the program that is typed; a link after the first upgrade.
+        launcher: the program that is typed; a link after the first upgrade.
         receipt: what made it; None if it was made by hand.
     """
 
     folder: Path
-    door: Path
+    launcher: Path
     receipt: Receipt | None
 
     @property
     def home(self) -> Path:
-        """The folder beside which new environments are made: that of the door."""
-        return self.door.parent.parent
+        """The folder beside which new environments are made: that of the launcher."""
+        return self.launcher.parent.parent
 
 
 def this_environment(bundle: Path | None = None) -> Environment:
@@ -94,10 +94,10 @@ def this_environment(bundle: Path | None = None) -> Environment:
     if not os.path.lexists(program):
         raise _not_of_its_own(f"{program} does not exist")
     receipt = read_receipt(folder)
-    door = Path(receipt.door) if receipt and receipt.whole else program
-    if not os.path.lexists(door):
-        door = program
-    return Environment(folder, door, receipt)
+    launcher = Path(receipt.launcher) if receipt and receipt.whole else program
+    if not os.path.lexists(launcher):
+        launcher = program
+    return Environment(folder, launcher, receipt)
 
 
 def read_receipt(folder: Path) -> Receipt | None:

@@ -200,10 +200,10 @@ class Maker:
 
 
 def place_for(home: Path, version: str, bundle: str) -> Path:
-    """The folder of the new environment, beside that of the door.
+    """The folder of the new environment, beside that of the launcher.
 
     Args:
-        home: the environment of the door.
+        home: the environment of the launcher.
         version: of the new tool.
         bundle: digest of its bundle: two bundles may carry the same version.
 

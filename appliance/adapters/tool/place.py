@@ -63,11 +63,11 @@ class Environments:
 
     def present(self) -> PresentTool:
         """The version of this process."""
-        return PresentTool(__version__, self._here.folder, self._here.door)
+        return PresentTool(__version__, self._here.folder, self._here.launcher)
 
     def held(self) -> AbstractContextManager[None]:
-        """One upgrade of this door at a time."""
-        return held(self._here.door)
+        """One upgrade of this launcher at a time."""
+        return held(self._here.launcher)
 
     def prepare(self) -> NewEnvironment:
         """Find a Python, a place and its disk; changes nothing.
@@ -123,22 +123,22 @@ class Environments:
         return () if done.ok else tuple(done.output.splitlines()) or (f"exit {done.returncode}",)
 
     def switch(self, new: NewEnvironment) -> None:
-        """Let the door lead to the new version, and start it by the door.
+        """Let the launcher lead to the new version, and start it by the launcher.
 
         Raises:
-            CommandFailed: it did not start; the door leads to the earlier version again.
+            CommandFailed: it did not start; the launcher leads to the earlier version again.
         """
-        door, program = self._here.door, new.folder / "bin" / PROGRAM
-        if leads_to(door, program):
+        launcher, program = self._here.launcher, new.folder / "bin" / PROGRAM
+        if leads_to(launcher, program):
             return
         # A whole one may be of an earlier upgrade: the way back leads to what is in use now.
         write_receipt(new.folder, self._receipt(), whole=True)
-        before = previous_of(door, self._door_version())
-        switch(door, program)
+        before = previous_of(launcher, self._launcher_version())
+        switch(launcher, program)
         try:
-            require_version(door, self._offer.tool.version, self._run)
+            require_version(launcher, self._offer.tool.version, self._run)
         except ApplianceError:
-            switch(door, before)
+            switch(launcher, before)
             raise
 
     def earlier(self) -> PresentTool:
@@ -155,17 +155,17 @@ class Environments:
                 hint="see which program is typed: type -a appliance",
             )
         folder = Path(receipt.previous).parent.parent
-        return PresentTool(receipt.previous_version, folder, self._here.door)
+        return PresentTool(receipt.previous_version, folder, self._here.launcher)
 
     def go_back(self) -> PresentTool:
-        """Let the door lead to the version that this one replaced.
+        """Let the launcher lead to the version that this one replaced.
 
         Raises:
             Refused: no upgrade made this environment, or the earlier version does not start.
         """
         found, receipt = self.earlier(), self._here.receipt
         program = Path(receipt.previous if receipt else "")
-        if leads_to(found.door, program):
+        if leads_to(found.launcher, program):
             return found
         try:
             require_version(program, found.version, self._run)
@@ -175,24 +175,24 @@ class Environments:
                 hint=f"see what is wrong: {program} --version",
                 details=error.details,
             ) from error
-        switch(found.door, program)
+        switch(found.launcher, program)
         return found
 
     def _receipt(self) -> Receipt:
-        door = self._here.door
-        version = self._door_version()
+        launcher = self._here.launcher
+        version = self._launcher_version()
         return Receipt(
             version=self._offer.tool.version,
             bundle=self._offer.digest,
-            door=str(door),
-            previous=str(kept_name(door, version)),
+            launcher=str(launcher),
+            previous=str(kept_name(launcher, version)),
             previous_version=version,
         )
 
-    def _door_version(self) -> str:
-        """The version that the door leads to; that of this process, if nothing says another."""
-        if self._here.door.is_symlink():
-            receipt = read_receipt(self._here.door.resolve().parent.parent)
+    def _launcher_version(self) -> str:
+        """The version that the launcher leads to; that of this process, if nothing says another."""
+        if self._here.launcher.is_symlink():
+            receipt = read_receipt(self._here.launcher.resolve().parent.parent)
             if receipt is not None:
                 return receipt.version
         return __version__

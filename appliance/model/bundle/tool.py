@@ -68,12 +68,12 @@ class PresentTool:
 
     Attributes:
         folder: its environment.
-        door: the program that is typed.
+        launcher: the program that is typed.
     """
 
     version: str
     folder: Path
-    door: Path
+    launcher: Path
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Machine:
     Attributes:
         started: the first words of each program that was started.
         dies_at: the number of the program before which the process is killed; 0: none.
-        broken: what the door or a program says in place of its version: path -> text.
+        broken: what the launcher or a program says in place of its version: path -> text.
         faults: what the new version's ``site check`` prints; empty: it accepts the site.
     """
 
@@ -94,18 +94,18 @@ class Machine:
         _script(self.tool / "bin" / "appliance", OLD)
 
     @property
-    def door(self) -> Path:
+    def launcher(self) -> Path:
         return self.tool / "bin" / "appliance"
 
     def in_use(self) -> str:
-        """The version that whoever types the door gets."""
-        return self.door.read_text().strip()
+        """The version that whoever types the launcher gets."""
+        return self.launcher.read_text().strip()
 
     def environment(self, folder: Path | None = None) -> Environment:
-        """Of the process; by default the one that the door leads to."""
-        found = folder or self.door.resolve().parent.parent
+        """Of the process; by default the one that the launcher leads to."""
+        found = folder or self.launcher.resolve().parent.parent
         receipt = read_receipt(found)
-        return Environment(found, Path(receipt.door) if receipt else self.door, receipt)
+        return Environment(found, Path(receipt.launcher) if receipt else self.launcher, receipt)
 
     def offer(self, version: str = NEW, name: str = "bundle", **more: Sequence[str]) -> Offer:
         directory = self.folder / name

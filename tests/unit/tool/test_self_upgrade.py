@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ def test_the_new_version_is_beside_the_old_one_and_is_typed(machine: Machine) ->
     done = machine.upgrade()
     assert done.outcome == "switched"
     assert machine.in_use() == NEW
-    assert machine.door.readlink() == Path("../../tool-0.2.0/bin/appliance")
+    assert machine.launcher.readlink() == Path("../../tool-0.2.0/bin/appliance")
     assert (machine.tool / "bin/appliance-0.1.0").read_text() == f"{OLD}\n"
     assert not list(machine.folder.glob("tool-0.2.0/wheels-*"))
     assert machine.place(None).present().folder == machine.folder / "tool-0.2.0"
@@ -172,8 +173,8 @@ def test_a_new_version_that_does_not_start_is_removed(machine: Machine) -> None:
     assert not list(machine.folder.glob("*tool-0.2.0*"))
 
 
-def test_a_door_that_does_not_start_leads_back(machine: Machine) -> None:
-    machine.broken[machine.door] = "nonsense"
+def test_a_launcher_that_does_not_start_leads_back(machine: Machine) -> None:
+    machine.broken[machine.launcher] = "nonsense"
     with pytest.raises(CommandFailed):
         machine.upgrade()
     assert machine.in_use() == OLD
@@ -273,7 +274,7 @@ def test_the_way_back_and_forth_and_on(machine: Machine) -> None:
     later = machine.offer("0.3.0", "bundle3")
     assert machine.upgrade(later).outcome == "switched"
     assert machine.in_use() == "0.3.0"
-    assert machine.folder / "tool-0.3.0" == machine.door.resolve().parent.parent
+    assert machine.folder / "tool-0.3.0" == machine.launcher.resolve().parent.parent
     assert go_back(machine.place(None)).version == NEW
     assert machine.in_use() == NEW
 
@@ -297,11 +298,11 @@ def test_two_bundles_with_one_version_get_two_environments(machine: Machine) -> 
     offer = machine.offer()
     other = dataclasses.replace(offer, digest="f" * 64)
     assert machine.upgrade(other).outcome == "switched"
-    assert machine.door.resolve().parent.parent.name == "tool-0.2.0-ffffffff"
+    assert machine.launcher.resolve().parent.parent.name == "tool-0.2.0-ffffffff"
 
 
 def test_one_upgrade_at_a_time(machine: Machine) -> None:
-    with held(machine.door), pytest.raises(Refused, match="another upgrade"):
+    with held(machine.launcher), pytest.raises(Refused, match="another upgrade"):
         machine.upgrade()
     assert machine.in_use() == OLD
 
@@ -315,3 +316,14 @@ def test_a_receipt_that_is_none_makes_no_folder_ours(machine: Machine, text: str
     assert machine.upgrade().outcome == "switched"
     assert (folder / RECEIPT).read_text() == text
     assert machine.in_use() == NEW
+
+
+def test_a_folder_of_another_user_is_refused_before_the_first_change(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, _mode: Path(path) != machine.folder)
+    machine.offer()
+    before = tree(machine.folder)
+    with pytest.raises(Refused, match="may not write into"):
+        machine.upgrade()
+    assert tree(machine.folder) == before

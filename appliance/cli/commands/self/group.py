@@ -93,7 +93,9 @@ def upgrade(
         for line in _lines(plan):
             print_line(line)
     else:
-        print_line(f"in use:   appliance {plan.request.offer.tool.version}, {plan.present.door}")
+        print_line(
+            f"in use:   appliance {plan.request.offer.tool.version}, {plan.present.launcher}"
+        )
         print_line(f"kept:     appliance {plan.present.version}, {plan.present.folder}")
         print_line("changes:  appliance docs changelog")
         print_line("way back: appliance self upgrade --back")
@@ -151,7 +153,7 @@ def _go_back(output: str, *, dry_run: bool, yes: bool) -> None:
     about = [
         f"present: appliance {present.version}, {present.folder}",
         f"back to: appliance {earlier.version}, {earlier.folder}",
-        f"switch:  {present.door}",
+        f"switch:  {present.launcher}",
         "note:    sites that the present version changed refuse an earlier one",
     ]
     if not dry_run:
@@ -163,7 +165,7 @@ def _go_back(output: str, *, dry_run: bool, yes: bool) -> None:
                 "outcome": "planned" if dry_run else "switched",
                 "version": earlier.version,
                 "environment": str(earlier.folder),
-                "program": str(earlier.door),
+                "program": str(earlier.launcher),
             }
         )
         return
@@ -171,7 +173,7 @@ def _go_back(output: str, *, dry_run: bool, yes: bool) -> None:
         for line in about:
             print_line(line)
         return
-    print_line(f"in use: appliance {earlier.version}, {earlier.door}")
+    print_line(f"in use: appliance {earlier.version}, {earlier.launcher}")
     print_line(f"kept:   appliance {present.version}, {present.folder}")
 
 
@@ -189,7 +191,7 @@ def _lines(plan: SelfUpgradePlan) -> list[str]:
         lines += [
             f"new:       {new.folder}, {'made already' if new.is_whole else room}",
             *(f"checks:    {site}" for site in request.sites),
-            f"switch:    {plan.present.door}",
+            f"switch:    {plan.present.launcher}",
         ]
     return lines
 
@@ -204,7 +206,7 @@ def _plain(plan: SelfUpgradePlan) -> dict[str, Any]:
             "environment": str(new.folder) if new else None,
             "needed_bytes": new.needed_bytes if new else 0,
         },
-        "program": str(plan.present.door),
+        "program": str(plan.present.launcher),
         "signature": plan.request.signature.as_json(),
         "sites": [str(site) for site in plan.request.sites],
     }
