@@ -45,6 +45,7 @@ COMMANDS: Mapping[str, str] = {
     "node": "appliance.cli.commands.node.group",
     "plan": "appliance.cli.commands.install.plan",
     "runai": "appliance.cli.commands.runai.group",
+    "self": "appliance.cli.commands.self.group",
     "site": "appliance.cli.commands.site.group",
     "status": "appliance.cli.commands.status.command",
 }
@@ -65,6 +66,7 @@ SUMMARIES: Mapping[str, str] = {
     "node": "Manage single nodes: add, remove, replace, maintain, roles.",
     "plan": "Show what install would do, and why.",
     "runai": "Inspect and configure Run:ai.",
+    "self": "Upgrade this tool on this machine.",
     "site": "Write, check and show a site.",
     "status": "Show the state of every node, and what needs attention.",
 }

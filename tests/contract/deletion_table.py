@@ -91,6 +91,14 @@ POLICY: Final = Evidence("carries our mark")
 STATE: Final = Evidence("a fixed file of our own state")
 TEMPORARY: Final = Evidence("a temporary file or folder that the same code made")
 WRITE: Final = Evidence("a new file of the same text takes the place of the old one in one step")
+HALF: Final = Evidence(
+    "a receipt of an upgrade in the folder says that it is half made, by a lock's only holder",
+    "tests/unit/tool/test_self_upgrade.py::test_a_receipt_that_is_none_makes_no_folder_ours",
+)
+LAUNCHER: Final = Evidence(
+    "a link to another version takes the place of the program, which has a second name by then",
+    "tests/unit/tool/test_self_upgrade.py::test_killed_between_the_second_name_and_the_switch",
+)
 WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 
 Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]
@@ -183,6 +191,18 @@ PLACES: Final[Places] = {
         "_give_name: rename": WRITE,
         "_written_beside: unlink": TEMPORARY,
         "replace_file: replace": WRITE,
+    },
+    "appliance/adapters/tool/making.py": {
+        "Maker._fill: rmtree": TEMPORARY,
+        "Maker.make: rmtree": (HALF, 2),
+        "_claim: rename": WRITE,
+        "_claim: rmdir": TEMPORARY,
+        "_claim: rmtree": HALF,
+    },
+    "appliance/adapters/tool/switch.py": {
+        "previous_of: replace": WRITE,
+        "switch: replace": LAUNCHER,
+        "switch: unlink": TEMPORARY,
     },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
     "appliance/cli/commands/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},

@@ -26,6 +26,7 @@ VERBS = {
     "cluster": {"upgrade", "backup", "restore", "certificates"},
     "runai": {"inspect", "install", "upgrade", "csr", "access", "cli"},
     "gpu": {"upgrade", "top"},
+    "self": {"upgrade"},
     "accept": {"run", "list", "report"},
 }  # fmt: skip
 # Commands that change something somewhere; the others only look.
@@ -34,7 +35,7 @@ CHANGING = {
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "access", "enable"),
     ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
-    ("cluster", "certificates", "renew"),
+    ("cluster", "certificates", "renew"), ("self", "upgrade"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}
@@ -99,7 +100,7 @@ def test_what_asks_before_it_acts_is_known_to_change_something(
 def test_what_changes_a_site_shows_its_plan_first(
     commands: dict[tuple[str, ...], click.Command],
 ) -> None:
-    local = {"site", "lab", "bundle"}
+    local = {"site", "lab", "bundle", "self"}
     for path in CHANGING & set(commands):
         if path[0] not in local:
             assert {"--dry-run", "--yes", "--site"} <= _options(commands[path]), path
