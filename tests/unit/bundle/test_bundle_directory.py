@@ -46,7 +46,7 @@ class Maker:
         self.files: dict[str, bytes] = {}
 
     def make(self, os_name: str = "debian-12", *, replace_other: bool = False) -> str:
-        writer = BundleWriter(self.directory, self.cache, replace_other=replace_other)
+        writer = self.writer(replace_other=replace_other)
         writer.prepare("r1", os_name)
         layer, config = self._blob(b"layer"), self._blob(b"")
         config = self._blob(image_config([layer], ImageSettings()))
@@ -66,6 +66,9 @@ class Maker:
         self.signature_removed = sealed.signature_removed
         self.strangers = sealed.strangers
         return sealed.digest
+
+    def writer(self, *, replace_other: bool) -> BundleWriter:
+        return BundleWriter(self.directory, self.cache, replace_other=replace_other)
 
     def faults(self) -> list[str]:
         return [str(fault) for fault in self.found()]
