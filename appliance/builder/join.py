@@ -277,7 +277,7 @@ class _Join:
         self._state.done -= set(again)
         self._keep()
         raise BuildFailed(
-            f"{self._target}: {len(wrong)} files differ from the bundle's manifest: parts "
+            f"{self._target}: {_count(wrong)} from the bundle's manifest: parts "
             f"{numbers_in_words(again)} have to be read again",
             details=wrong,
             hint="run the same command again with their media; if the same files differ again, the "
@@ -347,6 +347,10 @@ def _confined(target: Path, name: str) -> Path:
             hint="name an empty or new directory with --to",
         )
     return path
+
+
+def _count(wrong: Sequence[str]) -> str:
+    return "1 file differs" if len(wrong) == 1 else f"{len(wrong)} files differ"
 
 
 def _is_right(path: Path, size: int, sha256: str) -> bool:

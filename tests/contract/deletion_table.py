@@ -48,6 +48,14 @@ PLACED: Final = Evidence(
     "tests/unit/bundle/test_bundle_strangers.py::"
     "test_a_strangers_file_is_refused_and_nothing_is_changed",
 )
+DELTA: Final = Evidence(
+    "a document of a build by its kind; another file of its name was refused before",
+    "tests/unit/bundle/test_delta.py::test_a_strangers_file_of_the_deltas_name_is_refused",
+)
+JOINED: Final = Evidence(
+    "a target that was empty when the first part was joined, and a path of the bundle's manifest",
+    "tests/unit/bundle/test_parts.py::test_a_target_with_something_else_is_not_touched",
+)
 MIRROR: Final = Evidence(
     "/var/lib/appliance/bundle is ours alone; only the bundle's folders are sent",
     "tests/unit/bundle/test_bundle_directory.py::"
@@ -132,11 +140,25 @@ PLACES: Final[Places] = {
         "_set_interpreter: write_bytes": CACHE,
     },
     "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
+    "appliance/builder/join.py": {
+        "_Join._begin: replace": WRITE,
+        "_Join._require_whole: chmod": JOINED,
+        "_Join._seal: replace": WRITE,
+        "_Join._seal: rmdir": STATE,
+        "_Join._seal: unlink": STATE,
+    },
+    "appliance/builder/parts.py": {
+        "_copy: replace": WRITE,
+        "_one: replace": WRITE,
+        "_replace: replace": WRITE,
+    },
     "appliance/builder/writer.py": {
         "BundleWriter._clear: unlink": LISTED,
         "BundleWriter._index_packages: unlink": LISTED,
         "BundleWriter._remove_signature: unlink": LISTED,
         "BundleWriter._write: unlink": LISTED,
+        "BundleWriter._write_delta: replace": WRITE,
+        "BundleWriter._write_delta: unlink": DELTA,
         "BundleWriter.seal: replace": WRITE,
         "BundleWriter.seal: unlink": TEMPORARY,
         "Locks.record: replace": WRITE,

@@ -96,6 +96,7 @@ def have(app: Application, directory: Path | None, site: Path | None, out: Path 
     """
     from appliance.adapters.bundle.directory import BundleDirectory
     from appliance.adapters.bundle.have import mirrored_list
+    from appliance.model.bundle.carry.delta import megabytes
     from appliance.model.bundle.carry.have import HaveList
 
     if directory is not None and site is None:
@@ -111,10 +112,10 @@ def have(app: Application, directory: Path | None, site: Path | None, out: Path 
         from appliance.adapters.bundle.have import write_have
 
         write_have(out, found)
-    megabytes = sum(file.size for file in found.files) / _MEGABYTE
+    size = megabytes(sum(file.size for file in found.files))
     click.echo(
-        f"note: bundle {found.bundle[:12]} of {found.release} for {found.os}: "
-        f"{len(found.files)} files, {megabytes:.0f} MB; on the build machine: "
+        f"note: bundle {found.bundle[:12]} of {found.release} for {found.os} holds {size} MB, in "
+        f"{len(found.files)} different files; on the build machine: "
         f"appliance bundle build --without {out or 'LIST'}",
         err=True,
     )

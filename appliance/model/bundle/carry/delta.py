@@ -31,6 +31,7 @@ DELTA: Final = "delta.json"
 # The admin host takes this tool from these folders, and it cannot read the services node's bundle.
 WHOLE_FOLDERS: Final = ("wheels", "controller")
 _MEGABYTE: Final = 1_000_000
+_FEW: Final = 10
 _SHOWN: Final = 12
 
 
@@ -109,18 +110,22 @@ class Delta:
 
     def words(self, manifest: BundleManifest) -> str:
         """What is expected at the site, in one sentence."""
-        megabytes = self.expected_bytes(manifest) / _MEGABYTE
+        size = megabytes(self.expected_bytes(manifest))
         count = f"{len(self.files)} file{'s' if len(self.files) != 1 else ''}"
-        return (
-            f"against {self.without[:_SHOWN]}: {count}, {megabytes:.0f} MB are expected at the site"
-        )
+        return f"against {self.without[:_SHOWN]}: {count}, {size} MB are expected at the site"
 
     def share_words(self, manifest: BundleManifest) -> str:
         """The size of the delta compared with the whole bundle."""
         whole = sum(file.size for file in manifest.files)
         here = whole - self.expected_bytes(manifest)
         percent = 100 * here / whole if whole else 100.0
-        return f"{percent:.0f} % ({here / _MEGABYTE:.0f} of {whole / _MEGABYTE:.0f} MB)"
+        return f"{percent:.0f} % ({megabytes(here)} of {megabytes(whole)} MB)"
+
+
+def megabytes(size: int) -> str:
+    """Bytes as megabytes, with one decimal where they are few."""
+    number = size / _MEGABYTE
+    return f"{number:.1f}" if number < _FEW else f"{number:.0f}"
 
 
 def always_travels(path: str) -> bool:
