@@ -57,9 +57,13 @@ JOINED: Final = Evidence(
     "tests/unit/bundle/test_parts.py::test_a_target_with_something_else_is_not_touched",
 )
 MIRROR: Final = Evidence(
-    "/var/lib/appliance/bundle is ours alone; only the bundle's folders are sent",
-    "tests/unit/bundle/test_bundle_directory.py::"
-    "test_the_bundle_is_sent_by_its_folders_and_by_nothing_else",
+    "below the folders of a verified bundle in a store that is ours alone, by no link",
+    "tests/unit/modules/test_bundle_store.py::"
+    "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
+)
+SERVED: Final = Evidence(
+    "the manifest named by its own digest lists it, and another verified bundle is served",
+    "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
 )
 SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
@@ -265,11 +269,31 @@ PLACES: Final[Places] = {
     },
     "roles/api_oidc/library/api_server_flags.py": {"carry_out: unlink": STATE},
     "roles/artifact_client/tasks/main.yml": {"absent: true": ROLE},
-    "roles/artifact_server/library/bundle_verify.py": {"Verification.settle: unlink": (PROVEN, 2)},
-    "roles/artifact_server/tasks/bundle.yml": {
-        "- --delete-delay": MIRROR,
-        "before: rm -f {{ __artifact_server_marker }} && mkdir -p"
-        " {{ __artifact_server_dir }}": STATE,
+    "roles/artifact_server/library/bundle_current.py": {
+        "switch: replace": LINK,
+        "switch: unlink": TEMPORARY,
+    },
+    "roles/artifact_server/library/bundle_fill.py": {
+        "copied: chmod": TEMPORARY,
+        "put: replace": WRITE,
+        "put: unlink": (TEMPORARY, 2),
+    },
+    "roles/artifact_server/library/bundle_layout.py": {
+        "Layout.adopt: rename": ASIDE,
+        "Layout.adopt: rmdir": STATE,
+        "Layout.adopt: unlink": (LINK, 2),
+        "Layout.carry_out: chmod": (STATE, 2),
+        "Layout.carry_out: unlink": LINK,
+        "Layout.move_record: replace": STATE,
+    },
+    "roles/artifact_server/library/bundle_remove.py": {
+        "Removal.carry_out: rmdir": SERVED,
+        "Removal.carry_out: unlink": (SERVED, 3),
+    },
+    "roles/artifact_server/module_utils/bundles_on_disk.py": {
+        "Verification.prune: unlink": MIRROR,
+        "Verification.settle: unlink": PROVEN,
+        "mark: unlink": STATE,
     },
     "roles/container_registry/library/registry_push.py": {
         "clear: rmtree": DIGEST,
