@@ -12,7 +12,7 @@ from appliance.adapters.bundle.have import read_have
 from appliance.adapters.local.cache import Cache
 from appliance.builder.build import BuildResult
 from appliance.cli.app import Application
-from appliance.cli.bundle import parts
+from appliance.cli.commands.bundle import parts
 from appliance.cli.exits import run
 from appliance.model.bundle.carry.have import HaveList
 from appliance.model.bundle.signature import Signature
