@@ -16,9 +16,9 @@ from appliance.adapters.bundle.images import image_faults
 from appliance.adapters.local.cache import Cache
 from appliance.builder.writer import BundleWriter
 from appliance.errors import BundleRefused, Refused
+from appliance.model.bundle.builds.fetched import FetchedFile
 from appliance.model.bundle.carry.delta import DELTA, Delta, left_out
 from appliance.model.bundle.carry.have import HaveList
-from appliance.model.bundle.builds.fetched import FetchedFile
 from appliance.model.bundle.manifest import INDEXES, BundledFile, BundleManifest
 from appliance.model.bundle.mirror import BundleDoubt
 from tests import samples

@@ -117,7 +117,12 @@ def test_the_folder_of_the_previous_version_is_taken_over_and_not_read_again(
     assert (node.current / "bin/tool").read_bytes() == b"old"
     read: list[str] = []
     real = on_disk.sha256
-    monkeypatch.setattr(on_disk, "sha256", lambda path: read.append(path.name) or real(path))
+
+    def counting(path: Path) -> Any:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(on_disk, "sha256", counting)
     assert node.prove(earlier) == []
     assert read == ["manifest.json"]
     assert node.layout(earlier).to_adopt() is None
