@@ -179,8 +179,14 @@ def refusal(want):
     if not missing:
         return None
     more = " and %d more" % (len(missing) - SHOWN) if len(missing) > SHOWN else ""
-    counted = "%d of %d files are not in %s" % (len(missing), len(want["files"]), want["source"])
-    return "%s: %s%s; %s" % (counted, ", ".join(missing[:SHOWN]), more, want["lacking_hint"])
+    shown = ", ".join(missing[:SHOWN]) + more
+    return "%d of %d files are not in %s: %s; %s" % (
+        len(missing),
+        len(want["files"]),
+        want["source"],
+        shown,
+        want["lacking_hint"],
+    )
 
 
 def push(module, want, stream):
