@@ -284,8 +284,7 @@ PLACES: Final[Places] = {
         "Layout.adopt: rename": ASIDE,
         "Layout.adopt: rmdir": STATE,
         "Layout.adopt: unlink": (LINK, 2),
-        "Layout.carry_out: chmod": (STATE, 2),
-        "Layout.carry_out: unlink": LINK,
+        "Layout.carry_out: chmod": STATE,
         "Layout.move_record: replace": STATE,
     },
     "roles/artifact_server/library/bundle_remove.py": {

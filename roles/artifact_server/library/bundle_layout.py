@@ -16,10 +16,10 @@ DOCUMENTATION = r"""
 module: bundle_layout
 short_description: Give each bundle on this host a folder of its own
 description:
-  - Creates the folder of the bundle C(digest) below C(store).
-  - Earlier versions of this tool had one bundle, in the folder C(current). It moves into the store,
+  - Earlier versions of this tool had one bundle, in the folder C(current). It moves into C(store),
     under the digest of its manifest, and C(current) becomes a link to it. Where the file system
     can exchange two names, there is no moment without C(current).
+  - An interrupted transfer of an earlier version moves to the folder of the bundle C(digest).
 options:
   current: {description: Path under which the bundle is read, type: path, required: true}
   store: {description: Folder of all bundles, type: path, required: true}
@@ -65,7 +65,6 @@ class Layout:
         self.store = Path(store)
         self.digest = digest
         self.marker = Path(marker)
-        self.own = self.store / digest
 
     def to_adopt(self):
         """Return the name that a single folder of an earlier version gets; None without one."""
@@ -77,24 +76,17 @@ class Layout:
             # An interrupted transfer: what is there is a part of the wanted bundle, or unlisted.
             return self.digest
 
-    def lacks_folder(self):
-        """Return whether the folder of the wanted bundle has to be made."""
-        return self.own.is_symlink() or not self.own.is_dir()
-
     def carry_out(self):
-        """Move a single folder into the store, and make the folder of the wanted bundle."""
+        """Move a single folder into the store."""
         name = self.to_adopt()
+        if name is None:
+            return
         if self.store.is_symlink():
             raise ValueError("%s is a link, expected a folder" % self.store)
         self.store.mkdir(mode=0o755, exist_ok=True)
         self.store.chmod(0o755)
-        if name is not None:
-            self.adopt(self.store / name)
-            self.move_record(name)
-        if self.own.is_symlink():
-            self.own.unlink()
-        self.own.mkdir(mode=0o755, exist_ok=True)
-        self.own.chmod(0o755)
+        self.adopt(self.store / name)
+        self.move_record(name)
 
     def adopt(self, target):
         """Make the single folder ``target``, and a link to it in its place."""
@@ -143,7 +135,7 @@ def main():
     layout = Layout(want["current"], want["store"], want["digest"], want["marker"])
     try:
         adopted = layout.to_adopt()
-        changed = adopted is not None or layout.lacks_folder()
+        changed = adopted is not None
         if changed and not module.check_mode:
             layout.carry_out()
     except (OSError, ValueError) as error:

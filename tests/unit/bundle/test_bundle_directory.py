@@ -231,12 +231,13 @@ def test_only_the_files_of_the_manifest_are_sent_and_nothing_is_deleted_by_rsync
     tasks = yaml.safe_load((role / "tasks/transfer.yml").read_text())
     pushed = [task["rsync_push"] for task in tasks if "rsync_push" in task]
     documents, files = pushed
-    for name in (MANIFEST, SIGNATURE):
-        assert f"'--include=/{name}'" in documents["options"]
-    assert "'--exclude=*'] }}" in documents["options"]
+    constants = yaml.safe_load((role / "vars/main.yml").read_text())
+    assert documents["options"] == "{{ __artifact_server_rsync + __artifact_server_documents }}"
+    sent = [f"--include=/{name}" for name in (MANIFEST, SIGNATURE)]
+    assert constants["__artifact_server_documents"] == [*sent, "--exclude=*"]
     # What bundle_fill lists is confined to the folders of a bundle, by bundle_verify's own rules.
     assert files["files"] == "{{ __artifact_server_filled.absent }}"
-    options = yaml.safe_load((role / "vars/main.yml").read_text())["__artifact_server_rsync"]
+    options = constants["__artifact_server_rsync"]
     assert not [word for word in options if "delete" in word or "inplace" in word]
 
 
