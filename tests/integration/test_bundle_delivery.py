@@ -74,7 +74,7 @@ class Node:
             "ansible_python_interpreter": sys.executable,
             **variables,
         }
-        words = [Path(sys.executable).with_name("ansible-playbook"), *more]
+        words = [str(Path(sys.executable).with_name("ansible-playbook")), *more]
         words += [
             "-i",
             str(self.folder / "hosts.yml"),
