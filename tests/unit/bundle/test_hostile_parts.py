@@ -44,7 +44,9 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a part less": (drop_part, "whose sizes are not those"),
     "a part twice": (twin_part, "whose sizes are not those"),
     "another bundle": (lambda d: d.update(bundle=ONE), "belongs to bundle 111111111111"),
-    "no size": (lambda d: d.update(part_bytes=0), "whose sizes are not those"),
+    "no size": (
+        lambda d: d.update(part_bytes=0, parts=[{"size": 0, "sha256": ZERO}]), "part_bytes"
+    ),
     "a huge size": (lambda d: d.update(part_bytes=1 << 60), "part_bytes"),
     "a way up": (lambda d: d.update(executable=["../../bin/sh"]), "executable.0"),
     "an unknown program": (lambda d: d.update(executable=["bin/other"]), "bin/other"),

@@ -220,7 +220,7 @@ def verify(directory: Path, allowed_signers: Path | None, output: str) -> None:
     from appliance.adapters.bundle.images import image_faults
     from appliance.adapters.bundle.parts_media import is_parts_folder
 
-    if is_parts_folder(directory):
+    if is_parts_folder(directory) and not (directory / "manifest.json").is_file():
         verify_parts(directory, allowed_signers, output)
         return
     bundle = BundleDirectory(directory)

@@ -75,7 +75,7 @@ class PartsIndex:
 
     kind: Literal["bundle parts"]
     bundle: Sha256
-    part_bytes: Size
+    part_bytes: Annotated[int, Field(ge=1, le=1 << 50)]
     parts: Annotated[tuple[Part, ...], Field(min_length=1, max_length=MOST_PARTS)]
     executable: Annotated[tuple[BundlePath, ...], Field(max_length=MOST_FILES)] = ()
 
