@@ -277,6 +277,7 @@ PLACES: Final[Places] = {
     },
     "roles/artifact_server/library/bundle_fill.py": {
         "copied: chmod": TEMPORARY,
+        "make_folder: chmod": TEMPORARY,
         "put: replace": WRITE,
         "put: unlink": (TEMPORARY, 2),
     },

@@ -103,7 +103,7 @@ class Others:
 
 def put(found, target, entry):
     """Link a file to its new place, or copy it; return whether it is there."""
-    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    make_folder(target.parent)
     partial = target.with_name("." + target.name[:200] + ".partial")
     if os.path.lexists(str(partial)):
         partial.unlink()  # of a run that was killed
@@ -117,6 +117,14 @@ def put(found, target, entry):
             return False
     partial.replace(target)
     return True
+
+
+def make_folder(folder):
+    """Make a folder and its parents; the web server may read them whatever root's umask is."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir()
+        folder.chmod(0o755)
 
 
 def copied(source, target):

@@ -232,6 +232,20 @@ def test_without_hard_links_files_are_copied(
     assert node.prove(earlier) == []
 
 
+def test_folders_can_be_served_whatever_the_umask_of_root_is(node: Services, earlier: str) -> None:
+    digest = node.digest(NEW)
+    node.arrange(digest)
+    node.write(node.store / digest, NEW, content=False)
+    before = os.umask(0o077)
+    try:
+        node.fill(digest)
+    finally:
+        os.umask(before)
+    for name in ("images", "images/blobs", "images/blobs/sha256", "bin"):
+        assert (node.store / digest / name).stat().st_mode & 0o777 == 0o755
+    assert node.prove(earlier) == []
+
+
 def test_a_manifest_of_another_bundle_that_leads_out_gives_nothing(node: Services) -> None:
     secret = node.folder / "secret"
     secret.write_bytes(b"same")
