@@ -48,10 +48,22 @@ PLACED: Final = Evidence(
     "tests/unit/bundle/test_bundle_strangers.py::"
     "test_a_strangers_file_is_refused_and_nothing_is_changed",
 )
+DELTA: Final = Evidence(
+    "a document of a build by its kind; another file of its name was refused before",
+    "tests/unit/bundle/test_delta.py::test_a_strangers_file_of_the_deltas_name_is_refused",
+)
+JOINED: Final = Evidence(
+    "a target that was empty when the first part was joined, and a path of the bundle's manifest",
+    "tests/unit/bundle/test_parts.py::test_a_target_with_something_else_is_not_touched",
+)
 MIRROR: Final = Evidence(
-    "/var/lib/appliance/bundle is ours alone; only the bundle's folders are sent",
-    "tests/unit/bundle/test_bundle_directory.py::"
-    "test_the_bundle_is_sent_by_its_folders_and_by_nothing_else",
+    "below the folders of a verified bundle in a store that is ours alone, by no link",
+    "tests/unit/modules/test_bundle_store.py::"
+    "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
+)
+SERVED: Final = Evidence(
+    "the manifest named by its own digest lists it, and another verified bundle is served",
+    "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
 )
 SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
@@ -142,11 +154,25 @@ PLACES: Final[Places] = {
         "_set_interpreter: write_bytes": CACHE,
     },
     "appliance/adapters/bundle/signature.py": {"SshSigner._write: replace": WRITE},
+    "appliance/builder/join.py": {
+        "_Join._begin: replace": WRITE,
+        "_Join._require_whole: chmod": JOINED,
+        "_Join._seal: replace": WRITE,
+        "_Join._seal: rmdir": STATE,
+        "_Join._seal: unlink": STATE,
+    },
+    "appliance/builder/parts.py": {
+        "_copy: replace": WRITE,
+        "_one: replace": WRITE,
+        "_replace: replace": WRITE,
+    },
     "appliance/builder/writer.py": {
         "BundleWriter._clear: unlink": LISTED,
         "BundleWriter._index_packages: unlink": LISTED,
         "BundleWriter._remove_signature: unlink": LISTED,
         "BundleWriter._write: unlink": LISTED,
+        "BundleWriter._write_delta: replace": WRITE,
+        "BundleWriter._write_delta: unlink": DELTA,
         "BundleWriter.seal: replace": WRITE,
         "BundleWriter.seal: unlink": TEMPORARY,
         "Locks.record: replace": WRITE,
@@ -265,11 +291,31 @@ PLACES: Final[Places] = {
     },
     "roles/api_oidc/library/api_server_flags.py": {"carry_out: unlink": STATE},
     "roles/artifact_client/tasks/main.yml": {"absent: true": ROLE},
-    "roles/artifact_server/library/bundle_verify.py": {"Verification.settle: unlink": (PROVEN, 2)},
-    "roles/artifact_server/tasks/bundle.yml": {
-        "- --delete-delay": MIRROR,
-        "before: rm -f {{ __artifact_server_marker }} && mkdir -p"
-        " {{ __artifact_server_dir }}": STATE,
+    "roles/artifact_server/library/bundle_current.py": {
+        "switch: replace": LINK,
+        "switch: unlink": TEMPORARY,
+    },
+    "roles/artifact_server/library/bundle_fill.py": {
+        "copied: chmod": TEMPORARY,
+        "make_folder: chmod": TEMPORARY,
+        "put: replace": WRITE,
+        "put: unlink": (TEMPORARY, 2),
+    },
+    "roles/artifact_server/library/bundle_layout.py": {
+        "Layout.adopt: rename": ASIDE,
+        "Layout.adopt: rmdir": STATE,
+        "Layout.adopt: unlink": (LINK, 2),
+        "Layout.carry_out: chmod": STATE,
+        "Layout.move_record: replace": STATE,
+    },
+    "roles/artifact_server/library/bundle_remove.py": {
+        "Removal.carry_out: rmdir": SERVED,
+        "Removal.carry_out: unlink": (SERVED, 3),
+    },
+    "roles/artifact_server/module_utils/bundles_on_disk.py": {
+        "Verification.prune: unlink": MIRROR,
+        "Verification.settle: unlink": PROVEN,
+        "mark: unlink": STATE,
     },
     "roles/container_registry/library/registry_push.py": {
         "clear: rmtree": DIGEST,

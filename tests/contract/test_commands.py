@@ -17,7 +17,7 @@ DAILY = {"install", "plan", "status", "history", "health", "kubeconfig", "docs",
 VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt"},
     "lab": {"up", "down", "status", "shell"},
-    "bundle": {"build", "sign", "verify", "prove", "show", "delta", "export"},
+    "bundle": {"build", "sign", "verify", "show", "have", "join"},
     "hardware": {"list", "show", "inspect", "qualify"},
     "node": {
         "list", "image", "add", "maintain", "return", "remove", "rejoin", "passport", "role",
@@ -33,7 +33,8 @@ VERBS = {
 CHANGING = {
     ("install",), ("site", "init"), ("lab", "up"), ("lab", "down"), ("bundle", "build"),
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "access", "enable"),
-    ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
+    ("bundle", "sign"), ("bundle", "join"),
+    ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
     ("cluster", "certificates", "renew"), ("self", "upgrade"),
 }  # fmt: skip

@@ -14,6 +14,8 @@ EXCUSED = {
     "bundle build": "no site: it reads public artifacts",
     "bundle show": "no site",
     "bundle verify": "no site; a signature is checked with public keys",
+    "bundle have": "it prints digests and sizes of a manifest",
+    "bundle join": "no site",
     "bundle sign": "no site; ssh-keygen reads the key from its own file",
     "completion": "no site: it prints a script",
     "docs": "no site: it prints pages",

@@ -27,6 +27,7 @@ INPUTS = {
     "site directory": 800,
     "YAML": 4000,
     "bundle manifest": 1000,
+    "delta and parts": 1000,
     "vendor bundle": 1000,
     "journal records": 1000,
     "registry manifest": 2000,
