@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, str] = {
     "runai": "appliance.cli.runai.group",
     "site": "appliance.cli.site.group",
     "status": "appliance.cli.status.command",
+    "support": "appliance.cli.support.group",
 }
 
 
@@ -67,6 +68,7 @@ SUMMARIES: Mapping[str, str] = {
     "runai": "Inspect and configure Run:ai.",
     "site": "Write, check and show a site.",
     "status": "Show the state of every node, and what needs attention.",
+    "support": "Collect everything that support asks for, and explain it.",
 }
 
 

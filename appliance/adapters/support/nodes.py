@@ -1,0 +1,108 @@
+"""Asks all nodes at the same time, each within its own time, and tells each answer as it comes."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from appliance.adapters.ssh.call import last_line
+from appliance.errors import ApplianceError, NodeUnreachable
+from appliance.model.node.logs import Window, container_script, containers_of
+from appliance.model.site.settings import Node
+from appliance.model.support.items import Found, Unanswered
+from appliance.model.support.requests import CONTAINERS, POD_LINES, Asking, telling
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh.nodes import SshNodes
+
+MANY: Final = 16
+# What has arrived and was not written yet.
+_WAITING: Final = 8
+# One answer, where the node has this much time left.
+_CALL_SECONDS: Final = 25.0
+_SHORTEST_CALL: Final = 2.0
+Answer = tuple[str, Found | Unanswered | None]
+
+
+def ask_nodes(nodes: SshNodes, asked: Sequence[Node], asking: Asking) -> Iterator[Answer]:
+    """Yield (node, answer) as they come; (node, None) once a node has told all."""
+    if not asked:
+        return
+    # Imported before the threads start: parallel imports can meet an incomplete module.
+    import paramiko  # noqa: F401
+
+    answers: queue.Queue[Answer] = queue.Queue(_WAITING)
+
+    def ask(node: Node) -> None:
+        try:
+            for answer in _of_one(nodes, node, asking):
+                answers.put((node.name, answer))
+        except Exception as error:
+            cause = f"{type(error).__name__}: {error}"
+            answers.put((node.name, Unanswered(node.name, "everything else", cause)))
+        finally:
+            answers.put((node.name, None))
+
+    pool = ThreadPoolExecutor(min(len(asked), MANY))
+    try:
+        for node in asked:
+            pool.submit(ask, node)
+        left = len(asked)
+        while left:
+            name, answer = answers.get()
+            left -= answer is None
+            yield name, answer
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _of_one(nodes: SshNodes, node: Node, asking: Asking) -> Iterator[Found | Unanswered]:
+    deadline, requests = time.monotonic() + asking.seconds, asking.requests
+    listed = ""
+    for place, request in enumerate(requests):
+        try:
+            text = _answer(nodes, node, request.script, deadline)
+        except NodeUnreachable as error:
+            # It was the connection: nothing else would get through.
+            for one in requests[place:]:
+                yield Unanswered(node.name, one.what, error.message)
+            return
+        except ApplianceError as error:
+            yield Unanswered(node.name, request.what, error.message)
+            continue
+        if isinstance(text, Unanswered):
+            yield Unanswered(node.name, request.what, text.cause)
+            continue
+        listed = text if request.file == CONTAINERS else listed
+        yield Found(f"nodes/{node.name}/{request.file}", text)
+    if asking.with_pods:
+        window = Window(POD_LINES, asking.since_seconds)
+        yield from _containers(nodes, node, listed, window, deadline)
+
+
+def _containers(
+    nodes: SshNodes, node: Node, listed: str, window: Window, deadline: float
+) -> Iterator[Found | Unanswered]:
+    """Logs of the appliance's own containers, where no API server tells them."""
+    for number, one in enumerate(telling(containers_of(listed))):
+        what = f"log of {one.full_pod} {one.name}"
+        text = _answer(nodes, node, container_script(one, window), deadline)
+        if isinstance(text, Unanswered):
+            yield Unanswered(node.name, what, text.cause)
+        else:
+            name = f"nodes/{node.name}/containers/{one.namespace}/{one.pod}/{one.name}-{number}.log"
+            yield Found(name, f"[{one.status}]\n{text}")
+
+
+def _answer(nodes: SshNodes, node: Node, script: str, deadline: float) -> str | Unanswered:
+    left = deadline - time.monotonic()
+    if left < _SHORTEST_CALL:
+        return Unanswered(node.name, "", "the time for this node was over")
+    answer = nodes.run_as_root(node, script, timeout=min(left, _CALL_SECONDS))
+    if answer.code != 0 and not answer.output:
+        said = last_line(answer.errors) or "no output"
+        return Unanswered(node.name, "", f"exit code {answer.code}: {said}")
+    return answer.output
