@@ -24,6 +24,8 @@ NOT_KEPT = {
     "test_debug",
     "test_status_verdict",
     *("test_options_can_come_from_the_environment",),
+    # Sizes.
+    "test_the_contents_are_told_as_json",
     # The versions of this installation.
     "test_main_exits_with_the_code_of_the_command",
 }

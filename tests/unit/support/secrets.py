@@ -8,6 +8,7 @@ CANARY = "Canary7hunter2Zq"
 _BODY = b64encode((CANARY * 6).encode()).decode()
 PEM = f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n{_BODY}\n-----END RSA PRIVATE KEY-----"
 JWT = f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhZGEifQ.{CANARY}"
+GOOGLE = "AIzaSyCanaryCanaryCanaryCanary01234567"
 # Class -> (the secret as it must not be told, a text in which it stands).
 CLASSES: dict[str, tuple[str, str]] = {
     "vault value": (CANARY, f"vault_runai_admin_password: {CANARY}"),
@@ -33,7 +34,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "curl's login": (CANARY, f"curl -u ada:{CANARY} https://registry"),
     "environment": (CANARY, f"RUNAI_DB_PASSWORD={CANARY}"),
     "environment of a pod": (CANARY, f'{{"name":"DB_PASSWORD","value":"{CANARY}"}}'),
-    "environment in YAML": (CANARY, f"    - name: DB_PASSWORD\n      value: {CANARY}\n    - name: A"),
+    "environment in YAML": (CANARY, f"  - name: DB_PASSWORD\n    value: {CANARY}\n  - name: A"),
     "environment in Docker": (CANARY, f'"Env": ["POSTGRES_PASSWORD={CANARY}", "PATH=/bin"]'),
     "option": (CANARY, f"helm login --username ada --password {CANARY}"),
     "htpasswd": (CANARY, f"push:$2y$05${CANARY}"),
@@ -45,8 +46,8 @@ CLASSES: dict[str, tuple[str, str]] = {
     "AWS key": ("AKIAIOSFODNN7CANARY1", "using AKIAIOSFODNN7CANARY1 of the bucket"),
     "AWS secret": (CANARY, f"aws_secret_access_key = {CANARY}"),
     "Azure key": (CANARY, f"DefaultEndpointsProtocol=https;AccountKey={CANARY}==;Suffix=x"),
-    "Google key": ("AIzaSyCanaryCanaryCanaryCanaryCanary012", "key AIzaSyCanaryCanaryCanaryCanaryCanary012"),
-    "GitHub token": ("ghp_CanaryCanaryCanaryCanary0123", "clone with ghp_CanaryCanaryCanaryCanary0123"),
+    "Google key": (GOOGLE, f"using {GOOGLE}"),
+    "GitHub token": ("ghp_CanaryCanaryCanaryCanary0123", "with ghp_CanaryCanaryCanaryCanary0123"),
     "NGC key": ("nvapi-CanaryCanaryCanary0123", "login $oauthtoken nvapi-CanaryCanaryCanary0123"),
     "age key": ("CANARYCANARY0123", "AGE-SECRET-KEY-1CANARYCANARY0123"),
     "client secret": (CANARY, f'"clientSecret": "{CANARY}"'),
@@ -54,7 +55,7 @@ CLASSES: dict[str, tuple[str, str]] = {
 # Lines of logs that hold no secret, and stay word for word.
 HARMLESS = (
     'MountVolume.SetUp failed for volume "tls" : secret "runai-tls" not found',
-    "E1126 10:00:00.123456 71 pod_workers.go:190] Error syncing pod 0f3a, skipping: CrashLoopBackOff",
+    "E1126 10:00:00.123456 71 pod_workers.go:190] Error syncing pod, skipping: CrashLoopBackOff",
     'Failed to pull image "registry.rack.test:5000/busybox@sha256:' + "ab12" * 16 + '": timed out',
     "/var/lib/docker/overlay2/" + "ab12" * 16 + "/merged: no space left on device",
     "x509: certificate has expired or is not yet valid: current time 2026-11-26T10:00:00Z",

@@ -12,6 +12,10 @@ from appliance.model.support.pseudonyms import Pseudonyms, kept_ranges, names_of
 from tests import samples
 
 KEY = b"k" * 32
+ORDINARY = (
+    "127.0.0.1 255.255.255.0 10.244.1.7 10.96.0.1",
+    "v1.23.5 at 12:34:56, ::1, ff:ff:ff:ff:ff:ff",
+)
 SITE = samples.site(3, 2, ntp_servers=["time.customer.test"])
 DOCUMENTS = {n.name: samples.converged(n, samples.desired(SITE)) for n in SITE.nodes}
 
@@ -27,8 +31,7 @@ def pseudonyms(key: bytes = KEY) -> Pseudonyms:
         ("registry.rack.test:5000/busybox", "registry.zone1.example:5000/busybox"),
         ("w1 and w10 and W1", "node-04 and w10 and node-04"),
         ("by ada at time.customer.test", "by name-01 at host1.example"),
-        ("127.0.0.1 255.255.255.0 10.244.1.7 10.96.0.1", "127.0.0.1 255.255.255.0 10.244.1.7 10.96.0.1"),
-        ("v1.23.5 at 12:34:56, ::1, ff:ff:ff:ff:ff:ff", "v1.23.5 at 12:34:56, ::1, ff:ff:ff:ff:ff:ff"),
+        *((text, text) for text in ORDINARY),
     ],
 )  # fmt: skip
 def test_names_are_replaced_and_ordinary_words_stay(text: str, told: str) -> None:
