@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from appliance.model.state.plan import Plan
     from appliance.model.support.items import Contents
     from appliance.workflows.cluster.certificates import RenewalResult
+    from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
@@ -258,6 +259,12 @@ class SiteSession(Wiring):
         session = self.session(progress, run, plays=True)
         session = dataclasses.replace(session, jumpboxes=self.jumpboxes())
         return runai_cli(request, session, self.opened(confirm))
+
+    def horizon(self) -> HorizonResult:
+        """Everything of this site that ends."""
+        from appliance.workflows.horizon import read_horizon
+
+        return read_horizon(self.site, self.desired.release, self.session())
 
     def support_bundle(
         self, request: BundleRequest, progress: Observer, contents: Contents, render: Render

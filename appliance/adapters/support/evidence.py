@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.adapters.support import machine
 from appliance.adapters.support.cluster import ask_cluster
+from appliance.adapters.support.join_tokens import read_join_tokens
 from appliance.adapters.support.nodes import Answer, ask_nodes
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class SiteEvidence:
     def of_nodes(self, asked: Sequence[Node], asking: Asking) -> Iterator[Answer]:
         """Ask nodes at the same time, each within its own seconds."""
         return ask_nodes(self._nodes, asked, asking)
+
+    def join_tokens(self, asked: Sequence[Node]) -> tuple[tuple[str, ...], str]:
+        """When each join token ends, by the first control-plane node that tells it."""
+        return read_join_tokens(self._nodes, asked)
 
     def of_cluster(self, since_seconds: int, seconds: float) -> Iterator[Found | Unanswered]:
         """What the Kubernetes API tells."""

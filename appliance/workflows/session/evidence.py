@@ -19,6 +19,15 @@ class Evidence(Protocol):
     ) -> Iterator[tuple[str, Found | Unanswered | None]]:
         """Ask nodes at the same time: (node, answer) as they come, (node, None) at its end."""
 
+    def join_tokens(self, asked: Sequence[Node]) -> tuple[tuple[str, ...], str]:
+        """When each join token ends (ISO 8601), by the first of the nodes that tells it.
+
+        Nothing else of a token leaves a node.
+
+        Returns:
+            The moments; and why they are unknown, or an empty string.
+        """
+
     def of_cluster(self, since_seconds: int, seconds: float) -> Iterator[Found | Unanswered]:
         """Events, pods, Helm's history, logs of unhealthy pods, within so many seconds."""
 
