@@ -58,7 +58,9 @@ def rack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRack:
     """Three control-plane nodes on which nothing ends soon."""
     found = racks.rack()
     site = replace(found.desired.site, directory=tmp_path)
-    found.desired = samples.desired(site)
+    desired = samples.desired(site)
+    release = desired.release.model_copy(update={"support_ends": {}})
+    found.desired = replace(desired, release=release)
 
     def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> SiteSession:
         return Site(site, found.desired, found, found, None)  # type: ignore[arg-type]
@@ -78,7 +80,7 @@ def test_where_nothing_ends_soon_the_list_ends_with_0(rack: FakeRack, capsys: Ca
     assert typed(rack) == 0
     said = capsys.readouterr()
     assert "/etc/kubernetes/pki/apiserver.crt" in said.out
-    assert "unknown: release k8s-1.23.5-r1: support of etcd 3.5.1" in said.out
+    assert "unknown: release k8s-1.23.5-r1: support of busybox 1.35.0, " in said.out
     assert said.err == ""
 
 

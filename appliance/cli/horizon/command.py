@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from appliance.cli.app import Application
     from appliance.workflows.horizon import HorizonResult
 
+# What is done about what does not count, by its kind.
+_KEPT = {"certificate": "the kubelet renews it", "token": "each joining makes a new one"}
+
 
 @click.command()
 @click.option(
@@ -91,15 +94,18 @@ def _show(found: HorizonResult) -> None:
                 one.kind,
                 one.where,
                 one.what,
-                one.next if one.counts else "renews itself",
+                one.next if one.counts else _KEPT.get(one.kind, one.next),
             )
             for one in known
         ],
         spare=("next", "kind"),
     )
+    unknown: dict[tuple[str, str], list[str]] = {}
     for one in found.endings:
         if one.ends is None:
-            print_line(f"unknown: {one.where}: {one.what}: {one.unknown}")
+            unknown.setdefault((one.where, one.unknown), []).append(one.what)
+    for (where, why), what in unknown.items():
+        print_line(f"unknown: {where}: {', '.join(what)}: {why}")
     for fault in found.faults:
         say_hint(fault.hint)
 
