@@ -6,6 +6,7 @@ import click
 
 from appliance.cli.help.typos import Nouns
 from appliance.cli.support.bundle import bundle
+from appliance.cli.support.explain import explain
 
 
 @click.group(cls=Nouns)
@@ -14,3 +15,4 @@ def support() -> None:
 
 
 support.add_command(bundle)
+support.add_command(explain)
