@@ -339,17 +339,15 @@ def test_old_runs_are_not_read(given: Given) -> None:
     assert name not in runs[0]
 
 
-@pytest.mark.parametrize("words", [(), ("--anonymise",)])
-def test_what_is_written_can_be_explained(
-    given: Given, capsys: Capture, words: tuple[str, ...]
-) -> None:
+def test_what_is_written_can_be_explained(given: Given, capsys: Capture) -> None:
     """The facts are judged again, with their own names and with others."""
-    given.rack.documents["w1"]["kubernetes"]["kubelet"] = None
     given.told.planted["kubelet.log"] = "write: no space left on device\n"
-    assert given.typed(*words) == 0
-    capsys.readouterr()
-    assert run(["support", "explain", str(given.file), "--output", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["doubts"] == []
-    assert {one["name"] for one in found["causes"] if not one["certain"]} == {"disk_full"}
-    assert [one for one in found["causes"] if one["certain"] and one["name"] == "nodes_ready"] == []
+    for words in ((), ("--anonymise",)):
+        given.file.unlink(missing_ok=True)
+        assert given.typed(*words) == 0
+        capsys.readouterr()
+        assert run(["support", "explain", str(given.file), "--output", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["doubts"] == []
+        assert {one["name"] for one in found["causes"] if not one["certain"]} == {"disk_full"}
+        assert [one["name"] for one in found["causes"] if one["certain"]] == []
