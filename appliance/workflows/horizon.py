@@ -12,7 +12,7 @@ from appliance.model.horizon.endings import Ending, Seen, horizon
 from appliance.workflows.session.survey import look_patiently
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.release import Release
+    from appliance.model.bundle.release.release import Release
     from appliance.model.site.settings import Site
     from appliance.model.state.observed import Fault
     from appliance.workflows.session.session import Session

@@ -16,7 +16,7 @@ from appliance.adapters.control_plane.journal import new_run_id
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
 from appliance.model.support import items, redaction
@@ -196,7 +196,7 @@ def test_a_long_log_is_cut_at_its_beginning_and_says_so(
 ) -> None:
     monkeypatch.setattr(items.Limits, "item_bytes", 5000)
     monkeypatch.setattr(
-        "appliance.cli.support.bundle.Limits", lambda **_: items.Limits(item_bytes=50_000)
+        "appliance.cli.commands.support.bundle.Limits", lambda **_: items.Limits(item_bytes=50_000)
     )
     given.told.planted["kubelet.log"] = "old\n" + "line\n" * 20_000 + "newest\n"
     assert given.typed() == 0

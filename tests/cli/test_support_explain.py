@@ -14,7 +14,7 @@ import pytest
 
 from appliance.cli.exits import run
 from appliance.model.site.settings import Site
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.observed import Observed
 from appliance.model.support.record import observed_document, site_document
 from tests import samples

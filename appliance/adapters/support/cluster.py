@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.adapters.kubernetes.client import NotReadable, call
+from appliance.adapters.kubernetes.connection.client import NotReadable, call
 from appliance.adapters.kubernetes.objects import pod_of
 from appliance.adapters.kubernetes.releases import read_history
 from appliance.errors import ApplianceError

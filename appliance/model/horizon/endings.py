@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
-from appliance.model.bundle.release import Release
+from appliance.model.bundle.release.release import Release
 from appliance.model.components.access.oidc import is_enabled
 from appliance.model.components.control_plane.certificates import KUBELET_DAYS, KUBELETS
 from appliance.model.components.runai.backend_certificate import BackendCertificate

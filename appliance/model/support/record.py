@@ -19,7 +19,7 @@ from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, NodeName, typed
 from appliance.model.site.files.view import node_as_json
 from appliance.model.site.settings import Node, NodeSettings, Site, SiteSettings
-from appliance.model.state.cluster import Cluster, ClusterState, NoCluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, ClusterState, NoCluster, Unreachable
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Fault, Observed
 

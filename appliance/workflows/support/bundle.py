@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from appliance.model.checks.health.stages import health as judge
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.support.items import Contents, Found, Unanswered
 from appliance.model.support.pseudonyms import Pseudonyms, kept_ranges, names_of
 from appliance.model.support.record import OBSERVED, SITE, observed_document, site_document
