@@ -62,10 +62,10 @@ class Evidence:
         for name in ("cluster/events.txt", "cluster/helm.json", "pods/a/b/c.previous.log"):
             yield Found(name, self.planted.get(name, "nothing"))
 
-    def of_machine(self, since_seconds: int) -> Iterator[Found | Unanswered]:
+    def of_machine(self, oldest: float) -> Iterator[Found | Unanswered]:
         from appliance.adapters.support import machine
 
-        yield from machine.run_logs(self.directory, since_seconds)
+        yield from machine.run_logs(self.directory, oldest)
 
     def versions(self) -> dict[str, Any]:
         return {"appliance": "1"}

@@ -259,7 +259,9 @@ def test_a_log_without_a_line_end_is_not_held(file: Path, capsys: Capture) -> No
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"no archive", gzip.compress(b"x" * 2000), b"\x1f\x8b\x08"]
+    "content",
+    [b"", b"no archive", gzip.compress(b"x" * 2000), b"\x1f\x8b\x08"],
+    ids=["empty", "text", "compressed text", "the beginning of gzip"],
 )
 def test_what_is_no_archive_is_refused(content: bytes, file: Path, capsys: Capture) -> None:
     file.write_bytes(content)

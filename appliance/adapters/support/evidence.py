@@ -42,10 +42,10 @@ class SiteEvidence:
         """What the Kubernetes API tells."""
         return ask_cluster(self._api, since_seconds, seconds)
 
-    def of_machine(self, since_seconds: int) -> Iterator[Found | Unanswered]:
+    def of_machine(self, oldest: float) -> Iterator[Found | Unanswered]:
         """What this machine has."""
-        yield from machine.run_logs(self._api.site.directory, since_seconds)
-        yield from machine.fault_logs(since_seconds)
+        yield from machine.run_logs(self._api.site.directory, oldest)
+        yield from machine.fault_logs(oldest)
 
     def versions(self) -> dict[str, Any]:
         """Of this tool and of what it uses."""

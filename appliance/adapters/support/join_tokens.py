@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -16,11 +15,9 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 20
 # Of each token kubeadm prints this field alone.
-_SCRIPT: Final = shlex.join(
-    [
-        *("timeout", str(_SECONDS), "kubeadm", "--kubeconfig", "/etc/kubernetes/admin.conf"),
-        *("token", "list", "--output", 'jsonpath={.expires}{"\\n"}'),
-    ]
+_SCRIPT: Final = (
+    f"timeout {_SECONDS} kubeadm --kubeconfig /etc/kubernetes/admin.conf token list "
+    """--output 'jsonpath={.expires}{"\\n"}'"""
 )
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:Z|[+-]\d\d:\d\d)")
 _MOST: Final = 100

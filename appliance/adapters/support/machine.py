@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,12 +29,12 @@ _LOGS: Final = (".log", ".txt")
 _RUN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def run_logs(directory: Path, since_seconds: int) -> Iterator[Found | Unanswered]:
+def run_logs(directory: Path, oldest: float) -> Iterator[Found | Unanswered]:
     """The logs of the runs since then, the newest first.
 
     Args:
         directory: of the site.
-        since_seconds: how old a run may be.
+        oldest: when a run must have begun, UTC epoch seconds.
     """
     folder = directory / STATE / "runs"
     try:
@@ -45,7 +44,7 @@ def run_logs(directory: Path, since_seconds: int) -> Iterator[Found | Unanswered
     except OSError as error:
         yield Unanswered(HERE, "logs of runs", f"{folder}: {error.strerror}")
         return
-    oldest, left = time.time() - since_seconds, MOST_LOGS
+    left = MOST_LOGS
     for name in names:
         if _begun(name) < oldest:
             return
@@ -57,7 +56,7 @@ def run_logs(directory: Path, since_seconds: int) -> Iterator[Found | Unanswered
             yield _end_of(path, f"runs/{name}/{path.relative_to(folder / name)}")
 
 
-def fault_logs(since_seconds: int) -> Iterator[Found | Unanswered]:
+def fault_logs(oldest: float) -> Iterator[Found | Unanswered]:
     """Tracebacks of internal errors of this user, the newest first."""
     found = []
     for path in Path(tempfile.gettempdir()).glob("appliance-fault-*.log"):
@@ -65,7 +64,7 @@ def fault_logs(since_seconds: int) -> Iterator[Found | Unanswered]:
             told = path.lstat()
         except OSError:
             continue
-        if told.st_uid == os.getuid() and told.st_mtime > time.time() - since_seconds:
+        if told.st_uid == os.getuid() and told.st_mtime > oldest:
             found.append((told.st_mtime, path))
     for _, path in sorted(found, reverse=True)[:MOST_FAULTS]:
         yield _end_of(path, f"faults/{path.name}")

@@ -281,7 +281,6 @@ SYMPTOMS: Final = (
         r'(?:secret|configmap) "[^"]+" not found',
         "a pod waits for a Secret or a ConfigMap that does not exist",
         "runai",
-        3,
     ),
     Symptom(
         "database_login",

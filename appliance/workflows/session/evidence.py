@@ -31,8 +31,8 @@ class Evidence(Protocol):
     def of_cluster(self, since_seconds: int, seconds: float) -> Iterator[Found | Unanswered]:
         """Events, pods, Helm's history, logs of unhealthy pods, within so many seconds."""
 
-    def of_machine(self, since_seconds: int) -> Iterator[Found | Unanswered]:
-        """Logs of runs and of internal errors on this machine."""
+    def of_machine(self, oldest: float) -> Iterator[Found | Unanswered]:
+        """Logs of runs and of internal errors on this machine, since then (UTC epoch seconds)."""
 
     def versions(self) -> dict[str, Any]:
         """Of this tool and of what it uses."""

@@ -88,7 +88,7 @@ def gather_bundle(
     else:
         contents.missing("cluster", "events, Helm history, pods", _state(found))
     session.observer.note("reading the logs of runs on this machine")
-    _put(contents, session.evidence.of_machine(request.since_seconds))
+    _put(contents, session.evidence.of_machine(session.clock.now() - request.since_seconds))
     contents.finish(
         {
             "site": site.name,
