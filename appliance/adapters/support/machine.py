@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from appliance import __version__
 from appliance.adapters.local.plain_files import open_plain
 from appliance.adapters.site.state import STATE
+from appliance.errors import ApplianceError
 from appliance.model.support.items import Found, Unanswered
 from appliance.model.support.redaction import Known
+from appliance.model.support.rules import is_secret_name
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
@@ -26,6 +29,7 @@ MOST_LOGS: Final = 200
 MOST_FAULTS: Final = 5
 # Inventories hold every setting of a run; they are described by site.json.
 _LOGS: Final = (".log", ".txt")
+_RANDOM: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9_+/=-]{16,}")
 _RUN: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -92,7 +96,10 @@ def known_secrets(site: Site) -> tuple[Known, str]:
 
     values: list[str] = []
     vault = open_vault(site)
-    password = password_file(site)
+    try:
+        password = password_file(site)
+    except ApplianceError:
+        password = None
     for path in (password, site.directory / STATE / "kubeconfig"):
         if path is not None:
             values += _secrets_of_file(Path(path))
@@ -101,14 +108,30 @@ def known_secrets(site: Site) -> tuple[Known, str]:
     return Known([*values, *_texts(vault)]), ""
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(vault: Mapping[str, str]) -> Iterator[str]:
+    """The values of a vault; of a mapping in it those that have a secret's name, or look random.
+
+    Settings may be in it as well: the site's domain must not be taken out of every log.
+    """
+    for value in vault.values():
+        try:
+            inner = json.loads(value) if value.lstrip()[:1] in ("{", "[") else value
+        except ValueError:
+            inner = value
+        if isinstance(inner, str):
+            yield inner
+        else:
+            yield from _inside(inner, of_secret=False)
+
+
+def _inside(value: Any, *, of_secret: bool) -> Iterator[str]:
     if isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
+        for key, inner in value.items():
+            yield from _inside(inner, of_secret=of_secret or is_secret_name(str(key)))
+    elif isinstance(value, list):
         for inner in value:
-            yield from _texts(inner)
-    elif isinstance(value, str):
+            yield from _inside(inner, of_secret=of_secret)
+    elif isinstance(value, str) and (of_secret or _RANDOM.fullmatch(value)):
         yield value
 
 

@@ -82,14 +82,15 @@ def test_every_value_of_the_vault_is_known(tmp_path: Path) -> None:
 
     site = load_site(copy_of_good(tmp_path / "rack7"))
     password = new_password(site.directory)
-    secret = {"vault_a": "plain words here", "vault_b": {"inner": ["deep words here"]}}
+    inner = {"adminPassword": "deep words here", "domain": "runai.customer.test"}
+    secret = {"vault_a": "plain words here", "vault_runai_values": {"global": inner}}
     site.vault_file.write_text(AnsibleVault(password).encrypt(yaml.safe_dump(secret)))
     known, why = known_secrets(site)
     assert why == ""
-    text = f"x plain words here y deep words here z {password.read_text().strip()}"
-    assert (
-        Redactor(known).whole(text) == "x [redacted: vault] y [redacted: vault] z [redacted: vault]"
-    )
+    words = ("plain words here", "deep words here", password.read_text().strip())
+    for word in words:
+        assert Redactor(known).whole(f"x {word} y") == "x [redacted: vault] y"
+    assert Redactor(known).whole("at runai.customer.test") == "at runai.customer.test"
 
 
 def test_a_closed_vault_is_said(tmp_path: Path) -> None:
