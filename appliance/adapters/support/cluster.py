@@ -134,9 +134,10 @@ def _log(
     which = "previous" if previous else "current"
     # The time of a container that ended is not asked for: it may have ended long ago.
     when: Mapping[str, int] = {} if previous else {"since_seconds": since_seconds}
-    try:
-        text = call(
-            CoreV1Api(client).read_namespaced_pod_log,
+
+    def read(**limits: Any) -> bytes:
+        # Decoded here: of text the library makes "b'...'".
+        answer = CoreV1Api(client).read_namespaced_pod_log(
             name,
             space,
             container=container,
@@ -144,8 +145,14 @@ def _log(
             tail_lines=POD_LINES,
             limit_bytes=MOST_LOG_BYTES,
             timestamps=True,
+            _preload_content=False,
             **when,
+            **limits,
         )
+        return bytes(answer.data)
+
+    try:
+        text = call(read).decode(errors="replace")
     except NotReadable as error:
         return Unanswered(CLUSTER, f"{which} log of {space}/{name} {container}", str(error))
-    return Found(f"pods/{space}/{name}/{container}.{which}.log", text or "")
+    return Found(f"pods/{space}/{name}/{container}.{which}.log", text)
