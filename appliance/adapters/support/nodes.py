@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import queue
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import ApplianceError, NodeUnreachable
-from appliance.model.node.logs import Window, container_script, containers_of
+from appliance.model.node.logs import TIMED_OUT, Window, container_script, containers_of
 from appliance.model.site.settings import Node
 from appliance.model.support.items import Found, Unanswered
 from appliance.model.support.requests import CONTAINERS, POD_LINES, Asking, telling
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 MANY: Final = 16
 # What has arrived and was not written yet.
 _WAITING: Final = 8
+_PATIENCE_SECONDS: Final = 0.5
 # One answer, where the node has this much time left.
 _CALL_SECONDS: Final = 25.0
 _SHORTEST_CALL: Final = 2.0
@@ -34,29 +38,53 @@ def ask_nodes(nodes: SshNodes, asked: Sequence[Node], asking: Asking) -> Iterato
     # Imported before the threads start: parallel imports can meet an incomplete module.
     import paramiko  # noqa: F401
 
-    answers: queue.Queue[Answer] = queue.Queue(_WAITING)
-
-    def ask(node: Node) -> None:
-        try:
-            for answer in _of_one(nodes, node, asking):
-                answers.put((node.name, answer))
-        except Exception as error:
-            cause = f"{type(error).__name__}: {error}"
-            answers.put((node.name, Unanswered(node.name, "everything else", cause)))
-        finally:
-            answers.put((node.name, None))
-
-    pool = ThreadPoolExecutor(min(len(asked), MANY))
+    pool, answers, left = ThreadPoolExecutor(min(len(asked), MANY)), _Answers(), len(asked)
     try:
         for node in asked:
-            pool.submit(ask, node)
-        left = len(asked)
+            pool.submit(answers.tell_all, node.name, partial(_of_one, nodes, node, asking))
         while left:
-            name, answer = answers.get()
+            name, answer = answers.take()
             left -= answer is None
             yield name, answer
     finally:
+        answers.end()
         pool.shutdown(wait=False, cancel_futures=True)
+        if left:
+            # Nobody takes the rest: calls that are under way end with their connections.
+            nodes.close()
+
+
+class _Answers:
+    """Answers of all nodes on their way to the one who takes them, few at a time."""
+
+    def __init__(self) -> None:
+        self._queue: queue.Queue[Answer] = queue.Queue(_WAITING)
+        self._ended = threading.Event()
+
+    def take(self) -> Answer:
+        """The next answer; waits for it."""
+        return self._queue.get()
+
+    def end(self) -> None:
+        """Nobody takes answers any more: whoever has one gives up."""
+        self._ended.set()
+
+    def tell_all(self, name: str, ask: Callable[[], Iterator[Found | Unanswered]]) -> None:
+        """Hand over all answers of a node and its end; its faults stop no other node."""
+        try:
+            for answer in ask():
+                self._tell((name, answer))
+        except Exception as error:
+            cause = f"{type(error).__name__}: {error}"
+            self._tell((name, Unanswered(name, "everything else", cause)))
+        finally:
+            self._tell((name, None))
+
+    def _tell(self, answer: Answer) -> None:
+        while not self._ended.is_set():
+            with suppress(queue.Full):
+                self._queue.put(answer, timeout=_PATIENCE_SECONDS)
+                return
 
 
 def _of_one(nodes: SshNodes, node: Node, asking: Asking) -> Iterator[Found | Unanswered]:
@@ -105,4 +133,5 @@ def _answer(nodes: SshNodes, node: Node, script: str, deadline: float) -> str | 
     if answer.code != 0 and not answer.output:
         said = last_line(answer.errors) or "no output"
         return Unanswered(node.name, "", f"exit code {answer.code}: {said}")
-    return answer.output
+    cut = "\n[not complete: the time was over]\n" if answer.code == TIMED_OUT else ""
+    return answer.output + cut

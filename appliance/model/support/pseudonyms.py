@@ -16,7 +16,7 @@ from typing import Any, Final
 from appliance.model.site.settings import Site
 
 _V4: Final = re.compile(
-    r"(?<![\w.])((?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3})"
+    r"(?<![A-Za-z0-9.])((?:25[0-5]|2[0-4]\d|1?\d?\d)(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3})"
     r"(?:/(3[0-2]|[12]?\d)(?!\d))?(?![\w]|\.\d)"
 )
 _V6: Final = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{3,39}(?![\w:])")

@@ -22,6 +22,8 @@ LONGEST_LINE: Final = 1 << 20
 SHORTEST_KNOWN: Final = 8
 # A key of 16384 bits has fewer lines.
 MOST_KEY_LINES: Final = 300
+# What Docker and the journal write before each line of a program.
+_STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d) (?:\S+ \S+?\[\d+\]: )?")
 _KEY: Final = "PRIVATE KEY"
 _BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _END: Final = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
@@ -91,10 +93,12 @@ class Redactor:
             return f"[left out: a line longer than {LONGEST_LINE} characters]"
         for form in known:
             line = line.replace(form, marked("vault"))
-        kept = self._without_keys(line)
+        stamped = _STAMP.match(line)
+        stamp = stamped[0] if stamped else ""
+        kept = self._without_keys(line[len(stamp) :])
         if kept is None or self._is_vault(kept):
             return None
-        return without_secrets(self._without_named(kept))
+        return stamp + without_secrets(self._without_named(kept))
 
     def _without_keys(self, line: str) -> str | None:
         if self._key_lines:

@@ -37,6 +37,10 @@ class Nodes:
         self.answers = answers
         self.scripts: list[tuple[str, str]] = []
         self.timeouts: list[float] = []
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
 
     def run_as_root(self, node: Node, script: str, *, timeout: float) -> Answer:
         self.scripts.append((node.name, script))
@@ -120,6 +124,25 @@ def test_nodes_are_asked_at_the_same_time() -> None:
 
     found = asked(Nodes(cp1=waiting, w1=waiting, w2=waiting))
     assert all(isinstance(one[0], Found) for one in found.values())
+
+
+def test_where_nobody_takes_answers_any_more_every_thread_ends() -> None:
+    nodes: Any = Nodes()
+    requests = tuple(NodeRequest(f"{n}.log", "a log", "print") for n in range(40))
+    before = threading.active_count()
+    answers = ask_nodes(nodes, SITE.nodes, Asking(requests, 3600, 60.0))
+    next(answers)
+    answers.close()  # type: ignore[attr-defined]
+    assert nodes.closed
+    deadline = time.monotonic() + 20
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert threading.active_count() <= before
+
+
+def test_what_the_nodes_own_limit_ended_says_so() -> None:
+    found = asked(Nodes(w1=Answer(124, "half", "")))
+    assert found["w1"][0].text == "half\n[not complete: the time was over]\n"
 
 
 def test_without_an_api_the_appliances_own_containers_tell_their_logs() -> None:

@@ -21,6 +21,17 @@ def test_a_secret_of_each_class_is_taken_out(name: str) -> None:
     assert "[redacted: " in told or name == "vault file"
 
 
+@pytest.mark.parametrize(
+    "stamp", ["2026-11-26T10:00:00.123456789Z ", "2026-11-26T10:00:00+0000 cp1 kubelet[71]: "]
+)
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_secret_of_several_lines_is_known_in_a_log(name: str, stamp: str) -> None:
+    secret, text = CLASSES[name]
+    told = Redactor().whole("".join(f"{stamp}{line}\n" for line in text.splitlines()))
+    assert secret not in told
+    assert told.startswith(stamp)
+
+
 @pytest.mark.parametrize("line", HARMLESS)
 def test_what_is_no_secret_stays_as_it_is(line: str) -> None:
     assert Redactor().whole(line) == line
