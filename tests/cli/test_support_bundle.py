@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,9 @@ def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Given:
         return found
 
     monkeypatch.setattr(Application, "connect", connect)
+    # The column of seconds is as wide as its number.
+    standing = SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr("appliance.cli.screen.progress.time", standing)
     monkeypatch.setattr("appliance.adapters.local.control_host.resolve", lambda _names: {})
     for name in ("APPLIANCE_SITE", "APPLIANCE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
