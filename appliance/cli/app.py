@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, str] = {
     "hardware": "appliance.cli.commands.hardware",
     "health": "appliance.cli.commands.health.command",
     "history": "appliance.cli.commands.status.history",
+    "horizon": "appliance.cli.commands.horizon.command",
     "install": "appliance.cli.commands.install.command",
     "kubeconfig": "appliance.cli.commands.kubeconfig",
     "lab": "appliance.cli.commands.lab.group",
@@ -48,6 +49,7 @@ COMMANDS: Mapping[str, str] = {
     "self": "appliance.cli.commands.self.group",
     "site": "appliance.cli.commands.site.group",
     "status": "appliance.cli.commands.status.command",
+    "support": "appliance.cli.commands.support.group",
 }
 
 
@@ -60,6 +62,7 @@ SUMMARIES: Mapping[str, str] = {
     "hardware": "Show the hardware models that this version knows.",
     "health": "Check everything Run:ai needs; exit with 5 if something is missing.",
     "history": "Show the finished steps of this site, oldest first.",
+    "horizon": "Show everything that ends: certificates, CAs, tokens, support.",
     "install": "Install the appliance on the nodes of a site, or repair it.",
     "kubeconfig": "Print a kubeconfig that works on this machine.",
     "lab": "Run a test site on this machine, in containers that behave like bare servers.",
@@ -69,6 +72,7 @@ SUMMARIES: Mapping[str, str] = {
     "self": "Upgrade this tool on this machine.",
     "site": "Write, check and show a site.",
     "status": "Show the state of every node, and what needs attention.",
+    "support": "Collect everything that support asks for, and explain it.",
 }
 
 

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Fault, Look, Observed
     from appliance.model.state.plan import Plan
+    from appliance.model.support.items import Contents
     from appliance.workflows.cluster.certificates import RenewalResult
+    from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Survey
+    from appliance.workflows.support.bundle import BundleRequest, BundleResult, Render
 
 
 About = ParamSpec("About")
@@ -256,6 +259,20 @@ class SiteSession(Wiring):
         session = self.session(progress, run, plays=True)
         session = dataclasses.replace(session, jumpboxes=self.jumpboxes())
         return runai_cli(request, session, self.opened(confirm))
+
+    def horizon(self) -> HorizonResult:
+        """Everything of this site that ends."""
+        from appliance.workflows.horizon import read_horizon
+
+        return read_horizon(self.site, self.desired.release, self.session())
+
+    def support_bundle(
+        self, request: BundleRequest, progress: Observer, contents: Contents, render: Render
+    ) -> BundleResult:
+        """Gather everything that support asks for."""
+        from appliance.workflows.support.bundle import gather_bundle
+
+        return gather_bundle(request, self.session(progress), contents, render)
 
     def researcher_kubeconfig(self, user: str, project: str | None) -> str:
         """The kubeconfig of one researcher, as YAML."""

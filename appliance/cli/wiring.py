@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
+    from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.ports import (
         Bmcs,
         Emptying,
@@ -179,10 +180,18 @@ class Wiring:
             bundle=self.bundle,
             handed_over=keeper(self.site, note),
             members=self.members,
+            evidence=self.evidence,
             run_diagnostics=self._run_diagnostics,
             read_workloads=self._read_workloads,
             **given,
         )
+
+    @property
+    def evidence(self) -> Evidence:
+        """Logs and lists for support."""
+        from appliance.adapters.support.evidence import SiteEvidence
+
+        return SiteEvidence(self.nodes, self.cluster)
 
     def _run_diagnostics(self, tool: Path, image: str | None) -> VendorReport:
         from appliance.adapters.bundle.vendor_diagnostics import run_vendor_diagnostics

@@ -32,6 +32,7 @@ LOOKING = {
     ("cluster", "certificates", "show"): (),
     ("health",): (),
     ("history",): (),
+    ("horizon",): (),
     ("kubeconfig",): (),
     ("node", "logs"): ("gpu1",),
     ("node", "passport"): (),
@@ -45,6 +46,7 @@ LOOKING = {
     ("site", "inventory"): (),
     ("site", "show"): (),
     ("status",): (),
+    ("support", "bundle"): (),
 }
 
 

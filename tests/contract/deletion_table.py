@@ -230,6 +230,12 @@ PLACES: Final[Places] = {
         "switch: replace": LAUNCHER,
         "switch: unlink": TEMPORARY,
     },
+    "appliance/adapters/support/archive.py": {
+        "_give_name: rename": TEMPORARY,
+        "new_bundle: fchmod": TEMPORARY,
+        "new_bundle: open w": TEMPORARY,
+        "new_bundle: unlink": TEMPORARY,
+    },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
     "appliance/cli/commands/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {

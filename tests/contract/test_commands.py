@@ -13,7 +13,10 @@ from appliance.cli.app import cli
 from tests.contract import tree
 
 # The vocabulary of the design: nouns with their verbs, and the commands of every day.
-DAILY = {"install", "plan", "status", "history", "health", "kubeconfig", "docs", "completion"}
+DAILY = {
+    *("install", "plan", "status", "history", "health", "horizon"),
+    *("kubeconfig", "docs", "completion"),
+}
 VERBS = {
     "site": {"init", "check", "show", "schema", "inventory", "adopt"},
     "lab": {"up", "down", "status", "shell"},
@@ -28,6 +31,7 @@ VERBS = {
     "gpu": {"upgrade", "top"},
     "self": {"upgrade"},
     "accept": {"run", "list", "report"},
+    "support": {"bundle", "explain"},
 }  # fmt: skip
 # Commands that change something somewhere; the others only look.
 CHANGING = {

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.node.lost import Workloads
+    from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
     from appliance.workflows.session.ports import (
         Archive,
@@ -85,6 +86,7 @@ class Session:
         records: of the site on this machine.
         documents: of the archive that are kept on this machine.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
+        evidence: logs and lists for support.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
     """
 
@@ -109,6 +111,7 @@ class Session:
     jumpboxes: Jumpboxes = field(default=_missing("jumpboxes"), repr=False)
     records: Records = field(default=_missing("records"), repr=False)
     documents: Documents = field(default=_missing("documents"), repr=False)
+    evidence: Evidence = field(default=_missing("evidence"), repr=False)
     run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
         default=_missing("run_diagnostics"), repr=False
     )
