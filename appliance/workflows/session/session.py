@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appliance.model.bundle.vendor_diagnostics import VendorReport
+    from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
     from appliance.workflows.session.ports import (
@@ -86,6 +87,7 @@ class Session:
         documents: of the archive that are kept on this machine.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
+        read_claimed_volumes: the volumes of Run:ai's claims, by the Kubernetes API.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -113,3 +115,6 @@ class Session:
         default=_missing("run_diagnostics"), repr=False
     )
     read_workloads: Callable[[], Workloads] = field(default=_missing("read_workloads"), repr=False)
+    read_claimed_volumes: Callable[[], tuple[ClaimedVolume, ...]] = field(
+        default=_missing("read_claimed_volumes"), repr=False
+    )
