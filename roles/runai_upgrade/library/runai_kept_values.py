@@ -65,7 +65,7 @@ differences: {description: One line for each, without secrets, type: list, retur
 """
 
 SECRETIVE = re.compile(
-    r"pass|secret|key|token|crt|cert|auth|cred|user|tenant|private|salt|cookie|license", re.I
+    r"pass|secret|key|token|crt|cert|auth|cred|user|tenant|salt|cookie|license", re.I
 )
 LONGEST_SHOWN = 60
 MOST_LINES = 200

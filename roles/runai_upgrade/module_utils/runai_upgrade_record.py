@@ -17,10 +17,10 @@ class UpgradeError(Exception):
     """Something of an upgrade is not as it should be."""
 
 
-def read(path=PATH):
+def read():
     """Return the record, or an empty dictionary."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(PATH.read_text())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -32,22 +32,22 @@ def is_open(record, target_sha256):
     return record.get("target_sha256") == target_sha256 and not ended
 
 
-def update(changes, path=PATH):
+def update(changes):
     """Change entries of the record; return whether that changed anything.
 
     Raises:
         UpgradeError: there is no record.
     """
-    record = read(path)
+    record = read()
     if not record:
-        raise UpgradeError("%s is missing: run appliance runai upgrade again" % path)
+        raise UpgradeError("%s is missing: run appliance runai upgrade again" % PATH)
     if all(record.get(key) == value for key, value in changes.items()):
         return False
-    keep(dict(record, **changes), path)
+    keep(dict(record, **changes))
     return True
 
 
-def keep(record, path=PATH):
+def keep(record):
     """Write the record, whole or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write(path, json.dumps(record, sort_keys=True), 0o600)
+    PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write(PATH, json.dumps(record, sort_keys=True), 0o600)
