@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import ApplianceError, PlaybookFailed, StepNotVerified
+from appliance.errors import ApplianceError, ConfigError, PlaybookFailed, StepNotVerified
 from appliance.model.components.runai.upgrade.plan import (
     BACKUP,
     PREPARE,
@@ -82,6 +82,7 @@ def upgrade_runai(
     """Observe, refuse or upgrade, and verify each step before the next.
 
     Raises:
+        ConfigError: the site has no Run:ai.
         NodeUnreachable: a node or the API does not answer; nothing was changed.
         PreflightFailed: the hop is not carried out, or something is not well; nothing was changed.
         Refused: the operator did not confirm; nothing was changed.
@@ -89,6 +90,11 @@ def upgrade_runai(
         StepNotVerified: a step ran, but its post-condition is not met; likewise.
     """
     desired = request.desired
+    if desired.site.settings.runai is None or desired.vendor_bundle is None:
+        raise ConfigError(
+            "the site has no section runai: in site.yml, or its vendor bundle is not readable",
+            hint="see: appliance docs upgrade-runai",
+        )
     observed, look = observe(desired.site, session.nodes, session.cluster)
     require_all(look, in_maintenance(desired.site, observed))
     volumes = session.read_claimed_volumes()

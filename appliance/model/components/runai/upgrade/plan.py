@@ -190,6 +190,8 @@ def _impossible(scene: _Scene) -> Iterator[Refusal]:
         yield scene.refusal(
             "no Kubernetes API that answers", "a running cluster", "see: appliance status"
         )
+    elif scene.target.contents.faults or not scene.target.version:
+        yield from _bundle_faults(scene)
     elif scene.source is None:
         yield scene.refusal(
             "no vendor bundle of an install", "an installed Run:ai", "install it: appliance install"

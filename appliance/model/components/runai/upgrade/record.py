@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from appliance.model.state.facts.facts import NodeFacts
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 RETAIN: Final = "Retain"
 
 
-@dataclass(frozen=True)
-class ClaimedVolume:
+class ClaimedVolume(NamedTuple):
     """A PersistentVolume that a claim of Run:ai's namespaces is bound to.
 
     Attributes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from appliance.model.components.runai import unmet
 from appliance.model.components.runai.checks import UNPACK
@@ -14,6 +15,7 @@ from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
     from appliance.model.components.runai.upgrade.plan import UpgradePlan
+    from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 
@@ -84,9 +86,10 @@ def way_back(plan: UpgradePlan, begun: BegunUpgrade | None) -> tuple[str, ...]:
     return (*back, *((dump,) if dump else ()), "appliance docs upgrade-runai")
 
 
-def with_vendor_bundle(settings: Any, path: str) -> Any:
-    """Site settings that name another vendor bundle."""
-    runai = settings.runai
+def with_vendor_bundle(site: Site, path: str) -> Site:
+    """The site with another vendor bundle; one without Run:ai is left as it is."""
+    runai = site.settings.runai
     if runai is None:
-        return settings
-    return settings.model_copy(update={"runai": runai.model_copy(update={"vendor_bundle": path})})
+        return site
+    wanted = runai.model_copy(update={"vendor_bundle": path})
+    return replace(site, settings=site.settings.model_copy(update={"runai": wanted}))
