@@ -74,7 +74,7 @@ def upgrade(
     else:
         print_line(f"verified: Run:ai {plan.current} was upgraded to {plan.target}")
     if not dry_run and plan.steps:
-        say(f"set runai.vendor_bundle in site.yml to {path}; then: appliance plan")
+        say("set runai.vendor_bundle in site.yml to this vendor bundle; then: appliance plan")
 
 
 def _with_bundle(site: Site, path: Path) -> Site:

@@ -12,7 +12,7 @@ from appliance.model.components.runai.upgrade.hops import Hop, NoHop, judge_hop
 OURS = [version for version, line in LINES.items() if not line.lacks]
 
 
-@pytest.mark.parametrize(("old", "new"), itertools.combinations(OURS, 2))
+@pytest.mark.parametrize(("old", "new"), list(itertools.combinations(OURS, 2)))
 def test_every_hop_from_2_4_to_2_8_is_carried_out(
     old: tuple[int, int], new: tuple[int, int]
 ) -> None:

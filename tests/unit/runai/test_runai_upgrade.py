@@ -193,7 +193,7 @@ def test_a_failure_takes_the_releases_back_and_the_next_run_begins_anew() -> Non
 def test_a_failure_before_helm_takes_nothing_back() -> None:
     bench = Bench()
     bench.rack.fail = {"runai_prepare": PlaybookFailed("cp1: the registry is away")}
-    with pytest.raises(PlaybookFailed, match="^cp1: the registry is away$"):
+    with pytest.raises(PlaybookFailed, match=r"^cp1: the registry is away$"):
         bench.upgrade()
     assert bench.played == ["runai_backup", "runai_prepare"]
 
