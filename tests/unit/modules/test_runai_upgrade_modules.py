@@ -6,11 +6,14 @@ import base64
 import gzip
 import hashlib
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from appliance.adapters.local.content import STANDINS
 from tests.unit.modules.loading import load
 
 ROLE = "runai_upgrade"
@@ -143,6 +146,20 @@ def test_what_is_no_whole_dump_does_not_count(tmp_path: Path, text: str, said: s
     path.write_text(text)
     with pytest.raises(saved_state.UpgradeError, match=said):
         saved_state.examined(path)
+
+
+def test_the_dump_of_the_stand_in_is_one_that_counts(tmp_path: Path) -> None:
+    (tmp_path / "projects.json").write_text('{"u": [{"name": "team-a"}]}')
+    program = STANDINS / "vendor_bundle_standin/images/pg_dump.py"
+    argv = [sys.executable, str(program), "-U", "postgres", "backend"]
+    environment = {"STORE_DIR": str(tmp_path), "PGPASSWORD": "any"}
+    done = subprocess.run(argv, env=environment, capture_output=True, timeout=60, check=True)
+    path = tmp_path / "database.sql"
+    path.write_bytes(done.stdout)
+    assert saved_state.examined(path)["tables"] == 1
+    assert b"team-a" in done.stdout
+    refused = subprocess.run(argv, env={}, capture_output=True, timeout=60, check=False)
+    assert refused.returncode == 1
 
 
 def wanted(folder: Path, **changes: Any) -> dict[str, Any]:
