@@ -18,6 +18,7 @@ from appliance.errors import (
 )
 from appliance.model.components.runai.upgrade.plan import UpgradePlan, plan_upgrade
 from appliance.model.components.runai.upgrade.record import RETAIN
+from appliance.model.plan.play import Play
 from appliance.model.state.cluster import Cluster, Unreachable
 from appliance.model.state.findings import Finding
 from appliance.model.state.observed import Fault, Observed
@@ -125,21 +126,21 @@ def test_without_a_yes_nothing_is_changed() -> None:
 def test_the_same_command_resumes_wherever_it_was_killed(killed: str, late: bool) -> None:
     bench = Bench()
     rack = bench.rack
-    play = rack.play
+    whole = rack.play
 
-    def dies(found: Any, on_task: Any) -> None:
+    def dies(play: Play, on_task: Any) -> None:
         if late:
-            play(found, on_task)
-        if found.playbook == killed:
+            whole(play, on_task)
+        if play.playbook == killed:
             raise KeyboardInterrupt
         if not late:
-            play(found, on_task)
+            whole(play, on_task)
 
     rack.play = dies  # type: ignore[method-assign]
     with pytest.raises(Interrupted):
         bench.upgrade()
     assert "runai_rollback" not in bench.played, "a person goes on"
-    rack.play = play  # type: ignore[method-assign]
+    rack.play = whole  # type: ignore[method-assign]
     rack.plays.clear()
     done = bench.upgrade()
     left = STEPS[STEPS.index(killed) + late :]
@@ -224,11 +225,11 @@ def test_a_lost_project_takes_the_releases_back() -> None:
 
 def test_a_policy_that_was_not_changed_stops_before_the_bundle() -> None:
     bench = Bench()
-    play = bench.rack.play
+    whole = bench.rack.play
 
-    def forgets(found: Any, on_task: Any) -> None:
+    def forgets(play: Play, on_task: Any) -> None:
         volumes = bench.rack.volumes
-        play(found, on_task)
+        whole(play, on_task)
         bench.rack.volumes = volumes
 
     bench.rack.play = forgets  # type: ignore[method-assign]

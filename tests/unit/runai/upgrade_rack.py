@@ -48,7 +48,7 @@ class UpgradeRack(FakeRack):
         document["filesystems"] = [
             {"mount": "/", "for": ["/var/lib/appliance/runai"], "free_bytes": 10**12}
         ]
-        self.volumes = (
+        self.volumes: tuple[ClaimedVolume, ...] = (
             ClaimedVolume("pvc-postgresql", "runai-backend/pvc-postgresql", "Delete"),
             ClaimedVolume("pvc-thanos-receive", "runai-backend/pvc-thanos-receive", "Retain"),
         )
