@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.adapters.kubernetes.client import ApiRefused, ApiSilent, call
+from appliance.adapters.kubernetes.connection.client import ApiRefused, ApiSilent, call
 from appliance.errors import ClusterError
 from appliance.model.components.runai.upgrade.record import ClaimedVolume
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 NAMESPACES: Final = ("runai-backend", "runai")
 

@@ -16,7 +16,7 @@ from appliance.adapters.local.shipped import (
     list_releases,
 )
 from appliance.errors import ConfigError
-from appliance.model.bundle.release import Artifact, Release
+from appliance.model.bundle.release.release import Artifact, Release
 
 __all__ = [
     "RELEASES",

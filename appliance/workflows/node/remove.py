@@ -32,9 +32,9 @@ from appliance.model.node.removal import (
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.journal import Run
-from appliance.model.state.node_metadata import merged, metadata_of
+from appliance.model.state.nodes.node_metadata import merged, metadata_of
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.member_records import read_all_records

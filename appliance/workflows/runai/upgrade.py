@@ -35,7 +35,7 @@ from appliance.model.plan.planner import choose
 from appliance.model.plan.play import Play
 from appliance.model.state.desired import Desired
 from appliance.model.state.journal import Run
-from appliance.model.state.node_state import in_maintenance
+from appliance.model.state.nodes.node_state import in_maintenance
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import PlannedStep
 from appliance.workflows.session.confirmation import require_confirmed

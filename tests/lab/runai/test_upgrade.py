@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.site.vault import KEPT, AnsibleVault
-from appliance.lab.vendor_bundle import build_vendor_bundle
+from appliance.lab.vendor.bundle import build_vendor_bundle
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.runai.commands import Commands
 from tests.lab.runai.researchers import LOGIN

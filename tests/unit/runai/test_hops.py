@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from appliance.model.bundle.runai_versions import LATER, LINES, OTHER_WAYS, dotted
+from appliance.model.bundle.release.runai_versions import LATER, LINES, OTHER_WAYS, dotted
 from appliance.model.components.runai.upgrade.hops import Hop, NoHop, judge_hop
 
 OURS = [version for version, line in LINES.items() if not line.lacks]

@@ -19,7 +19,7 @@ from appliance.errors import (
 from appliance.model.components.runai.upgrade.plan import UpgradePlan, plan_upgrade
 from appliance.model.components.runai.upgrade.record import RETAIN
 from appliance.model.plan.play import Play
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.findings import Finding
 from appliance.model.state.observed import Fault, Observed
 from appliance.workflows.runai.upgrade import (

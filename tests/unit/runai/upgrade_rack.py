@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.upgrade.record import ClaimedVolume
 from appliance.model.plan.play import Play
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from tests import samples
 from tests.fakes import FakeRack

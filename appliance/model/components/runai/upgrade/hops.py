@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from appliance.model.bundle.runai_versions import (
+from appliance.model.bundle.release.runai_versions import (
     LAST_WITH_ALL,
     LINES,
     Version,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.bundle.vendor_bundle import GIGABYTE, VendorBundle
+from appliance.model.bundle.vendor.bundle import GIGABYTE, VendorBundle
 from appliance.model.components.runai import unmet
 from appliance.model.components.runai.checks import UNPACK
 from appliance.model.components.runai.origin import origins
@@ -28,7 +28,7 @@ from appliance.model.components.runai.upgrade.record import (
     begun_upgrade,
 )
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.plan import PlannedStep, Reason, Refusal
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from appliance.model.components.runai.checks import UNPACK
 from appliance.model.components.runai.upgrade.points import record_of
 from appliance.model.components.runai.upgrade.record import BegunUpgrade
 from appliance.model.site.vault_ref import Vars, VaultRef
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
     from appliance.model.components.runai.upgrade.plan import UpgradePlan
