@@ -332,14 +332,14 @@ PLACES: Final[Places] = {
     "roles/runai_cluster/tasks/logins.yml": {"absent: true": ROLE},
     "roles/runai_cluster/tasks/projects.yml": {"absent: true": ROLE},
     "roles/runai_cluster/tasks/values.yml": {"absent: true": ROLE},
-    "roles/runai_upgrade/library/runai_chart_prerequisites.py": {
-        "remove_nginx: argv delete": NGINX
-    },
     "roles/runai_upgrade/library/runai_kept_values.py": {"read_yaml: open w": TEMPORARY},
     "roles/runai_upgrade/library/runai_rolled_back.py": {"restore_files: unlink": ROLE},
     "roles/runai_upgrade/library/runai_saved_state.py": {
         "module: shell mv": WRITE,
         "save: chmod": STATE,
+    },
+    "roles/runai_upgrade/module_utils/runai_upgrade_record.py": {
+        "remove_nginx: argv delete": NGINX
     },
     "roles/site_certificate/library/certificate_request.py": {
         "Certificate.make_key: replace": WRITE,

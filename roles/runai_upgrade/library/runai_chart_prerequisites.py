@@ -9,6 +9,7 @@ from pathlib import Path
 from ansible.module_utils.appliance_helm import Releases
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.runai_upgrade_record import remove_nginx
 
 DOCUMENTATION = r"""
 module: runai_chart_prerequisites
@@ -42,7 +43,6 @@ definitions: {description: Definitions that were made or changed, type: list, re
 """
 
 NAMESPACE = "runai-backend"
-DEPLOYMENT = "runai-backend-nginx-ingress-controller"
 APPLY_SECONDS = 60
 
 
@@ -52,15 +52,6 @@ def is_of_chart(releases, chart):
     if latest is None or latest.status != "deployed":
         return False
     return latest.digests["chart"] == hashlib.sha256(Path(chart).read_bytes()).hexdigest()
-
-
-def remove_nginx(kubectl):
-    """Delete the Deployment; return whether it was there."""
-    where = ["--namespace=" + NAMESPACE, "deployment", DEPLOYMENT]
-    if kubectl.get(*where) is None:
-        return False
-    kubectl.call(["delete", "--ignore-not-found", *where])
-    return True
 
 
 def generations(kubectl, path):

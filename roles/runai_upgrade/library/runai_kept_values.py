@@ -29,7 +29,8 @@ description:
     new version's C(runai-adm) wrote. A value that was there wins over the new one. New keys stay.
   - Left out is what the site's files, the vault, or the file of own secrets give, because these lie
     over all others. Where the new value is an address or name of the site, the new one wins.
-  - The new value wins as well where one of the two is a group of keys and the other is none.
+  - The new value wins as well where one of the two is a group of keys and the other is none, and
+    for the backend's certificate and key.
   - Each difference is noted in the record of the upgrade, without secrets.
 options:
   release: {description: Name of the release, type: str, required: true}
@@ -73,6 +74,8 @@ CHART = b"apiVersion: v2\nname: values\nversion: 0.0.1\n"
 TEMPLATE = b"values: {{ .Values | toJson | b64enc }}\n"
 HELM_SECONDS = 60
 NONE = object()
+# The backend's certificate and key: runai-adm writes those of the site, which change with time.
+RENEWED = (("backend", "https", "crt"), ("backend", "https", "key"))
 
 
 def read_yaml(path, helm, run):
@@ -188,7 +191,8 @@ def compare(saved, generated, given, inputs):
     kept, lines = {}, []
     for path, old in leaves(saved):
         new = at(generated, path)
-        if new == old or is_given(given, path):
+        renewed = path in RENEWED and new is not NONE
+        if new == old or renewed or is_given(given, path):
             continue
         told = "%s: %s" % (place(path), shown(path, old))
         if form_differs(generated, path):

@@ -14,7 +14,7 @@ from ansible.module_utils.appliance_job import JobError, NodeJob, explain
 from ansible.module_utils.appliance_kubectl import ARGUMENTS, Kubectl, KubectlError
 from ansible.module_utils.appliance_programs import run
 from ansible.module_utils.basic import AnsibleModule
-from ansible.module_utils.runai_upgrade_record import UpgradeError
+from ansible.module_utils.runai_upgrade_record import UpgradeError, remove_nginx
 
 DOCUMENTATION = r"""
 module: runai_rolled_back
@@ -27,6 +27,10 @@ description:
   - The record of the installed bundle, and the kept values, become those from before.
 options:
   values: {description: Release and the file of its kept values, type: dict, required: true}
+  removes_nginx:
+    description: Whether the Deployment of the backend's nginx is deleted before, as in the upgrade.
+    type: bool
+    default: false
   timeout_seconds: {description: How long helm may take, type: int, default: 600}
   helm: {description: The program, type: path, default: /usr/local/bin/helm}
   kubeconfig: {description: Whose rights are used, type: path, default: /etc/kubernetes/admin.conf}
@@ -49,16 +53,16 @@ RELEASES = (("runai-cluster", "runai"), ("runai-backend", "runai-backend"))
 BUNDLE = Path("/var/lib/appliance/runai/bundle.json")
 
 
-def roll_back(want, job, releases, name, revision):
+def roll_back(want, job, releases, kubectl, name, revision):
     """Take one release back; return whether that was needed.
 
     Raises:
         UpgradeError: its revision before is gone, or helm failed.
     """
+    if job.is_running():
+        job.wait_until_idle(want["timeout_seconds"] + 60)
     died = releases.pending()
     for one in died:
-        if job.is_running():
-            job.wait_until_idle(want["timeout_seconds"] + 60)
         releases.remove(one)
     latest = releases.latest()
     if latest is None:
@@ -69,6 +73,8 @@ def roll_back(want, job, releases, name, revision):
     if before is None:
         raise UpgradeError("helm does not know revision %d of %s any more" % (revision, name))
     namespace = dict(RELEASES)[name]
+    if name == "runai-backend" and want["removes_nginx"]:
+        remove_nginx(kubectl)
     argv = [want["helm"], "rollback", name, str(revision), "--namespace=" + namespace]
     argv += ["--kubeconfig=" + want["kubeconfig"], "--timeout=%ds" % want["timeout_seconds"]]
     argv += ["--history-max=5"]
@@ -98,6 +104,7 @@ def main():
         argument_spec=dict(
             ARGUMENTS,
             values={"type": "dict", "required": True},
+            removes_nginx={"type": "bool", "default": False},
             timeout_seconds={"type": "int", "default": 600},
             helm={"type": "path", "default": "/usr/local/bin/helm"},
         ),
@@ -110,7 +117,7 @@ def main():
         for name, namespace in RELEASES:
             job = NodeJob("helm-" + name, run, python=sys.executable)
             releases = Releases(kubectl, namespace, name)
-            if roll_back(want, job, releases, name, record["revisions"][name]):
+            if roll_back(want, job, releases, kubectl, name, record["revisions"][name]):
                 done.append(name)
         restore_files(want, record)
         records.update({"rolled_back": True})

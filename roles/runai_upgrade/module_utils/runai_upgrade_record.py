@@ -10,6 +10,12 @@ from pathlib import Path
 
 from ansible.module_utils.appliance_files import write
 
+# What the vendor's upgrade page of 2.4 and 2.5 deletes before helm.
+NGINX = (
+    "--namespace=runai-backend",
+    "deployment",
+    "runai-backend-nginx-ingress-controller",
+)
 PATH = Path("/var/lib/appliance/runai/upgrade.json")
 
 
@@ -51,3 +57,11 @@ def keep(record):
     """Write the record, whole or not at all."""
     PATH.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write(PATH, json.dumps(record, sort_keys=True), 0o600)
+
+
+def remove_nginx(kubectl):
+    """Delete the Deployment of the backend's nginx; return whether it was there."""
+    if kubectl.get(*NGINX) is None:
+        return False
+    kubectl.call(["delete", "--ignore-not-found", *NGINX])
+    return True

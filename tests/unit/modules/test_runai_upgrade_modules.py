@@ -265,6 +265,11 @@ def test_what_was_there_wins_over_the_new_version_and_each_difference_is_told() 
     ]
 
 
+def test_the_certificate_is_always_the_one_that_was_written_now() -> None:
+    old, new = ({"backend": {"https": {"crt": one, "key": one}}} for one in ("old", "new"))
+    assert kept.compare(old, new, {}, []) == ({}, [])
+
+
 def test_what_the_site_gives_itself_is_not_kept_beside_it() -> None:
     given = {"backend": {"replicas": 3, "secret": {"jwtSecret": "of ours"}}, "grafana": "off"}
     values, lines = kept.compare(OLD, NEW, given, ["registry.rack.test:5000"])
@@ -306,9 +311,9 @@ def test_nginx_goes_only_before_the_new_chart_and_only_where_the_vendor_says_so(
 ) -> None:
     path, digest = chart(tmp_path)
     api = Api()
-    assert not prerequisites.remove_nginx(api)
-    api.objects[prerequisites.DEPLOYMENT] = {"metadata": {}}
-    assert prerequisites.remove_nginx(api)
+    assert not records.remove_nginx(api)
+    api.objects[records.NGINX[-1]] = {"metadata": {}}
+    assert records.remove_nginx(api)
     assert api.calls == [
         [
             *("delete", "--ignore-not-found", "--namespace=runai-backend"),
@@ -329,11 +334,35 @@ def test_definitions_are_applied_by_the_server_and_never_deleted() -> None:
     assert call[:3] == ["apply", "--server-side", "--force-conflicts"]
 
 
-def roll(api: Api, number: int, job: Job) -> bool:
+def roll(api: Api, number: int, job: Job, **more: Any) -> bool:
     releases = rolled_back.Releases(api, "runai-backend", "runai-backend")
     want = {"helm": "helm", "kubeconfig": "admin.conf", "timeout_seconds": 60}
-    done: bool = rolled_back.roll_back(want, job, releases, "runai-backend", number)
+    want |= {"removes_nginx": False, **more}
+    done: bool = rolled_back.roll_back(want, job, releases, api, "runai-backend", number)
     return done
+
+
+def test_the_way_back_over_a_changed_selector_deletes_nginx_as_well() -> None:
+    api = Api()
+    api.secrets = [revision(3, "superseded"), revision(4)]
+    api.objects[records.NGINX[-1]] = {"metadata": {}}
+    job = Job(lambda _command: api.secrets.append(revision(5)))
+    assert roll(api, 3, job, removes_nginx=True)
+    assert [call[-1] for call in api.calls if "delete" in call] == [records.NGINX[-1]]
+
+
+def test_a_helm_that_still_runs_is_waited_for_before_its_revision_is_judged() -> None:
+    api, job = Api(), Job()
+    api.secrets = [revision(3, "superseded"), revision(4, "pending-upgrade")]
+
+    def ends(_seconds: int) -> None:
+        api.secrets[-1] = revision(4)
+
+    job.is_running = lambda: True  # type: ignore[method-assign]
+    job.wait_until_idle = ends  # type: ignore[attr-defined]
+    job.effect = lambda _command: api.secrets.append(revision(5))
+    assert roll(api, 3, job)
+    assert [call for call in api.calls if "delete" in call] == []
 
 
 def test_a_release_that_was_not_upgraded_is_left_alone() -> None:
