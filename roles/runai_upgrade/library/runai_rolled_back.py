@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -53,12 +54,17 @@ RELEASES = (("runai-cluster", "runai"), ("runai-backend", "runai-backend"))
 BUNDLE = Path("/var/lib/appliance/runai/bundle.json")
 
 
-def roll_back(want, job, releases, kubectl, name, revision):
+def roll_back(want, job, releases, make_way, target):
     """Take one release back; return whether that was needed.
+
+    Args:
+        make_way: called before helm is.
+        target: name of the release, and its revision before.
 
     Raises:
         UpgradeError: its revision before is gone, or helm failed.
     """
+    name, revision = target
     if job.is_running():
         job.wait_until_idle(want["timeout_seconds"] + 60)
     died = releases.pending()
@@ -73,8 +79,7 @@ def roll_back(want, job, releases, kubectl, name, revision):
     if before is None:
         raise UpgradeError("helm does not know revision %d of %s any more" % (revision, name))
     namespace = dict(RELEASES)[name]
-    if name == "runai-backend" and want["removes_nginx"]:
-        remove_nginx(kubectl)
+    make_way()
     argv = [want["helm"], "rollback", name, str(revision), "--namespace=" + namespace]
     argv += ["--kubeconfig=" + want["kubeconfig"], "--timeout=%ds" % want["timeout_seconds"]]
     argv += ["--history-max=5"]
@@ -117,7 +122,9 @@ def main():
         for name, namespace in RELEASES:
             job = NodeJob("helm-" + name, run, python=sys.executable)
             releases = Releases(kubectl, namespace, name)
-            if roll_back(want, job, releases, kubectl, name, record["revisions"][name]):
+            is_due = name == "runai-backend" and want["removes_nginx"]
+            make_way = functools.partial(remove_nginx, kubectl) if is_due else int
+            if roll_back(want, job, releases, make_way, (name, record["revisions"][name])):
                 done.append(name)
         restore_files(want, record)
         records.update({"rolled_back": True})

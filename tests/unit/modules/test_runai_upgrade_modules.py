@@ -334,11 +334,11 @@ def test_definitions_are_applied_by_the_server_and_never_deleted() -> None:
     assert call[:3] == ["apply", "--server-side", "--force-conflicts"]
 
 
-def roll(api: Api, number: int, job: Job, **more: Any) -> bool:
+def roll(api: Api, number: int, job: Job, make_way: Any = int) -> bool:
     releases = rolled_back.Releases(api, "runai-backend", "runai-backend")
     want = {"helm": "helm", "kubeconfig": "admin.conf", "timeout_seconds": 60}
-    want |= {"removes_nginx": False, **more}
-    done: bool = rolled_back.roll_back(want, job, releases, api, "runai-backend", number)
+    target = ("runai-backend", number)
+    done: bool = rolled_back.roll_back(want, job, releases, make_way, target)
     return done
 
 
@@ -347,7 +347,7 @@ def test_the_way_back_over_a_changed_selector_deletes_nginx_as_well() -> None:
     api.secrets = [revision(3, "superseded"), revision(4)]
     api.objects[records.NGINX[-1]] = {"metadata": {}}
     job = Job(lambda _command: api.secrets.append(revision(5)))
-    assert roll(api, 3, job, removes_nginx=True)
+    assert roll(api, 3, job, lambda: records.remove_nginx(api))
     assert [call[-1] for call in api.calls if "delete" in call] == [records.NGINX[-1]]
 
 
