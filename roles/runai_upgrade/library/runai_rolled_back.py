@@ -57,9 +57,8 @@ BUNDLE = Path("/var/lib/appliance/runai/bundle.json")
 def roll_back(want, job, releases, make_way, target):
     """Take one release back; return whether that was needed.
 
-    Args:
-        make_way: called before helm is.
-        target: name of the release, and its revision before.
+    The target is the name of the release and its revision before; ``make_way`` is called before
+    helm is.
 
     Raises:
         UpgradeError: its revision before is gone, or helm failed.
