@@ -164,10 +164,12 @@ def _upgrade(source: Source) -> Optional[Dict[str, Any]]:
     record = source.document(UPGRADE)
     if not isinstance(record, dict):
         return None
-    dump = record.get("dump") or {}
+    dump = record.get("dump")
+    dump = dump if isinstance(dump, dict) else {}
+    path = str(dump.get("path") or "")
     try:
-        size: Optional[int] = source.path(str(dump["path"])).stat().st_size
-    except (KeyError, OSError):
+        size = source.path(path).stat().st_size if path.startswith("/") else None
+    except OSError:
         size = None
     return dict(record, dump_is_there=size is not None and size == dump.get("bytes"))
 
