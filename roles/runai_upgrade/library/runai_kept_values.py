@@ -219,7 +219,9 @@ def note(release, lines):
         for line in records.read().get("differences") or []
         if not line.startswith(release + ": ")
     ]
-    return records.update({"differences": [*others, *("%s: %s" % (release, x) for x in lines)]})
+    found = [*others, *("%s: %s" % (release, line) for line in lines)]
+    # In one order, whichever release was compared last: a second run changes nothing.
+    return records.update({"differences": sorted(found, key=lambda line: line.split(":")[0])})
 
 
 def put(path, kept, before):

@@ -300,6 +300,25 @@ def test_the_values_before_are_kept_once_and_a_second_run_changes_nothing(tmp_pa
     assert (before.read_text(), path.stat().st_mode & 0o777) == ("{}\n", 0o600)
 
 
+def test_differences_of_both_releases_are_noted_in_one_order(record: Path) -> None:
+    record.write_text('{"target_sha256": "ab"}')
+    assert kept.note("runai-cluster", ["x is new"])
+    assert kept.note("runai-backend", ["b is new", "a is new"])
+    assert not kept.note("runai-cluster", ["x is new"])
+    assert not kept.note("runai-backend", ["b is new", "a is new"])
+    assert records.read()["differences"] == [
+        "runai-backend: b is new",
+        "runai-backend: a is new",
+        "runai-cluster: x is new",
+    ]
+    many = [f"{number} is new" for number in range(300)]
+    kept.note("runai-backend", many)
+    assert records.read()["differences"][-2:] == [
+        "runai-backend: and 100 more",
+        "runai-cluster: x is new",
+    ]
+
+
 def chart(tmp_path: Path) -> tuple[Path, str]:
     path = tmp_path / "runai-backend-2.6.0.tgz"
     path.write_bytes(b"chart")
