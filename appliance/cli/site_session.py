@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from appliance.model.components.control_plane.certificates import CertificateExpiry
     from appliance.model.components.control_plane.renewal import RenewalPlan
     from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan
+    from appliance.model.components.runai.upgrade.plan import UpgradePlan
     from appliance.model.plan.planner import Scope
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Fault, Look, Observed
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
+    from appliance.workflows.runai.upgrade import RunaiUpgradeResult
     from appliance.workflows.session.member_records import MemberRecords
     from appliance.workflows.session.ports import Observer
     from appliance.workflows.session.session import Session
@@ -221,6 +223,22 @@ class SiteSession(Wiring):
         run = self.run(f"node role {roles.verb}")
         request = NodeRoleRequest(self.site, roles, run, dry_run=dry_run)
         return node_role(request, self.session(run=run), confirm)
+
+    def upgrade_runai(
+        self,
+        progress: Observer,
+        confirm: Callable[[UpgradePlan], bool],
+        *,
+        dry_run: bool = False,
+    ) -> RunaiUpgradeResult:
+        """Upgrade Run:ai to the vendor bundle of the site; one changing command at a time."""
+        from appliance.workflows.runai.upgrade import COMMAND, RunaiUpgradeRequest, upgrade_runai
+
+        desired = self.load_desired()
+        run = self.run(COMMAND, desired.bundle_digest)
+        request = RunaiUpgradeRequest(desired, run, dry_run=dry_run)
+        session = self.session(progress, run, plays=True)
+        return upgrade_runai(request, session, self.opened(confirm))
 
     def install_runai_cli(
         self,

@@ -27,6 +27,7 @@ CHANGING = {
     ("node", "role", "set"): ("gpu1", "--role", "gpu"),
     ("runai", "access", "enable"): (),
     ("runai", "cli", "install"): ("--user", "ada"),
+    ("runai", "upgrade"): ("hosts.yml",),
 }
 LOOKING = {
     ("cluster", "certificates", "show"): (),

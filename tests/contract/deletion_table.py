@@ -98,6 +98,11 @@ OUR_LOGIN: Final = Evidence(
 )
 LINK: Final = Evidence("a link that we made, never what it leads to")
 ASIDE: Final = Evidence("renamed beside itself, and kept")
+NGINX: Final = Evidence(
+    "one Deployment of the vendor, by its name, before the helm that makes it again",
+    f"{_MODULES}/test_runai_upgrade_modules.py::"
+    "test_nginx_goes_only_before_the_new_chart_and_only_where_the_vendor_says_so",
+)
 LOCK: Final = Evidence("the site's own lock, held or left by this holder")
 POLICY: Final = Evidence("carries our mark")
 STATE: Final = Evidence("a fixed file of our own state")
@@ -397,7 +402,17 @@ PLACES: Final[Places] = {
     },
     "roles/runai_cluster/tasks/connection.yml": {"absent: true": ROLE},
     "roles/runai_cluster/tasks/logins.yml": {"absent: true": ROLE},
+    "roles/runai_cluster/tasks/projects.yml": {"absent: true": ROLE},
     "roles/runai_cluster/tasks/values.yml": {"absent: true": ROLE},
+    "roles/runai_upgrade/library/runai_kept_values.py": {"read_yaml: open w": TEMPORARY},
+    "roles/runai_upgrade/library/runai_rolled_back.py": {"restore_files: unlink": ROLE},
+    "roles/runai_upgrade/library/runai_saved_state.py": {
+        "module: shell mv": WRITE,
+        "save: chmod": STATE,
+    },
+    "roles/runai_upgrade/module_utils/runai_upgrade_record.py": {
+        "remove_nginx: argv delete": NGINX
+    },
     "roles/site_certificate/library/certificate_request.py": {
         "Certificate.make_key: replace": WRITE,
         "Certificate.make_key: unlink": TEMPORARY,

@@ -43,7 +43,7 @@ FOREIGN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("exec", "shell", "ssh", "node exec", "node shell", "node login"), _SHELL),
     **dict.fromkeys(("reset", "uninstall", "rm-cluster", "site reset"), _RESET),
     **dict.fromkeys(("upgrade", "update", "rollout", "rollback", "node upgrade"), _UPGRADE),
-    **dict.fromkeys(("runai upgrade", "runai update"), _UPGRADE),
+    "runai update": "Did you mean: appliance runai upgrade FILE",
     **dict.fromkeys(("backup", "restore", "etcd", "snapshot"), _BACKUP),
     **dict.fromkeys(("cert", "certs", "certificates", "renew"), _CERTIFICATES),
     **dict.fromkeys(("support-bundle", "must-gather", "debug"), _SUPPORT),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from appliance.model.bundle.vendor.diagnostics import VendorReport
+    from appliance.model.components.runai.upgrade.record import ClaimedVolume
     from appliance.model.node.lost import Workloads
     from appliance.workflows.session.evidence import Evidence
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
@@ -88,6 +89,7 @@ class Session:
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
         evidence: logs and lists for support.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
+        read_claimed_volumes: the volumes of Run:ai's claims, by the Kubernetes API.
     """
 
     nodes: Nodes = field(default=_missing("nodes"), repr=False)
@@ -116,3 +118,6 @@ class Session:
         default=_missing("run_diagnostics"), repr=False
     )
     read_workloads: Callable[[], Workloads] = field(default=_missing("read_workloads"), repr=False)
+    read_claimed_volumes: Callable[[], tuple[ClaimedVolume, ...]] = field(
+        default=_missing("read_claimed_volumes"), repr=False
+    )
