@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ansible.module_utils import appliance_etcd_proof
+from ansible.module_utils import appliance_etcd_proof, appliance_etcd_trial
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -11,7 +11,7 @@ module: etcd_snapshot
 short_description: Save a snapshot of etcd, and restore it once
 description:
   - Runs on a control-plane node with a healthy etcd.
-  - Saves the snapshot, 0600, in /var/lib/appliance/etcd-snapshots, and keeps the latest of a reason.
+  - Saves it, 0600, in /var/lib/appliance/etcd-snapshots, and keeps the latest of a reason.
   - Restores it into a scratch etcd of its own folder and ports of the loopback, and compares
     revision, number of keys and a digest over them with what the file holds.
   - Ends the scratch etcd and removes what it wrote; never touches the data of the node's etcd.
@@ -48,10 +48,9 @@ def main():
     options = module.params
     if not options["reason"].replace("-", "").isalnum():
         module.fail_json(msg="the reason %r is no word" % options["reason"])
+    limits = appliance_etcd_trial.Limits(options["seconds"], options["memory_mb"])
     try:
-        known = appliance_etcd_proof.prove(
-            options["reason"], options["seconds"], options["memory_mb"]
-        )
+        known = appliance_etcd_proof.prove(options["reason"], limits)
     except appliance_etcd_proof.ERRORS as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=True, snapshot=known)

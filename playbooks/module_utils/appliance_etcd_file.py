@@ -12,6 +12,7 @@ import hashlib
 import mmap
 import struct
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 MAGIC, VERSION = 0xED0CDAED, 2
@@ -62,9 +63,15 @@ class Digest:
         return self._sum.hexdigest()
 
 
-def record(key, value, create, change, version, lease):
-    """Return the digest of one key: bytes, its four numbers as etcd tells them, and its value."""
-    head = NUMBERS.pack(create, change, version, lease & 0xFFFFFFFFFFFFFFFF, len(key))
+def record(key, value, numbers):
+    """Return the digest of one key, its value and its numbers.
+
+    Args:
+        key: bytes.
+        value: bytes.
+        numbers: revisions of its creation and of its last change, version, lease.
+    """
+    head = NUMBERS.pack(*(number & 0xFFFFFFFFFFFFFFFF for number in numbers), len(key))
     return hashlib.sha256(head + key + hashlib.sha256(value).digest()).digest()
 
 
@@ -78,7 +85,7 @@ def content(path, seconds=SECONDS):
     """
     until = time.monotonic() + seconds
     try:
-        with open(str(path), "rb") as stream, contextlib.closing(_mapped(stream)) as data:
+        with Path(path).open("rb") as stream, contextlib.closing(_mapped(stream)) as data:
             return _content(_File(data, until))
     except (struct.error, IndexError, OverflowError, RecursionError) as error:
         raise FileError("%s is damaged: %s" % (path, error)) from error
@@ -129,8 +136,7 @@ def _living(value):
         else:
             raise FileError("a record is damaged")
     key = texts.get(1, b"")
-    create, change, version, lease = (numbers.get(field, 0) for field in (2, 3, 4, 6))
-    return key, record(key, texts.get(5, b""), create, change, version, lease)
+    return key, record(key, texts.get(5, b""), [numbers.get(field, 0) for field in (2, 3, 4, 6)])
 
 
 def _varint(value, at):
@@ -222,7 +228,7 @@ def sums(path):
         OSError: it cannot be read.
     """
     whole, inner, tail = hashlib.sha256(), hashlib.sha256(), b""
-    with open(str(path), "rb") as stream:
+    with Path(path).open("rb") as stream:
         for part in iter(lambda: stream.read(1 << 20), b""):
             whole.update(part)
             tail += part

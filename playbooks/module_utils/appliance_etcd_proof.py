@@ -27,13 +27,12 @@ ERRORS = (
 )
 
 
-def prove(why, seconds=appliance_etcd_trial.SECONDS, memory_mb=appliance_etcd_trial.MEMORY_MB):
+def prove(why, limits):
     """Save a snapshot, restore it once, and return what is known of it.
 
     Args:
         why: a word for the name of the file, which decides what else is kept.
-        seconds: the limit for reading the file, and again for the restore.
-        memory_mb: the limit for the memory of the scratch etcd.
+        limits: for the restore; its seconds also for reading the file.
 
     Raises:
         one of ERRORS: there is no snapshot, or it was not shown to be restorable.
@@ -42,18 +41,16 @@ def prove(why, seconds=appliance_etcd_trial.SECONDS, memory_mb=appliance_etcd_tr
         raise appliance_etcd_trial.TrialError("etcd on this node does not report itself as healthy")
     programs = appliance_etcd_trial.running_programs()
     path = Path(appliance_etcd_snapshot.snapshot(why))
-    return examine(path, programs, seconds, memory_mb)
+    return examine(path, programs, limits)
 
 
-def examine(path, programs, seconds, memory_mb):
+def examine(path, programs, limits):
     """Restore a snapshot that is there once, write what is known beside it, and return that."""
     digest, whole = appliance_etcd_file.sums(path)
     if not whole:
         raise appliance_etcd_file.FileError("%s is damaged: etcd's checksum is another" % path)
-    content = appliance_etcd_file.content(path, seconds)
-    trial = appliance_etcd_trial.restore_once(
-        path, content, programs, seconds=seconds, memory_mb=memory_mb
-    )
+    content = appliance_etcd_file.content(path, limits.seconds)
+    trial = appliance_etcd_trial.restore_once(path, content, programs, limits)
     known = {
         "schema": SCHEMA,
         "path": str(path),
@@ -74,9 +71,9 @@ def examine(path, programs, seconds, memory_mb):
 
 def main():
     """Prove a snapshot for the given reason and limits; print one JSON object."""
-    why, seconds, memory_mb = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    limits = appliance_etcd_trial.Limits(int(sys.argv[2]), int(sys.argv[3]))
     try:
-        known = prove(why, seconds, memory_mb)
+        known = prove(sys.argv[1], limits)
     except ERRORS as error:
         json.dump({"error": str(error)}, sys.stdout)
         return 1

@@ -64,6 +64,13 @@ class Programs(NamedTuple):
     restorer: str
 
 
+class Limits(NamedTuple):
+    """What a trial may take: all of it in seconds, each program in MiB of memory of its own."""
+
+    seconds: float = SECONDS
+    memory_mb: int = MEMORY_MB
+
+
 class Trial(NamedTuple):
     """What a scratch etcd answered.
 
@@ -90,13 +97,13 @@ def running_programs():
         if not entry.name.isdigit():
             continue
         try:
-            program = os.readlink(str(entry / "exe"))
+            program = Path(os.readlink(str(entry / "exe")))  # noqa: PTH115  (Python 3.8)
             words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        if os.path.basename(program) != "etcd" or "--data-dir=%s" % LIVE not in words:
+        if program.name != "etcd" or "--data-dir=%s" % LIVE not in words:
             continue
-        beside = entry / "root" / os.path.dirname(program).lstrip("/")
+        beside = entry / "root" / str(program.parent).lstrip("/")
         for name in ("etcdutl", "etcdctl"):
             with contextlib.suppress(OSError):
                 if stat.S_ISREG((beside / name).lstat().st_mode):
@@ -172,8 +179,8 @@ def read_back(gateway, revision, until):
         found = answer.get("kvs", [])
         for entry in found:
             key = base64.b64decode(entry["key"])
-            numbers = (int(entry.get(name, 0)) for name in NUMBERS)
-            digest.add(appliance_etcd_file.record(key, _bytes(entry, "value"), *numbers))
+            numbers = [int(entry.get(name, 0)) for name in NUMBERS]
+            digest.add(appliance_etcd_file.record(key, _bytes(entry, "value"), numbers))
             start = key + b"\0"
         keys += len(found)
         if not found or not answer.get("more"):
@@ -191,25 +198,26 @@ def _bytes(entry, name):
     return base64.b64decode(entry.get(name, ""))
 
 
-def restore_once(snapshot, expected, programs, pki=None, seconds=SECONDS, memory_mb=MEMORY_MB):
+def restore_once(snapshot, expected, programs, limits=Limits(), pki=None):  # noqa: B008  (frozen)
     """Restore a snapshot into a scratch etcd, read it, end it and remove what it left.
 
     Args:
         snapshot: the file.
         expected: the :class:`Content` that the file itself holds.
         programs: whose etcd is started.
+        limits: what it may take.
         pki: whose certificates it uses; default: kubeadm's.
-        seconds: the limit for all of it.
-        memory_mb: the limit for the memory of each program.
 
     Raises:
         TrialError: it was not restored, or holds something else.
     """
     began = time.monotonic()
-    until = began + seconds
+    until = began + limits.seconds
     try:
         with _folder(Path(snapshot)) as (folder, lock):
-            here = _Scratch(folder, lock, programs, pki or PKI, until, memory_mb)
+            here = _Scratch(
+                folder, lock, _Bounds(programs, pki or PKI, until, limits.memory_mb << 20)
+            )
             here.restore(Path(snapshot))
             with here.running() as gateway:
                 status = here.wait(gateway)
@@ -226,12 +234,19 @@ def restore_once(snapshot, expected, programs, pki=None, seconds=SECONDS, memory
     return Trial(found, revision, str(status.get("version", "")), time.monotonic() - began)
 
 
+class _Bounds(NamedTuple):
+    programs: Programs
+    pki: Path
+    until: float
+    memory: int
+
+
 class _Scratch:
     """One scratch etcd."""
 
-    def __init__(self, folder, lock, programs, pki, until, memory_mb):
-        self._folder, self._lock, self._programs, self._pki = folder, lock, programs, pki
-        self._until, self._memory = until, memory_mb << 20
+    def __init__(self, folder, lock, bounds):
+        self._folder, self._lock = folder, lock
+        self._programs, self._pki, self._until, self._memory = bounds
         self._name = "scratch-" + folder.name
         self._client, self._peer = _free_ports(2)
 

@@ -22,12 +22,15 @@ from tests.unit.modules.loading import UTILS, load_utils
 file = load_utils("appliance_etcd_file")
 # The same module objects that the proof imports, so that one patch changes all.
 load_utils("appliance_etcd_proof")
-from ansible.module_utils import (  # type: ignore[attr-defined] # noqa: E402
+from ansible.module_utils import (  # noqa: E402
     appliance_etcd_file,
     appliance_etcd_proof,
     appliance_etcd_snapshot,
     appliance_etcd_trial,
 )
+
+limits = appliance_etcd_trial.Limits
+LIMITS = limits()
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +104,10 @@ def test_a_snapshot_is_proved_and_nothing_else_stays(
 ) -> None:
     served, gateway = live
     before = tree(served.data)
-    known = appliance_etcd_proof.prove("upgrade")
+    known = appliance_etcd_proof.prove("upgrade", LIMITS)
     path = Path(known["path"])
     assert known["keys"] == 700
-    assert known["revision"] == int(
-        gateway.ask("/v3/maintenance/status", {})["header"]["revision"]
-    )
+    assert known["revision"] == int(gateway.ask("/v3/maintenance/status", {})["header"]["revision"])
     assert known["etcd_version"] == "3.5.1"
     assert known["sha256"] == file.sums(path)[0]
     beside = path.with_name(path.name + ".json")
@@ -117,9 +118,8 @@ def test_a_snapshot_is_proved_and_nothing_else_stays(
     assert scratch_processes(places) == []
 
 
-def test_the_digest_of_the_file_is_that_of_the_living_etcd(
-    places: Path, live: tuple[Served, Any]
-) -> None:
+@pytest.mark.usefixtures("places")
+def test_the_digest_of_the_file_is_that_of_the_living_etcd(live: tuple[Served, Any]) -> None:
     _, gateway = live
     found = file.content(appliance_etcd_snapshot.snapshot("upgrade"))
     read = appliance_etcd_trial.read_back(gateway, found.revision, time.monotonic() + 30)
@@ -143,7 +143,7 @@ def test_a_flipped_byte_is_refused_by_its_checksum(places: Path) -> None:
     path.write_bytes(data)
     programs = appliance_etcd_trial.running_programs()
     with pytest.raises(appliance_etcd_file.FileError, match="damaged"):
-        appliance_etcd_proof.examine(path, programs, 60, 1024)
+        appliance_etcd_proof.examine(path, programs, LIMITS)
     content = appliance_etcd_file.Content(1, 0, "")
     with pytest.raises(appliance_etcd_trial.TrialError, match="not restored"):
         appliance_etcd_trial.restore_once(path, content, programs)
@@ -156,7 +156,7 @@ def test_too_little_memory_ends_the_trial_and_not_the_node(places: Path) -> None
     programs = appliance_etcd_trial.running_programs()
     content = appliance_etcd_file.content(path)
     with pytest.raises(appliance_etcd_trial.TrialError):
-        appliance_etcd_trial.restore_once(path, content, programs, memory_mb=1)
+        appliance_etcd_trial.restore_once(path, content, programs, limits(memory_mb=1))
     assert list((places / "trials").iterdir()) == []
     assert scratch_processes(places) == []
 
@@ -166,7 +166,7 @@ def test_no_time_ends_the_trial(places: Path) -> None:
     programs = appliance_etcd_trial.running_programs()
     content = appliance_etcd_file.content(path)
     with pytest.raises(appliance_etcd_trial.TrialError):
-        appliance_etcd_trial.restore_once(path, content, programs, seconds=0.2)
+        appliance_etcd_trial.restore_once(path, content, programs, limits(seconds=0.2))
     assert list((places / "trials").iterdir()) == []
     assert scratch_processes(places) == []
 
@@ -184,7 +184,7 @@ from ansible.module_utils import appliance_etcd_trial as trial, appliance_etcd_f
 trial.TRIALS, trial.LIVE = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 trial.read_back = lambda *_: (print("reading", flush=True), time.sleep(600))
 programs = trial.Programs(*sys.argv[4:6])
-trial.restore_once(sys.argv[6], file.content(sys.argv[6]), programs, pathlib.Path(sys.argv[7]))
+trial.restore_once(sys.argv[6], file.content(sys.argv[6]), programs, pki=pathlib.Path(sys.argv[7]))
 """
 
 
@@ -207,7 +207,7 @@ def test_a_killed_trial_leaves_no_etcd_and_the_next_one_takes_its_folder_away(
         time.sleep(0.1)
     assert scratch_processes(places) == []
     assert len(list((places / "trials").iterdir())) == 1
-    appliance_etcd_proof.prove("upgrade")
+    appliance_etcd_proof.prove("upgrade", LIMITS)
     assert list((places / "trials").iterdir()) == []
 
 
@@ -216,5 +216,5 @@ def test_an_etcd_that_does_not_answer_gets_no_snapshot(
 ) -> None:
     monkeypatch.setattr(appliance_etcd_trial, "healthy", lambda _gateway: False)
     with pytest.raises(appliance_etcd_trial.TrialError, match="healthy"):
-        appliance_etcd_proof.prove("upgrade")
+        appliance_etcd_proof.prove("upgrade", LIMITS)
     assert not (places / "snapshots").exists()
