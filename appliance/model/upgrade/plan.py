@@ -5,7 +5,7 @@ Nothing is remembered: a run that was killed anywhere is planned again from what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -23,6 +23,11 @@ _BACK: Final[Mapping[Kind, str]] = {
     "kubernetes_images": "yes: nothing runs the new images yet",
     "control_plane": "no: etcd's snapshot on the node is the way back, by hand",
     "nodes": "no: the node goes forward only; it stays out of service until it is whole",
+}
+_TITLES: Final[Mapping[Kind, str]] = {
+    "artifacts": "the bundle on the services node",
+    "kubernetes_images": "the images on every node",
+    "nodes": "out of service, new kubelet, tests, back",
 }
 _DISTURBS: Final[Mapping[Kind, str]] = {
     "artifacts": "",
@@ -50,6 +55,13 @@ class UpgradeStep:
     action: KubeadmAction = ""
 
     @property
+    def title(self) -> str:
+        """What it does, in words."""
+        if self.kind == "control_plane":
+            return f"kubeadm upgrade {self.action}, with etcd and the API server"
+        return _TITLES[self.kind]
+
+    @property
     def disturbs(self) -> str:
         """What users notice; empty: nothing."""
         return _DISTURBS[self.kind]
@@ -70,6 +82,7 @@ class UpgradePlan:
         refusals: what must be fixed first.
         without: workers that are left out by name.
         paused_after: the node after which the run ends; empty: it runs to its end.
+        rest: the steps after the pause.
     """
 
     hops: tuple[Hop, ...] = ()
@@ -77,6 +90,12 @@ class UpgradePlan:
     refusals: tuple[Refusal, ...] = ()
     without: tuple[str, ...] = ()
     paused_after: str = ""
+    rest: tuple[UpgradeStep, ...] = ()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether steps are left after the run."""
+        return bool(self.rest)
 
     @property
     def release(self) -> str:
@@ -138,8 +157,16 @@ def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, H
     refusals += _of_runtimes(asked, path)
     refusals += _of_skew(options, found, asked, path)
     steps = [step for hop in path for step in _hop(hop, path, asked, options, found)]
-    steps = _until(steps, options.pause_after)
-    return UpgradePlan(path, tuple(steps), tuple(refusals), options.without, options.pause_after)
+    now = _until(steps, options.pause_after)
+    rest = tuple(steps[len(now) :])
+    return UpgradePlan(
+        path,
+        tuple(now),
+        tuple(refusals),
+        options.without,
+        options.pause_after if rest else "",
+        rest,
+    )
 
 
 _SKEW: Final = "bring that node to a version that its control plane accepts first"
@@ -337,8 +364,3 @@ def _until(steps: Sequence[UpgradeStep], pause_after: str) -> list[UpgradeStep]:
     """The steps up to the last one of the node after which the run pauses."""
     at = [n for n, step in enumerate(steps) if pause_after in step.nodes and step.kind == "nodes"]
     return list(steps[: at[0] + 1]) if pause_after and at else list(steps)
-
-
-def left_to_do(plan: UpgradePlan, done: Collection[UpgradeStep]) -> tuple[UpgradeStep, ...]:
-    """The steps that were not begun."""
-    return tuple(step for step in plan.steps if step not in done)
