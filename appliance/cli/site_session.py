@@ -226,7 +226,8 @@ class SiteSession(Wiring):
         from appliance.adapters.site.files import load_site
         from appliance.adapters.site.release_choice import choose_release
         from appliance.model.upgrade.path import hop_of
-        from appliance.workflows.cluster.upgrade import COMMAND, UpgradeRequest, upgrade
+        from appliance.workflows.cluster.upgrade import COMMAND, upgrade
+        from appliance.workflows.cluster.upgrade_look import UpgradeRequest
 
         desired = self.load_desired()
         request = UpgradeRequest(

@@ -41,12 +41,11 @@ def hop_of(release: Release) -> Hop:
     version = parse(release.versions.kubernetes)
     if version is None:  # the release's own model refuses that
         raise ValueError(f"{release.name}: no version: {release.versions.kubernetes}")
-    reached = getattr(release, "reached_from", ()) or ()
     return Hop(
         release.name,
         version,
-        str(getattr(release, "runtime", "docker")),
-        tuple(str(getattr(one, "release", one)) for one in reached),
+        release.runtime.name,
+        release.reached_from,
     )
 
 

@@ -315,9 +315,9 @@ def _control_plane(hop: Hop, nodes: Mapping[str, NodeVersions]) -> Iterator[Upgr
     tag = str(hop.kubernetes)
     members = [node for node in nodes.values() if node.control_plane]
     old = {node.name: _old_parts(node, tag) for node in members}
-    # kubeadm apply ends with kube-proxy, so that is what shows that it ended.
-    proxies = [n.name for n in nodes.values() if n.kube_proxy not in (None, tag)]
-    applied = not proxies and any(not parts for parts in old.values())
+    # kubeadm apply ends with kube-proxy, whose pods then follow one by one: one shows that it ended.
+    proxies = {n.kube_proxy for n in nodes.values() if n.kube_proxy is not None}
+    applied = (tag in proxies or not proxies) and any(not parts for parts in old.values())
     # One that was killed half-way goes first, so that no two nodes are half-way.
     members.sort(key=lambda node: not 0 < len(old[node.name]) < len(node.parts))
     for number, node in enumerate(members):
@@ -326,7 +326,7 @@ def _control_plane(hop: Hop, nodes: Mapping[str, NodeVersions]) -> Iterator[Upgr
             f"{node.name}: {part} is {text or 'absent'}, not {tag}" for part, text in old[node.name]
         ]
         if action == "apply" and not why:
-            why = [f"{proxies[0] if proxies else node.name}: kube-proxy is not {tag} everywhere"]
+            why = [f"{node.name}: no kube-proxy is {tag} yet"]
         if why:
             yield UpgradeStep("control_plane", hop.release, (node.name,), tuple(why), action)
         yield from _node_step(hop, [node])
