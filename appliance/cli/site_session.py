@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Fault, Look, Observed
     from appliance.model.state.plan import Plan
+    from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.cluster.certificates import RenewalResult
+    from appliance.workflows.cluster.upgrade_look import UpgradeResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
     from appliance.workflows.session.member_records import MemberRecords
-    from appliance.workflows.session.ports import Observer
+    from appliance.workflows.session.ports import Drain, Observer
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Survey
 
@@ -208,6 +210,41 @@ class SiteSession(Wiring):
         run = self.run(COMMAND)
         request = RenewalRequest(self.site, run, within_days, without, dry_run=dry_run)
         return renew_certificates(request, self.session(progress, run, plays=True), confirm)
+
+    def upgrade(
+        self,
+        options: UpgradeOptions,
+        progress: Observer,
+        drain: Drain,
+        confirm: Callable[[UpgradeResult], bool],
+        *,
+        allow_outage: bool = False,
+        dry_run: bool = False,
+    ) -> UpgradeResult:
+        """Upgrade Kubernetes; one changing command at a time per site."""
+        from appliance.adapters.local.content import list_releases, load_release
+        from appliance.adapters.site.files import load_site
+        from appliance.adapters.site.release_choice import choose_release
+        from appliance.model.upgrade.path import hop_of
+        from appliance.workflows.cluster.upgrade import COMMAND, upgrade
+        from appliance.workflows.cluster.upgrade_look import UpgradeRequest
+
+        desired = self.load_desired()
+        request = UpgradeRequest(
+            desired,
+            load_site(self.site.directory).settings.appliance_release,
+            {name: hop_of(load_release(name)) for name in list_releases()},
+            options,
+            self.run(COMMAND, desired.bundle_digest),
+            allow_outage=allow_outage,
+            dry_run=dry_run,
+        )
+        session = dataclasses.replace(
+            self.session(progress, request.run, plays=True),
+            drain=drain,
+            choose_release=lambda release: choose_release(self.site.directory, release),
+        )
+        return upgrade(request, session, self.opened(confirm))
 
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False

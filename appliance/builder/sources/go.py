@@ -110,7 +110,7 @@ class Go:
 
 def module_folder(name: str, context: Context) -> Path:
     """The folder with go.mod: a wrapper of the release, or a module of the lab's stand-ins."""
-    wrapper = context.folder / "go" / name
+    wrapper = context.of_release(f"go/{name}")
     if context.standins is None or wrapper.is_dir():
         return wrapper
     return context.standins / name

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from appliance.model.bundle.release import is_of_line
 from appliance.model.components.subject import Subject
 from appliance.model.site.vault_ref import BECOME_PASSWORD
 from appliance.model.state.findings import Finding
@@ -185,8 +186,8 @@ def docker_storage(subject: Subject) -> Iterator[Finding]:
 def docker_version(subject: Subject) -> Iterator[Finding]:
     """Docker is of the line that the release was tested with."""
     seen = subject.facts.at("runtime.docker.version")
-    line = ".".join(subject.desired.release.versions.docker.split(".")[:2])
-    if not seen or str(seen).startswith(line + "."):
+    line = subject.desired.release.needs.get("docker")
+    if not seen or line is None or is_of_line(str(seen), line):
         return
     name = subject.node.name
     yield subject.error(
@@ -236,7 +237,7 @@ def foreign_containerd(subject: Subject) -> Iterator[Finding]:
 def cgroups(subject: Subject) -> Iterator[Finding]:
     """With cgroup v2, Docker supports it."""
     version = subject.facts.at("runtime.docker.version") or subject.desired.release.versions.docker
-    if subject.facts.at("os.cgroup") == "v2" and _numbers(str(version)) < (20, 10):
+    if version and subject.facts.at("os.cgroup") == "v2" and _numbers(str(version)) < (20, 10):
         yield subject.error(
             "cgroups",
             f"cgroup v2 with Docker {version}",

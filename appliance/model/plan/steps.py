@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from appliance.model.components.base import (
     Step,
     all_but_jumpboxes,
@@ -30,11 +32,30 @@ KUBERNETES_CERTIFICATES = Step(
     command="cluster certificates renew",
     disturbs="etcd and the API server of one node after the other restart, each within a minute",
 )
+UPGRADE: Final = "cluster upgrade"
+KUBERNETES_IMAGES = Step(
+    "kubernetes_images",
+    "the registry and every member have the images of the release",
+    all_but_jumpboxes,
+    None,
+    command=UPGRADE,
+)
+# Its workflow decides which nodes, and verifies each.
+KUBERNETES_UPGRADE = Step(
+    "kubernetes_upgrade",
+    "the node runs the release's Kubernetes",
+    cluster_members,
+    None,
+    command=UPGRADE,
+    disturbs="etcd and the API server of one node after the other restart; each node is emptied",
+)
 STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
     NODE_RESET,
     KUBERNETES_CERTIFICATES,
+    KUBERNETES_IMAGES,
+    KUBERNETES_UPGRADE,
 )
 BY_NAME = {step.name: step for step in STEPS}
 INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

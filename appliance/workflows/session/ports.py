@@ -313,6 +313,13 @@ class Members(Protocol):
             ClusterError: the API refused.
         """
 
+    def annotate(self, names: Sequence[str], key: str, value: str | None) -> None:
+        """Write an annotation on Node objects; None removes it.
+
+        Raises:
+            ClusterError: the API refused; some of the nodes may have it.
+        """
+
 
 class Etcd(Protocol):
     """The members of etcd, asked on a control-plane node; the Kubernetes API need not answer."""

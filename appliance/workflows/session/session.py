@@ -84,6 +84,7 @@ class Session:
         jumpboxes: hosts on which researchers work.
         records: of the site on this machine.
         documents: of the archive that are kept on this machine.
+        choose_release: writes the release into site.yml, and nothing else there.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
     """
@@ -109,6 +110,7 @@ class Session:
     jumpboxes: Jumpboxes = field(default=_missing("jumpboxes"), repr=False)
     records: Records = field(default=_missing("records"), repr=False)
     documents: Documents = field(default=_missing("documents"), repr=False)
+    choose_release: Callable[[str], None] = field(default=_missing("choose_release"), repr=False)
     run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
         default=_missing("run_diagnostics"), repr=False
     )
