@@ -180,11 +180,13 @@ META = b"\x00" * 16
 
 def meta(root: int, page: int = 4096) -> bytes:
     head = file.META.pack(file.MAGIC, 2, page, 0, root, 0, 0, 9, 1, 0)[:-8]
-    return (META + head + struct.pack("<Q", file._fnv(head))).ljust(page, b"\0")
+    found: bytes = META + head + struct.pack("<Q", file._fnv(head))
+    return found.ljust(page, b"\0")
 
 
 def page(number: int, flags: int, count: int, rest: bytes = b"") -> bytes:
-    return (file.PAGE.pack(number, flags, count, 0) + rest).ljust(4096, b"\0")
+    head: bytes = file.PAGE.pack(number, flags, count, 0)
+    return (head + rest).ljust(4096, b"\0")
 
 
 @pytest.mark.parametrize(
