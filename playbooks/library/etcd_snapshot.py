@@ -29,6 +29,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+path: {description: The snapshot, type: str, returned: always}
 snapshot: {description: "Path, sha256, revision, keys, digest", type: dict, returned: always}
 """
 
@@ -44,7 +45,7 @@ def main():
         supports_check_mode=True,
     )
     if module.check_mode:
-        module.exit_json(changed=False, snapshot={})
+        module.exit_json(changed=True, path="", snapshot={})
     options = module.params
     if not options["reason"].replace("-", "").isalnum():
         module.fail_json(msg="the reason %r is no word" % options["reason"])
@@ -53,7 +54,7 @@ def main():
         known = appliance_etcd_proof.prove(options["reason"], limits)
     except appliance_etcd_proof.ERRORS as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=True, snapshot=known)
+    module.exit_json(changed=True, path=known["path"], snapshot=known)
 
 
 if __name__ == "__main__":

@@ -10,38 +10,29 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import http.client
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
 import stat
 import subprocess
 import time
-import uuid
 from pathlib import Path
 from typing import NamedTuple
 
-from ansible.module_utils import appliance_etcd_file, appliance_programs
+from ansible.module_utils import appliance_etcd_file, appliance_etcd_folder, appliance_programs
 
-TRIALS = Path("/var/lib/appliance/etcd-trials")
 PKI = Path("/etc/kubernetes/pki")
-LIVE = Path("/var/lib/etcd")
 PROC = Path("/proc")
 PORT = 2379
-MARKER, LOG, DATA = "trial.json", "etcd.log", "data"
 SECONDS = 180
 # The index of a million keys takes about 300 MB in etcd 3.5; mapped pages of the file are not
 # counted, because they are shared.
 MEMORY_MB = 1024
-# etcd allocates two segments of its log, of 64 MB each, when it starts.
-EXTRA_BYTES = 256 << 20
 PAGE_KEYS = 500
 MOST_BYTES = 32 << 20
-MB = 1000 * 1000
 
 
 class TrialError(Exception):
@@ -101,7 +92,7 @@ def running_programs():
             words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        if program.name != "etcd" or "--data-dir=%s" % LIVE not in words:
+        if program.name != "etcd" or "--data-dir=%s" % appliance_etcd_folder.LIVE not in words:
             continue
         beside = entry / "root" / str(program.parent).lstrip("/")
         for name in ("etcdutl", "etcdctl"):
@@ -109,7 +100,9 @@ def running_programs():
                 if stat.S_ISREG((beside / name).lstat().st_mode):
                     return Programs(str(entry / "exe"), str(beside / name))
         raise TrialError("the running etcd has neither etcdutl nor etcdctl beside %s" % program)
-    raise TrialError("no etcd with the data folder %s runs on this node" % LIVE)
+    raise TrialError(
+        "no etcd with the data folder %s runs on this node" % appliance_etcd_folder.LIVE
+    )
 
 
 class Gateway:
@@ -214,7 +207,7 @@ def restore_once(snapshot, expected, programs, limits=Limits(), pki=None):  # no
     began = time.monotonic()
     until = began + limits.seconds
     try:
-        with _folder(Path(snapshot)) as (folder, lock):
+        with appliance_etcd_folder.folder_of_our_own(Path(snapshot)) as (folder, lock):
             here = _Scratch(
                 folder, lock, _Bounds(programs, pki or PKI, until, limits.memory_mb << 20)
             )
@@ -222,6 +215,8 @@ def restore_once(snapshot, expected, programs, limits=Limits(), pki=None):  # no
             with here.running() as gateway:
                 status = here.wait(gateway)
                 found = read_back(gateway, expected.revision, until)
+    except appliance_etcd_folder.FolderError as error:
+        raise TrialError(str(error)) from error
     except (OSError, http.client.HTTPException, LookupError, TypeError, ValueError) as error:
         raise TrialError("the scratch etcd could not be read: %r" % error) from error
     revision = int(status["header"]["revision"])
@@ -259,7 +254,7 @@ class _Scratch:
     def _membership(self):
         peer = "https://127.0.0.1:%d" % self._peer
         return [
-            *("--name", self._name, "--data-dir", str(self._folder / DATA)),
+            *("--name", self._name, "--data-dir", str(self._folder / appliance_etcd_folder.DATA)),
             *("--initial-cluster", "%s=%s" % (self._name, peer)),
             *("--initial-cluster-token", self._name, "--initial-advertise-peer-urls", peer),
         ]
@@ -303,7 +298,7 @@ class _Scratch:
             *("--peer-cert-file", str(pki / "peer.crt"), "--peer-key-file", str(pki / "peer.key")),
             *("--quota-backend-bytes", str(16 << 30), "--log-level", "warn"),
         ]
-        with (self._folder / LOG).open("wb") as log:
+        with (self._folder / appliance_etcd_folder.LOG).open("wb") as log:
             process = subprocess.Popen(  # noqa: S603  (no shell; arguments are our own)
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -342,7 +337,7 @@ class _Scratch:
         return gateway.ask("/v3/maintenance/status", {})
 
     def _last_words(self):
-        with (self._folder / LOG).open("rb") as log:
+        with (self._folder / appliance_etcd_folder.LOG).open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - 400))
             return log.read().decode("utf-8", "replace").strip()
 
@@ -359,97 +354,3 @@ def _free_ports(number):
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]
-
-
-@contextlib.contextmanager
-def _folder(snapshot):
-    """Make a folder of our own, 0700, with its marker locked; remove it afterwards."""
-    TRIALS.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if TRIALS.is_symlink() or LIVE.resolve() in (TRIALS.resolve(), *TRIALS.resolve().parents):
-        raise TrialError("%s is a link, or lies within %s" % (TRIALS, LIVE))
-    for left in sorted(TRIALS.iterdir()):
-        _take_away(left)
-    _need_room(snapshot)
-    folder = TRIALS / uuid.uuid4().hex
-    folder.mkdir(mode=0o700)
-    lock = os.open(str(folder / MARKER), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        os.write(lock, _marker(folder))
-        yield folder, lock
-    finally:
-        os.close(lock)
-        _take_away(folder)
-
-
-def _marker(folder):
-    return json.dumps({"made_by": "appliance_etcd_trial", "folder": folder.name}).encode()
-
-
-def _need_room(snapshot):
-    needed = snapshot.stat().st_size * 11 // 10 + EXTRA_BYTES
-    disk = os.statvfs(str(TRIALS))
-    free = disk.f_bavail * disk.f_frsize
-    if free < needed:
-        raise TrialError(
-            "no space to restore the snapshot once: %s has %d MB free and %d MB are needed; free "
-            "disk space, then run again" % (TRIALS, free // MB, -(-needed // MB))
-        )
-
-
-def _take_away(folder):
-    """Remove a folder of a trial: only one with our marker, and only what a trial writes there.
-
-    Raises:
-        TrialError: it is not ours, or its etcd still runs.
-    """
-    seen = folder.lstat()
-    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.geteuid():
-        raise TrialError("%s is no folder of ours: move it away, then run again" % folder)
-    if not list(folder.iterdir()):
-        folder.rmdir()  # of a trial that was killed before it had its marker, or after
-        return
-    try:
-        lock = os.open(str(folder / MARKER), os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError as error:
-        raise TrialError("%s has no marker of ours: move it away, then run again" % folder) from (
-            error
-        )
-    try:
-        _lock_once_quiet(lock, folder)
-        found = os.read(lock, 4096)
-        strange = {entry.name for entry in folder.iterdir()} - {MARKER, LOG, DATA}
-        if found not in (b"", _marker(folder)) or strange or _mounted_below(folder):
-            raise TrialError("%s holds what no trial writes: move it away, then run again" % folder)
-        data = folder / DATA
-        if data.is_symlink():
-            raise TrialError("%s is a link: remove it, then run again" % data)
-        if data.exists():
-            shutil.rmtree(str(data))
-        (folder / LOG).unlink(missing_ok=True)
-        (folder / MARKER).unlink()
-        folder.rmdir()
-    finally:
-        os.close(lock)
-
-
-def _lock_once_quiet(lock, folder, seconds=15):
-    """Lock a marker; whoever runs a trial there holds it, its etcd too."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() > until:
-                raise TrialError("another trial still runs in %s" % folder) from error
-            time.sleep(0.2)
-        else:
-            return
-
-
-def _mounted_below(folder):
-    inside = "%s/" % folder
-    for line in (PROC / "self/mountinfo").read_text(errors="replace").splitlines():
-        if (line.split(" ")[4] + "/").startswith(inside):
-            return True
-    return False

@@ -223,12 +223,12 @@ PLACES: Final[Places] = {
         "write: replace": WRITE,
     },
     "playbooks/module_utils/appliance_etcd_proof.py": {"examine: unlink": KEPT},
-    "playbooks/module_utils/appliance_etcd_trial.py": {
-        "_Scratch.running: open w": TRIAL,
-        "_take_away: rmdir": (TRIAL, 2),
-        "_take_away: rmtree": TRIAL,
-        "_take_away: unlink": (TRIAL, 2),
+    "playbooks/module_utils/appliance_etcd_folder.py": {
+        "take_away: rmdir": (TRIAL, 2),
+        "take_away: rmtree": TRIAL,
+        "take_away: unlink": (TRIAL, 2),
     },
+    "playbooks/module_utils/appliance_etcd_trial.py": {"_Scratch.running: open w": TRIAL},
     "playbooks/module_utils/appliance_etcd_snapshot.py": {
         "_held: unlink": TEMPORARY,
         "_save: replace": WRITE,

@@ -24,6 +24,7 @@ file = load_utils("appliance_etcd_file")
 load_utils("appliance_etcd_proof")
 from ansible.module_utils import (  # noqa: E402
     appliance_etcd_file,
+    appliance_etcd_folder,
     appliance_etcd_proof,
     appliance_etcd_snapshot,
     appliance_etcd_trial,
@@ -83,8 +84,8 @@ def places(
 ) -> Path:
     """The modules' fixed places, below a folder of this test."""
     served, _ = live
-    monkeypatch.setattr(appliance_etcd_trial, "TRIALS", tmp_path / "trials")
-    monkeypatch.setattr(appliance_etcd_trial, "LIVE", served.data)
+    monkeypatch.setattr(appliance_etcd_folder, "TRIALS", tmp_path / "trials")
+    monkeypatch.setattr(appliance_etcd_folder, "LIVE", served.data)
     monkeypatch.setattr(appliance_etcd_snapshot, "SNAPSHOTS", tmp_path / "snapshots")
     monkeypatch.setattr(appliance_etcd_snapshot, "DATABASE", served.data / "member/snap/db")
     for module in (appliance_etcd_snapshot, appliance_etcd_trial):
@@ -180,8 +181,9 @@ CHILD = """
 import importlib, pathlib, sys, time
 package = importlib.import_module("ansible.module_utils")
 package.__path__.append(sys.argv[1])
+from ansible.module_utils import appliance_etcd_folder as folder
 from ansible.module_utils import appliance_etcd_trial as trial, appliance_etcd_file as file
-trial.TRIALS, trial.LIVE = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+folder.TRIALS, folder.LIVE = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 trial.read_back = lambda *_: (print("reading", flush=True), time.sleep(600))
 programs = trial.Programs(*sys.argv[4:6])
 trial.restore_once(sys.argv[6], file.content(sys.argv[6]), programs, pki=pathlib.Path(sys.argv[7]))

@@ -14,13 +14,15 @@ import pytest
 from tests.unit.modules.loading import load_utils
 
 file = load_utils("appliance_etcd_file")
+folders = load_utils("appliance_etcd_folder")
 trial = load_utils("appliance_etcd_trial")
 
 
 @pytest.fixture(autouse=True)
 def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(trial, "TRIALS", tmp_path / "trials")
-    monkeypatch.setattr(trial, "LIVE", tmp_path / "etcd")
+    monkeypatch.setattr(folders, "TRIALS", tmp_path / "trials")
+    monkeypatch.setattr(folders, "LIVE", tmp_path / "etcd")
+    monkeypatch.setattr(trial.appliance_etcd_folder, "LIVE", tmp_path / "etcd")
     (tmp_path / "snapshot.db").write_bytes(b"")
     return tmp_path / "trials"
 
@@ -31,12 +33,12 @@ def left(trials: Path) -> Path:
     (folder / "data/member").mkdir(parents=True)
     (folder / "data/member/wal").write_text("x")
     (folder / "etcd.log").write_text("x")
-    (folder / "trial.json").write_bytes(trial._marker(folder))
+    (folder / "trial.json").write_bytes(folders.marker(folder))
     return folder
 
 
 def begin(tmp_path: Path) -> None:
-    with trial._folder(tmp_path / "snapshot.db") as (folder, _):
+    with folders.folder_of_our_own(tmp_path / "snapshot.db") as (folder, _):
         assert folder.stat().st_mode & 0o777 == 0o700
         (folder / "data").mkdir()
 
@@ -57,7 +59,7 @@ def another_marker(folder: Path) -> None:
 
 
 def marker_of_another_folder(folder: Path) -> None:
-    (folder / "trial.json").write_bytes(trial._marker(folder.with_name("9999")))
+    (folder / "trial.json").write_bytes(folders.marker(folder.with_name("9999")))
 
 
 def marker_by_link(folder: Path) -> None:
@@ -96,7 +98,7 @@ def test_what_no_trial_wrote_stays(
 ) -> None:
     change(left(trials))
     before = {path: path.lstat().st_ino for path in tmp_path.rglob("*")}
-    with pytest.raises(trial.TrialError, match="then run again"):
+    with pytest.raises(folders.FolderError, match="then run again"):
         begin(tmp_path)
     assert {path: path.lstat().st_ino for path in tmp_path.rglob("*")} == before
 
@@ -108,8 +110,8 @@ def test_what_is_mounted_below_stays(
     (tmp_path / "proc/self").mkdir(parents=True)
     line = f"36 35 98:0 / {folder}/data rw,noatime master:1 - ext4 /dev/root rw\n"
     (tmp_path / "proc/self/mountinfo").write_text(line)
-    monkeypatch.setattr(trial, "PROC", tmp_path / "proc")
-    with pytest.raises(trial.TrialError, match="no trial writes"):
+    monkeypatch.setattr(folders, "PROC", tmp_path / "proc")
+    with pytest.raises(folders.FolderError, match="no trial writes"):
         begin(tmp_path)
     assert (folder / "data/member/wal").exists()
 
@@ -117,12 +119,12 @@ def test_what_is_mounted_below_stays(
 def test_a_trial_that_still_runs_is_left_alone(
     trials: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial._lock_once_quiet, "__defaults__", (0,))
+    monkeypatch.setattr(folders._lock_once_quiet, "__defaults__", (0,))
     folder = left(trials)
     handle = os.open(folder / "trial.json", os.O_RDONLY)
     try:
-        trial.fcntl.flock(handle, trial.fcntl.LOCK_EX)
-        with pytest.raises(trial.TrialError, match="still runs"):
+        folders.fcntl.flock(handle, folders.fcntl.LOCK_EX)
+        with pytest.raises(folders.FolderError, match="still runs"):
             begin(tmp_path)
     finally:
         os.close(handle)
@@ -133,8 +135,8 @@ def test_no_trial_begins_within_the_data_of_the_living_etcd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "etcd").mkdir()
-    monkeypatch.setattr(trial, "TRIALS", tmp_path / "etcd/trials")
-    with pytest.raises(trial.TrialError, match="lies within"):
+    monkeypatch.setattr(folders, "TRIALS", tmp_path / "etcd/trials")
+    with pytest.raises(folders.FolderError, match="lies within"):
         begin(tmp_path)
 
 
@@ -142,8 +144,8 @@ def test_no_trial_begins_without_space(
     trials: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = SimpleNamespace(f_bavail=268, f_frsize=1000 * 1000)
-    monkeypatch.setattr(trial.os, "statvfs", lambda _path: said)
-    with pytest.raises(trial.TrialError, match="has 268 MB free and 269 MB are needed"):
+    monkeypatch.setattr(folders.os, "statvfs", lambda _path: said)
+    with pytest.raises(folders.FolderError, match="has 268 MB free and 269 MB are needed"):
         begin(tmp_path)
     assert list(trials.iterdir()) == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,112 +14,31 @@ from appliance.model.upgrade.losses import (
     kubelet_configuration_with,
 )
 from appliance.model.upgrade.static_pods import COMPONENTS
-from tests.unit.upgrade.handmade import container, documents, untouched
-
-Change = Callable[[dict[str, Any]], None]
+from tests.unit.upgrade.handmade import (
+    Change,
+    arguments,
+    changed,
+    configured,
+    documents,
+    image,
+    kubelet,
+    of_container,
+    of_pod,
+    of_static_pod,
+    proxy_env,
+    replaced,
+    replicas,
+    sidecar,
+    untouched,
+    volume,
+    without,
+)
 
 
 def lost(found: Documents, carrier: Carrier | None = None) -> dict[str, tuple[str, ...]]:
     losses = find_losses(found, carrier or Carrier())
     assert not isinstance(losses, Silence), losses
     return {loss.name: loss.nodes for loss in losses if not loss.carried}
-
-
-def changed(*changes: Change) -> Documents:
-    found = untouched()
-    for change in changes:
-        change(found)
-    return documents(found)
-
-
-def arguments(component: str, *words: str, node: str = "cp1") -> Change:
-    """Arguments are added to a static pod."""
-
-    def change(found: dict[str, Any]) -> None:
-        container(found["manifests"][node][component])["command"] += words
-
-    return change
-
-
-def without(component: str, flag: str) -> Change:
-    def change(found: dict[str, Any]) -> None:
-        pod = container(found["manifests"]["cp1"][component])
-        kept = [word for word in pod["command"] if not word.startswith(f"--{flag}=")]
-        assert len(kept) < len(pod["command"])
-        pod["command"] = kept
-
-    return change
-
-
-def replaced(component: str, flag: str, value: str) -> Change:
-    def change(found: dict[str, Any]) -> None:
-        without(component, flag)(found)
-        arguments(component, f"--{flag}={value}")(found)
-
-    return change
-
-
-def configured(*path: str, value: object) -> Change:
-    """ClusterConfiguration has a value."""
-
-    def change(found: dict[str, Any]) -> None:
-        here = found["cluster_configuration"]
-        for key in path[:-1]:
-            here = here.setdefault(key, {})
-        here[path[-1]] = value
-
-    return change
-
-
-def kubelet(key: str, value: object, *nodes: str) -> Change:
-    def change(found: dict[str, Any]) -> None:
-        for node in nodes or ("w1",):
-            found["kubelet_files"][node][key] = value
-
-    return change
-
-
-def of_container(document: str, key: str, value: object) -> Change:
-    def change(found: dict[str, Any]) -> None:
-        container(found[document])[key] = value
-
-    return change
-
-
-def of_pod(document: str, key: str, value: object) -> Change:
-    def change(found: dict[str, Any]) -> None:
-        found[document]["spec"]["template"]["spec"][key] = value
-
-    return change
-
-
-def of_static_pod(key: str, value: object) -> Change:
-    def change(found: dict[str, Any]) -> None:
-        container(found["manifests"]["cp2"]["etcd"])[key] = value
-
-    return change
-
-
-def volume(found: dict[str, Any]) -> None:
-    found["manifests"]["cp1"]["kube-apiserver"]["spec"]["volumes"].append(
-        {"name": "audit", "hostPath": {"path": "/var/log/audit"}}
-    )
-
-
-def sidecar(found: dict[str, Any]) -> None:
-    found["coredns"]["spec"]["template"]["spec"]["containers"].append({"name": "cache"})
-
-
-def proxy_env(found: dict[str, Any]) -> None:
-    container(found["kube_proxy"])["env"].append({"name": "GODEBUG", "value": "x"})
-
-
-def replicas(found: dict[str, Any]) -> None:
-    found["coredns"]["spec"]["replicas"] = 5
-
-
-def image(found: dict[str, Any]) -> None:
-    container(found["coredns"])["image"] = "elsewhere/coredns:v1.9"
 
 
 CASES: list[tuple[str, list[Change], dict[str, tuple[str, ...]]]] = [
