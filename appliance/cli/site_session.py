@@ -223,7 +223,6 @@ class SiteSession(Wiring):
     ) -> UpgradeResult:
         """Upgrade Kubernetes; one changing command at a time per site."""
         from appliance.adapters.local.content import list_releases, load_release
-        from appliance.adapters.site.files import load_site
         from appliance.adapters.site.release_choice import choose_release
         from appliance.model.upgrade.path import hop_of
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
@@ -232,7 +231,6 @@ class SiteSession(Wiring):
         desired = self.load_desired()
         request = UpgradeRequest(
             desired,
-            load_site(self.site.directory).settings.appliance_release,
             {name: hop_of(load_release(name)) for name in list_releases()},
             options,
             self.run(COMMAND, desired.bundle_digest),

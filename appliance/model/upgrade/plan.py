@@ -315,7 +315,7 @@ def _control_plane(hop: Hop, nodes: Mapping[str, NodeVersions]) -> Iterator[Upgr
     tag = str(hop.kubernetes)
     members = [node for node in nodes.values() if node.control_plane]
     old = {node.name: _old_parts(node, tag) for node in members}
-    # kubeadm apply ends with kube-proxy, whose pods then follow one by one: one shows that it ended.
+    # kubeadm apply ends with kube-proxy, whose pods then follow one by one: one shows its end.
     proxies = {n.kube_proxy for n in nodes.values() if n.kube_proxy is not None}
     applied = (tag in proxies or not proxies) and any(not parts for parts in old.values())
     # One that was killed half-way goes first, so that no two nodes are half-way.

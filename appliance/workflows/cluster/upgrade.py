@@ -149,7 +149,6 @@ class _Run:
         goes_on = old is not None and not old.over and old.release == request.options.to
         mark = UpgradeMark(
             release=request.options.to,
-            before=old.before if old and goes_on else request.before,
             since=old.since if old and goes_on else timestamp(self._session.clock.now()),
             by=old.by if old and goes_on else f"{request.run.operator} on {request.run.host}",
             without=tuple(request.options.without),

@@ -34,13 +34,11 @@ class UpgradeRequest:
 
     Attributes:
         desired: the site with the release that was asked for, and its bundle where one is at hand.
-        before: the release that site.yml had.
         hops: release -> what an upgrade needs of it, of every release that this tool knows.
         allow_outage: go on although a service will be away.
     """
 
     desired: Desired
-    before: str
     hops: Mapping[str, Hop]
     options: UpgradeOptions
     run: Run
