@@ -149,7 +149,8 @@ def _show(found: UpgradeResult, *, err: bool) -> None:
     if found.mark:
         print_line(found.mark.sentence(), err=err)
     if not plan.steps and not plan.refusals:
-        print_line("nothing to do: every node runs the release", err=err)
+        left = ": only its end is written down" if found.mark else ""
+        print_line(f"every node runs the release{left}", err=err)
         return
     for number, step in enumerate((*plan.steps, *plan.rest), 1):
         if step in plan.rest[:1]:
