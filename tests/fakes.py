@@ -157,15 +157,7 @@ class FakeRack:
         self.cluster = replace(self.cluster, nodes=nodes)
 
     def annotate(self, names: Sequence[str], key: str, value: str | None) -> None:
-        if "annotate" in self.fail:
-            raise self.fail["annotate"]
-        assert isinstance(self.cluster, Cluster)
-        nodes = dict(self.cluster.nodes)
-        for name in names:
-            others = {k: v for k, v in nodes[name].annotations.items() if k != key}
-            kept = others if value is None else {**others, key: value}
-            nodes[name] = replace(nodes[name], annotations=kept)
-        self.cluster = replace(self.cluster, nodes=nodes)
+        self.cluster = samples.annotated(self.cluster, names, key, value)
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)
