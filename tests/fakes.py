@@ -18,13 +18,8 @@ from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster import (
-    Cluster,
-    ClusterNode,
-    ClusterState,
-    ClusterStorage,
-    NoCluster,
-)
+from appliance.model.state.cluster import Cluster, ClusterNode, ClusterState, NoCluster
+from appliance.model.state.cluster import ClusterStorage as Storage
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Record, Run
@@ -204,7 +199,7 @@ class FakeRack:
             self.cluster = replace(self.cluster, storage=samples.storage(self.desired))
         if play.playbook in ("control_plane", "network", "workers", "gpu"):
             before = self.cluster.nodes if isinstance(self.cluster, Cluster) else {}
-            held = self.cluster.storage if isinstance(self.cluster, Cluster) else ClusterStorage()
+            held = self.cluster.storage if isinstance(self.cluster, Cluster) else Storage()
             self.cluster = replace(samples.cluster(self.desired), storage=held)
             for name in self.cluster.nodes:
                 self._mark([name], before[name].network_tested if name in before else None)

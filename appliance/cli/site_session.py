@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from appliance import __version__
 from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.interrupts import pausing
 from appliance.cli.screen.render import show_warnings
 from appliance.cli.wiring import Wiring, note
 from appliance.errors import ApplianceError
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from appliance.workflows.session.survey import Survey
 
 
+PAUSES = "pausing after this step; Ctrl-C again interrupts it"
 About = ParamSpec("About")
 
 
@@ -236,6 +238,7 @@ class SiteSession(Wiring):
             self.run(COMMAND, desired.bundle_digest),
             allow_outage=allow_outage,
             dry_run=dry_run,
+            pausing=lambda: pausing(lambda: progress.note(PAUSES)),
         )
         session = dataclasses.replace(
             self.session(progress, request.run, plays=True),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import StepNotVerified
+from appliance.errors import Interrupted, StepNotVerified
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_UPGRADE, UPGRADE
@@ -98,8 +98,8 @@ def upgrade(
     require_one_hop(request, plan)
     require_bundle(request)
     require_confirmed(confirm(found))
-    with session.lock:
-        ended = _Run(request, session, plan, observed, mark).carry_out()
+    with session.lock, request.pausing() as asked_to_pause:
+        ended = _Run(request, session, plan, observed, mark).carry_out(asked_to_pause)
     return replace(found, done=True, ended=ended)
 
 
@@ -135,12 +135,22 @@ class _Run:
     def _site(self) -> Site:
         return self._request.desired.site
 
-    def carry_out(self) -> bool:
-        """Run the steps; return whether every node has the release then."""
+    def carry_out(self, asked_to_pause: Callable[[], bool]) -> bool:
+        """Run the steps; return whether every node has the release then.
+
+        Raises:
+            Interrupted: the operator asked for a pause; no step was cut short.
+        """
         self._recorder.begin()
         self._write_mark()
         self._session.choose_release(self._request.options.to)
         for step in self._plan.steps:
+            if asked_to_pause():
+                raise Interrupted(
+                    f"paused before: {step.title}: {', '.join(step.nodes) or self._site.name}; "
+                    "no node is out of service",
+                    hint="to go on: run the same command again",
+                )
             self._step(step)
         return self._end()
 

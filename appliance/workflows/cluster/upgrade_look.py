@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,7 @@ class UpgradeRequest:
         desired: the site with the release that was asked for, and its bundle where one is at hand.
         hops: release -> what an upgrade needs of it, of every release that this tool knows.
         allow_outage: go on although a service will be away.
+        pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
     """
 
     desired: Desired
@@ -44,6 +46,9 @@ class UpgradeRequest:
     run: Run
     allow_outage: bool = False
     dry_run: bool = False
+    pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
+        default=lambda: nullcontext(lambda: False)
+    )
 
 
 @dataclass(frozen=True)

@@ -211,7 +211,9 @@ class Bench:
             self.asked.append(found)
             return self.answer
 
-        changes = {key: more.pop(key) for key in ("dry_run", "allow_outage") if key in more}
+        changes = {
+            key: more.pop(key) for key in ("dry_run", "allow_outage", "pausing") if key in more
+        }
         request = UpgradeRequest(
             self.desired, HOPS, UpgradeOptions(to, **more), run("cluster upgrade"), **changes
         )
