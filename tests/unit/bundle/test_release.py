@@ -202,6 +202,13 @@ def test_every_program_of_a_release_is_of_its_own_versions(name: str) -> None:
                 assert all(flag.endswith(f"inor={minor}") for flag in told)
 
 
+def test_releases_are_listed_by_their_numbers() -> None:
+    names = list_releases()
+    assert names.index("k8s-1.23.5-r1") < names.index("k8s-1.23.17-r1")
+    numbers = [load_release(name).versions.kubernetes.split(".") for name in names]
+    assert numbers == sorted(numbers, key=lambda parts: [int(part) for part in parts])
+
+
 def test_releases_form_paths_from_the_first_one_up() -> None:
     releases = {name: load_release(name) for name in list_releases()}
     numbers = {
