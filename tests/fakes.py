@@ -239,6 +239,9 @@ class FakeJournal:
     def durations(self) -> dict[str, float]:
         return {}
 
+    def read(self, *, limit: int | None = None) -> list[Record]:
+        return self.records[-limit:] if limit else self.records
+
 
 def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:
     """Commands take no lock on nodes, and keep their documents here."""

@@ -231,11 +231,13 @@ class SiteSession(Wiring):
         from appliance.workflows.cluster.upgrade_look import UpgradeRequest
 
         desired = self.load_desired()
+        releases = {name: load_release(name) for name in list_releases()}
         request = UpgradeRequest(
             desired,
-            {name: hop_of(load_release(name)) for name in list_releases()},
+            {name: hop_of(release) for name, release in releases.items()},
             options,
             self.run(COMMAND, desired.bundle_digest),
+            measured={name: release.measured for name, release in releases.items()},
             allow_outage=allow_outage,
             dry_run=dry_run,
             pausing=lambda: pausing(lambda: progress.note(PAUSES)),

@@ -32,6 +32,7 @@ from appliance.model.upgrade.proof import (
     unfinished,
     versions_of,
 )
+from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, Clock
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_look import (
     UpgradeRequest,
@@ -60,8 +61,6 @@ COMMAND: Final = UPGRADE
 # The kubelet waits up to five minutes before it starts a container again that often ended.
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
-CONTROL_PLANE_STEP: Final = "upgrade: control plane"
-KUBELET_STEP: Final = "upgrade: kubelet"
 
 
 def upgrade(
@@ -88,7 +87,8 @@ def upgrade(
     forecasts = foresee(plan, session)
     refusals = (*plan.refusals, *refusals_of(request, forecasts))
     plan = replace(plan, refusals=refusals)
-    found = UpgradeResult(plan, forecasts, mark)
+    clock = Clock(session.journal.read(), request.measured)
+    found = UpgradeResult(plan, forecasts, clock, mark)
     if request.dry_run:
         return found
     refuse(plan.refusals)
@@ -191,15 +191,15 @@ class _Run:
 
     def _upgrade_control_plane(self, step: UpgradeStep) -> None:
         (name,) = step.nodes
-        with self._recorder.run_step(CONTROL_PLANE_STEP, step.nodes, step.why):
-            self._play(CONTROL_PLANE_STEP, KUBERNETES_UPGRADE.name, step, {name: step.action}, ())
-            self._verify(CONTROL_PLANE_STEP, step)
+        with self._recorder.run_step(CONTROL_PLANE, step.nodes, step.why):
+            self._play(CONTROL_PLANE, KUBERNETES_UPGRADE.name, step, {name: step.action}, ())
+            self._verify(CONTROL_PLANE, step)
 
     def _renew_nodes(self, step: UpgradeStep) -> None:
         kubeadm = {name: step.action for name in step.nodes if step.action}
-        with self._recorder.run_step(KUBELET_STEP, step.nodes, step.why):
-            self._play(KUBELET_STEP, KUBERNETES_UPGRADE.name, step, kubeadm, step.nodes)
-            self._verify(KUBELET_STEP, step)
+        with self._recorder.run_step(KUBELET, step.nodes, step.why):
+            self._play(KUBELET, KUBERNETES_UPGRADE.name, step, kubeadm, step.nodes)
+            self._verify(KUBELET, step)
 
     def _is_renewed(self, name: str) -> bool:
         self._look([name])
