@@ -35,7 +35,7 @@ MOST_AT_ONCE = 50
 
 
 @click.command()
-@click.option("--to", required=True, metavar="RELEASE", help="The release, e.g. k8s-1.23.17-r1.")
+@click.option("--to", required=True, metavar="RELEASE", help="The release to go to.")
 @click.option(
     "--bundle",
     type=Place(file_okay=False),
@@ -94,7 +94,7 @@ def upgrade(
     - each step is verified; a node that fails stays out of service, and the rest stops
     - the same command goes on, from any laptop; there is no way back to an older Kubernetes
 
-    Example: appliance cluster upgrade --to k8s-1.23.17-r1 --bundle /media/bundle
+    Example: appliance cluster upgrade --to RELEASE --bundle /media/bundle
     """
     from appliance.model.upgrade.plan import UpgradeOptions
 

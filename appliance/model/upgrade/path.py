@@ -102,7 +102,7 @@ def _versions(nodes: Mapping[str, NodeVersions]) -> dict[str, Version]:
                 raise NoPath(
                     node.name,
                     f"{part} of version {text or 'unknown'}",
-                    "a version such as v1.23.5",
+                    "a version of Kubernetes",
                     "see what runs there: appliance status",
                 )
             found[f"{node.name}: {part}"] = read[part]
