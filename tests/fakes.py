@@ -18,13 +18,8 @@ from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster import (
-    Cluster,
-    ClusterNode,
-    ClusterState,
-    ClusterStorage,
-    NoCluster,
-)
+from appliance.model.state.cluster import Cluster, ClusterNode, ClusterState, NoCluster
+from appliance.model.state.cluster import ClusterStorage as Storage
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Record, Run
@@ -157,15 +152,7 @@ class FakeRack:
         self.cluster = replace(self.cluster, nodes=nodes)
 
     def annotate(self, names: Sequence[str], key: str, value: str | None) -> None:
-        if "annotate" in self.fail:
-            raise self.fail["annotate"]
-        assert isinstance(self.cluster, Cluster)
-        nodes = dict(self.cluster.nodes)
-        for name in names:
-            others = {k: v for k, v in nodes[name].annotations.items() if k != key}
-            kept = others if value is None else {**others, key: value}
-            nodes[name] = replace(nodes[name], annotations=kept)
-        self.cluster = replace(self.cluster, nodes=nodes)
+        self.cluster = samples.annotated(self.cluster, names, key, value)
 
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)
@@ -212,7 +199,7 @@ class FakeRack:
             self.cluster = replace(self.cluster, storage=samples.storage(self.desired))
         if play.playbook in ("control_plane", "network", "workers", "gpu"):
             before = self.cluster.nodes if isinstance(self.cluster, Cluster) else {}
-            held = self.cluster.storage if isinstance(self.cluster, Cluster) else ClusterStorage()
+            held = self.cluster.storage if isinstance(self.cluster, Cluster) else Storage()
             self.cluster = replace(samples.cluster(self.desired), storage=held)
             for name in self.cluster.nodes:
                 self._mark([name], before[name].network_tested if name in before else None)
@@ -251,6 +238,9 @@ class FakeJournal:
 
     def durations(self) -> dict[str, float]:
         return {}
+
+    def read(self, *, limit: int | None = None) -> list[Record]:
+        return self.records[-limit:] if limit else self.records
 
 
 def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from appliance import __version__
 from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.interrupts import pausing
 from appliance.cli.screen.render import show_warnings
 from appliance.cli.wiring import Wiring, note
 from appliance.errors import ApplianceError
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from appliance.workflows.session.survey import Survey
 
 
+PAUSES = "pausing after this step; Ctrl-C again interrupts it"
 About = ParamSpec("About")
 
 
@@ -223,21 +225,22 @@ class SiteSession(Wiring):
     ) -> UpgradeResult:
         """Upgrade Kubernetes; one changing command at a time per site."""
         from appliance.adapters.local.content import list_releases, load_release
-        from appliance.adapters.site.files import load_site
         from appliance.adapters.site.release_choice import choose_release
         from appliance.model.upgrade.path import hop_of
         from appliance.workflows.cluster.upgrade import COMMAND, upgrade
         from appliance.workflows.cluster.upgrade_look import UpgradeRequest
 
         desired = self.load_desired()
+        releases = {name: load_release(name) for name in list_releases()}
         request = UpgradeRequest(
             desired,
-            load_site(self.site.directory).settings.appliance_release,
-            {name: hop_of(load_release(name)) for name in list_releases()},
+            {name: hop_of(release) for name, release in releases.items()},
             options,
             self.run(COMMAND, desired.bundle_digest),
+            measured={name: release.measured for name, release in releases.items()},
             allow_outage=allow_outage,
             dry_run=dry_run,
+            pausing=lambda: pausing(lambda: progress.note(PAUSES)),
         )
         session = dataclasses.replace(
             self.session(progress, request.run, plays=True),

@@ -34,7 +34,7 @@ CHANGING = {
     ("node", "role", "set"), ("node", "role", "remove"), ("runai", "access", "enable"),
     ("bundle", "sign"), ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
-    ("cluster", "certificates", "renew"),
+    ("cluster", "certificates", "renew"), ("cluster", "upgrade"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

@@ -27,7 +27,7 @@ from tests.contract.test_docs import parse
 ALL = [README, *sorted(DOCS.glob("*.md")), *sorted(OPERATIONS.glob("*.md"))]
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 # Commands that "not supported yet" says are missing.
-MISSING = {"backup", "fleet", "power", "reset", "restore", "support-bundle", "upgrade"}
+MISSING = {"backup", "fleet", "power", "reset", "restore", "support-bundle"}
 INDEX = OPERATIONS / "index.md"
 # Options in sentences that are another program's.
 FOREIGN = {

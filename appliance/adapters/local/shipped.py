@@ -30,8 +30,13 @@ def find_content_root() -> Path:
 
 
 def list_releases() -> tuple[str, ...]:
-    """The names of this installation's releases, sorted."""
-    return tuple(sorted(path.stem for path in RELEASES.glob("*.yml")))
+    """The names of this installation's releases, the oldest first: 1.23.5 before 1.23.17."""
+    return tuple(sorted((path.stem for path in RELEASES.glob("*.yml")), key=_by_numbers))
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
 
 
 def default_release() -> str:

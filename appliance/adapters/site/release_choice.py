@@ -30,9 +30,7 @@ def with_release(text: str, release: str) -> str | None:
     for key, value in pairs:
         if key.value == KEY and isinstance(value, yaml.ScalarNode):
             start, end = value.start_mark.index, value.end_mark.index
-            # A byte-order mark is no part of what the marks count.
-            offset = 1 if text.startswith("\ufeff") else 0
-            return text[: start + offset] + release + text[end + offset :]
+            return text[:start] + release + text[end:]
     return None
 
 
@@ -46,7 +44,7 @@ def choose_release(site: Path, release: str) -> None:
     try:
         before = path.read_bytes().decode("utf-8")
         after = with_release(before, release)
-        if after is None or _data(after) != {**_data(before), KEY: release}:
+        if after is None or not _differs_alone(before, after, release):
             raise Refused(
                 f"{path}: found no line '{KEY}: RELEASE' that can be changed alone",
                 hint=f"write it yourself: {KEY}: {release}; then run the same command again",
@@ -58,6 +56,14 @@ def choose_release(site: Path, release: str) -> None:
             f"{path} could not be written: {error}",
             hint=f"make it writable, or write {KEY}: {release} yourself; then run it again",
         ) from error
+
+
+def _differs_alone(before: str, after: str, release: str) -> bool:
+    """Whether nothing else of the file has another meaning now, such as an alias of the value."""
+    try:
+        return _data(after) == {**_data(before), KEY: release}
+    except yaml.YAMLError:
+        return False
 
 
 def _data(text: str) -> dict[str, object]:

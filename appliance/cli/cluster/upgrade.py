@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from appliance.model.node.drain import Forecast
     from appliance.model.site.settings import Site
     from appliance.model.upgrade.plan import UpgradeStep
+    from appliance.model.upgrade.window import Estimate
     from appliance.workflows.cluster.upgrade_look import UpgradeResult
 
 MOST_AT_ONCE = 50
 
 
 @click.command()
-@click.option("--to", required=True, metavar="RELEASE", help="The release, e.g. k8s-1.23.17-r1.")
+@click.option("--to", required=True, metavar="RELEASE", help="The release to go to.")
 @click.option(
     "--bundle",
     type=Place(file_okay=False),
@@ -93,7 +94,7 @@ def upgrade(
     - each step is verified; a node that fails stays out of service, and the rest stops
     - the same command goes on, from any laptop; there is no way back to an older Kubernetes
 
-    Example: appliance cluster upgrade --to k8s-1.23.17-r1 --bundle /media/bundle
+    Example: appliance cluster upgrade --to RELEASE --bundle /media/bundle
     """
     from appliance.model.upgrade.plan import UpgradeOptions
 
@@ -149,13 +150,16 @@ def _show(found: UpgradeResult, *, err: bool) -> None:
     if found.mark:
         print_line(found.mark.sentence(), err=err)
     if not plan.steps and not plan.refusals:
-        print_line("nothing to do: every node runs the release", err=err)
+        left = ": only its end is written down" if found.mark else ""
+        print_line(f"every node runs the release{left}", err=err)
         return
     for number, step in enumerate((*plan.steps, *plan.rest), 1):
         if step in plan.rest[:1]:
             print_line(f"pause: after {plan.paused_after}", err=err)
         for line in _lines(number, step, found):
             print_line(line, err=err)
+    if plan.steps:
+        print_line(f"window: {found.clock.of_plan(plan).sentence()}", err=err)
 
 
 def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str]:
@@ -164,6 +168,10 @@ def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str
     yield from (f"   because {text}" for text in step.why)
     if step.disturbs:
         yield f"   disturbs: {step.disturbs}"
+    yield f"   takes: {found.clock.of_step(step).sentence()}"
+    away = found.clock.api_away(step) if step.kind == "control_plane" else None
+    if away is not None:
+        yield f"   API: {away:.0f} s away in a lab with one control-plane node"
     if step.kind == "nodes":
         for name in step.nodes:
             yield from (f"   {text}" for text in _evictions(found.forecasts.get(name)))
@@ -192,6 +200,7 @@ def _as_json(done: UpgradeResult) -> dict[str, Any]:
             for r in plan.refusals
         ],
         "without": list(plan.without),
+        "window": _estimate(done.clock.of_plan(plan)),
         "under_way": done.mark.sentence() if done.mark else None,
         "done": done.done,
         "ended": done.ended,
@@ -207,5 +216,14 @@ def _step(step: UpgradeStep, done: UpgradeResult) -> dict[str, Any]:
         "why": list(step.why),
         "disturbs": step.disturbs,
         "way_back": step.back,
+        "takes": _estimate(done.clock.of_step(step)),
         "evicts": {one.node: [pod.where for pod in one.evicted] for one in found if one},
+    }
+
+
+def _estimate(found: Estimate) -> dict[str, Any]:
+    return {
+        "median_seconds": round(found.median),
+        "worst_seconds": round(found.worst),
+        "source": found.source,
     }

@@ -180,6 +180,7 @@ class Release(Frozen):
         versions: the release's own; an operating system may say its own for its packages.
         needs: part -> the line of versions that Kubernetes needs of it, such as ``3.5``.
         support_ends: part -> the last day on which its makers mend it.
+        measured: part of an upgrade to it -> seconds, in a lab on two busy cores.
         artifacts: everything but packages and wheels.
     """
 
@@ -192,6 +193,7 @@ class Release(Frozen):
     versions: Versions
     needs: Mapping[str, Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*$")]]
     support_ends: Mapping[str, date]
+    measured: Mapping[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     operating_systems: Mapping[str, OperatingSystem]
     artifacts: tuple[Artifact, ...]
 

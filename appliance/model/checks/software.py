@@ -309,6 +309,8 @@ def foreign_cni(subject: Subject) -> Iterator[Finding]:
 def kubelet_version(subject: Subject) -> Iterator[Finding]:
     """Installed programs have the release's version, or the node is no member yet."""
     wanted = subject.desired.kubernetes_version
+    if subject.desired.upgrading:
+        return  # its own plan judges every version that runs
     for program in ("kubelet", "kubeadm"):
         seen = subject.facts.at(f"kubernetes.{program}_version")
         if seen in (None, wanted):
@@ -318,8 +320,9 @@ def kubelet_version(subject: Subject) -> Iterator[Finding]:
                 "kubelet_version",
                 f"{program} {seen} on a member of the cluster",
                 f"{wanted}, the release's",
-                "set appliance_release in site.yml to a release with the running version; the "
-                "appliance cannot upgrade a cluster yet",
+                "to upgrade it: appliance cluster upgrade --to "
+                f"{subject.desired.release.name} --bundle DIR; or set appliance_release in "
+                "site.yml to the release that runs",
             )
         else:
             yield subject.info(

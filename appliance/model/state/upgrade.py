@@ -26,7 +26,6 @@ class UpgradeMark:
 
     Attributes:
         release: to which release.
-        before: the release that site.yml had before.
         since: when it began, UTC, ISO 8601.
         by: the user who began it, and on which machine.
         without: workers that were left out by name.
@@ -34,7 +33,6 @@ class UpgradeMark:
     """
 
     release: Line
-    before: Line
     since: Line
     by: Line
     without: tuple[Line, ...] = ()

@@ -79,8 +79,7 @@ def find_path(
             low_at.partition(":")[0],
             f"{low_at.partition(': ')[2]} {lowest}",
             f"a release that leads to {to} ({ways})",
-            "this version of the tool knows no way from there: appliance bundle build --help "
-            "lists the releases",
+            "upgrade to a release on the way first, or use a newer version of this tool",
         )
     beyond = [hop for hop in path[1:] if highest > path[0].kubernetes]
     if beyond:
@@ -103,7 +102,7 @@ def _versions(nodes: Mapping[str, NodeVersions]) -> dict[str, Version]:
                 raise NoPath(
                     node.name,
                     f"{part} of version {text or 'unknown'}",
-                    "a version such as v1.23.5",
+                    "a version of Kubernetes",
                     "see what runs there: appliance status",
                 )
             found[f"{node.name}: {part}"] = read[part]

@@ -169,6 +169,7 @@ def plan_upgrade(options: UpgradeOptions, found: Situation, hops: Mapping[str, H
     )
 
 
+_SIDE_BY_SIDE: Final = "versions that may run side by side"
 _SKEW: Final = "bring that node to a version that its control plane accepts first"
 
 
@@ -209,7 +210,11 @@ def _of_nodes(options: UpgradeOptions, found: Situation) -> Iterator[Refusal]:
         leave = "" if node is not None and node.control_plane else f", or --without {name}"
         if name in found.away:
             yield Refusal(
-                name, CHECK, found.away[name], "an answer", f"bring it up: ping it{leave}"
+                name,
+                CHECK,
+                found.away[name].removeprefix(f"{name}: "),
+                "an answer",
+                f"bring it up: ping it{leave}",
             )
         elif node is None:
             yield Refusal(
@@ -259,9 +264,14 @@ def _of_skew(
     left = {n: v for n in options.without if (v := found.nodes.get(n)) is not None}
     faults = [*skew(asked), *(f for hop in path for f in skew({**_after(asked, hop), **left}))]
     return [
-        Refusal(fault.partition(":")[0], CHECK, fault, "versions that may run side by side", _SKEW)
+        Refusal(fault.partition(":")[0], CHECK, _seen(fault), _SIDE_BY_SIDE, _SKEW)
         for fault in dict.fromkeys(faults)
     ]
+
+
+def _seen(fault: str) -> str:
+    """A fault without the name of its node."""
+    return fault.partition(": ")[2] or fault
 
 
 def _hop(
@@ -315,7 +325,7 @@ def _control_plane(hop: Hop, nodes: Mapping[str, NodeVersions]) -> Iterator[Upgr
     tag = str(hop.kubernetes)
     members = [node for node in nodes.values() if node.control_plane]
     old = {node.name: _old_parts(node, tag) for node in members}
-    # kubeadm apply ends with kube-proxy, whose pods then follow one by one: one shows that it ended.
+    # kubeadm apply ends with kube-proxy, whose pods then follow one by one: one shows its end.
     proxies = {n.kube_proxy for n in nodes.values() if n.kube_proxy is not None}
     applied = (tag in proxies or not proxies) and any(not parts for parts in old.values())
     # One that was killed half-way goes first, so that no two nodes are half-way.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from appliance.errors import StepNotVerified
+from appliance.errors import Interrupted, StepNotVerified
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_UPGRADE, UPGRADE
@@ -32,6 +32,7 @@ from appliance.model.upgrade.proof import (
     unfinished,
     versions_of,
 )
+from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, Clock
 from appliance.workflows.cluster.patient_drain import PatientDrain
 from appliance.workflows.cluster.upgrade_look import (
     UpgradeRequest,
@@ -60,8 +61,6 @@ COMMAND: Final = UPGRADE
 # The kubelet waits up to five minutes before it starts a container again that often ended.
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
-CONTROL_PLANE_STEP: Final = "upgrade: control plane"
-KUBELET_STEP: Final = "upgrade: kubelet"
 
 
 def upgrade(
@@ -88,7 +87,8 @@ def upgrade(
     forecasts = foresee(plan, session)
     refusals = (*plan.refusals, *refusals_of(request, forecasts))
     plan = replace(plan, refusals=refusals)
-    found = UpgradeResult(plan, forecasts, mark)
+    clock = Clock(session.journal.read(), request.measured)
+    found = UpgradeResult(plan, forecasts, clock, mark)
     if request.dry_run:
         return found
     refuse(plan.refusals)
@@ -98,8 +98,8 @@ def upgrade(
     require_one_hop(request, plan)
     require_bundle(request)
     require_confirmed(confirm(found))
-    with session.lock:
-        ended = _Run(request, session, plan, observed, mark).carry_out()
+    with session.lock, request.pausing() as asked_to_pause:
+        ended = _Run(request, session, plan, observed, mark).carry_out(asked_to_pause)
     return replace(found, done=True, ended=ended)
 
 
@@ -135,12 +135,22 @@ class _Run:
     def _site(self) -> Site:
         return self._request.desired.site
 
-    def carry_out(self) -> bool:
-        """Run the steps; return whether every node has the release then."""
+    def carry_out(self, asked_to_pause: Callable[[], bool]) -> bool:
+        """Run the steps; return whether every node has the release then.
+
+        Raises:
+            Interrupted: the operator asked for a pause; no step was cut short.
+        """
         self._recorder.begin()
         self._write_mark()
         self._session.choose_release(self._request.options.to)
         for step in self._plan.steps:
+            if asked_to_pause():
+                raise Interrupted(
+                    f"paused before: {step.title}: {', '.join(step.nodes) or self._site.name}; "
+                    "no node is out of service",
+                    hint="to go on: run the same command again",
+                )
             self._step(step)
         return self._end()
 
@@ -149,7 +159,6 @@ class _Run:
         goes_on = old is not None and not old.over and old.release == request.options.to
         mark = UpgradeMark(
             release=request.options.to,
-            before=old.before if old and goes_on else request.before,
             since=old.since if old and goes_on else timestamp(self._session.clock.now()),
             by=old.by if old and goes_on else f"{request.run.operator} on {request.run.host}",
             without=tuple(request.options.without),
@@ -182,15 +191,15 @@ class _Run:
 
     def _upgrade_control_plane(self, step: UpgradeStep) -> None:
         (name,) = step.nodes
-        with self._recorder.run_step(CONTROL_PLANE_STEP, step.nodes, step.why):
-            self._play(CONTROL_PLANE_STEP, KUBERNETES_UPGRADE.name, step, {name: step.action}, ())
-            self._verify(CONTROL_PLANE_STEP, step)
+        with self._recorder.run_step(CONTROL_PLANE, step.nodes, step.why):
+            self._play(CONTROL_PLANE, KUBERNETES_UPGRADE.name, step, {name: step.action}, ())
+            self._verify(CONTROL_PLANE, step)
 
     def _renew_nodes(self, step: UpgradeStep) -> None:
         kubeadm = {name: step.action for name in step.nodes if step.action}
-        with self._recorder.run_step(KUBELET_STEP, step.nodes, step.why):
-            self._play(KUBELET_STEP, KUBERNETES_UPGRADE.name, step, kubeadm, step.nodes)
-            self._verify(KUBELET_STEP, step)
+        with self._recorder.run_step(KUBELET, step.nodes, step.why):
+            self._play(KUBELET, KUBERNETES_UPGRADE.name, step, kubeadm, step.nodes)
+            self._verify(KUBELET, step)
 
     def _is_renewed(self, name: str) -> bool:
         self._look([name])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
 from appliance.model.upgrade.plan import CHECK, Situation, UpgradeOptions, UpgradePlan
 from appliance.model.upgrade.proof import versions_of
+from appliance.model.upgrade.window import Clock
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.survey import look_patiently, require_evidence
 
@@ -34,18 +36,22 @@ class UpgradeRequest:
 
     Attributes:
         desired: the site with the release that was asked for, and its bundle where one is at hand.
-        before: the release that site.yml had.
         hops: release -> what an upgrade needs of it, of every release that this tool knows.
+        measured: release -> part of an upgrade to it -> seconds.
         allow_outage: go on although a service will be away.
+        pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
     """
 
     desired: Desired
-    before: str
     hops: Mapping[str, Hop]
     options: UpgradeOptions
     run: Run
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     allow_outage: bool = False
     dry_run: bool = False
+    pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
+        default=lambda: nullcontext(lambda: False)
+    )
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class UpgradeResult:
     Attributes:
         plan: what was planned.
         forecasts: node -> what its eviction will do.
+        clock: what is known of durations.
         mark: of the upgrade that was under way before.
         done: it was carried out, or to its pause.
         ended: every node has the release, but for those that were left out.
@@ -62,6 +69,7 @@ class UpgradeResult:
 
     plan: UpgradePlan
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
+    clock: Clock = field(default_factory=lambda: Clock((), {}))
     mark: UpgradeMark | None = None
     done: bool = False
     ended: bool = False

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from appliance.model.state.journal import Record
     from appliance.workflows.session.ports import JournalPort
 
@@ -21,6 +23,10 @@ class OneRun:
         """Write one finished step."""
         self._sequence += 1
         self._journal.append(replace(record, sequence=self._sequence))
+
+    def read(self, *, limit: int | None = None) -> Sequence[Record]:
+        """The latest records, oldest first."""
+        return self._journal.read(limit=limit)
 
     def durations(self) -> dict[str, float]:
         """Step -> seconds its last verified run took."""

@@ -135,6 +135,9 @@ class JournalPort(Protocol):
     def durations(self) -> dict[str, float]:
         """Step -> seconds its last verified run took."""
 
+    def read(self, *, limit: int | None = None) -> Sequence[Record]:
+        """The latest records, oldest first."""
+
 
 class SiteLock(Protocol):
     """The lock of a site: one changing command at a time.

@@ -84,6 +84,17 @@ def test_an_artifact_replaces_all_of_its_kind_and_name_and_nothing_else(write: W
     }  # fmt: skip
 
 
+def test_an_operating_system_is_given_up_with_what_is_for_it_alone(write: Write) -> None:
+    both = artifact("both", operating_systems=["debian-12", "ubuntu-20.04"])
+    base = release_data(artifact("old", operating_systems=["debian-12"]), both)
+    write("base", **{key: value for key, value in base.items() if key != "name"})
+    found = loaded(write, operating_systems={"debian-12": None})
+    assert set(found.operating_systems) == {"ubuntu-20.04"}
+    assert {item.name: item.operating_systems for item in found.artifacts} == {
+        "both": ("ubuntu-20.04",)
+    }
+
+
 def test_the_nearest_release_comes_first(write: Write) -> None:
     write("next", **own(versions={"etcd": "3.5.6"}))
     write("last", **own(based_on="next", versions={"coredns": "1.9.0"}))

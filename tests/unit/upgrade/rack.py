@@ -56,7 +56,8 @@ def manifest() -> BundleManifest:
     )
 
 
-def _running(pod: Pod, tag: str) -> Pod:
+def running(pod: Pod, tag: str) -> Pod:
+    """A pod with its image; those of Kubernetes have the tag."""
     shown = tag if pod.app in (*PARTS, "kube-proxy") else "v0"
     return replace(pod, images=(f"registry.rack.test:5000/{pod.app}:{shown}",))
 
@@ -72,7 +73,7 @@ class UpgradeRack(FakeRack):
         found = samples.cluster(desired)
         self.cluster = replace(
             found,
-            pods=tuple(_running(pod, OLD_TAG) for pod in found.pods),
+            pods=tuple(running(pod, OLD_TAG) for pod in found.pods),
             nodes={
                 name: replace(node, runtime="docker://20.10.24")
                 for name, node in found.nodes.items()
@@ -110,7 +111,7 @@ class UpgradeRack(FakeRack):
     def _kubeadm(self, name: str, action: str) -> None:
         self.done.append(f"{action} {name}")
         pods = tuple(
-            _running(pod, TAG)
+            running(pod, TAG)
             if (pod.node == name and pod.app in PARTS)
             or (action == "apply" and pod.app == "kube-proxy")
             else pod
@@ -210,9 +211,11 @@ class Bench:
             self.asked.append(found)
             return self.answer
 
-        changes = {key: more.pop(key) for key in ("dry_run", "allow_outage") if key in more}
+        changes = {
+            key: more.pop(key) for key in ("dry_run", "allow_outage", "pausing") if key in more
+        }
         request = UpgradeRequest(
-            self.desired, OLD, HOPS, UpgradeOptions(to, **more), run("cluster upgrade"), **changes
+            self.desired, HOPS, UpgradeOptions(to, **more), run("cluster upgrade"), **changes
         )
         session = fake_session(
             self.rack,

@@ -71,7 +71,7 @@ def situation(case: Mapping[str, Any]) -> Situation:
         if isinstance(said, Mapping) and "away" in said
     }
     to = case.get("under_way")
-    mark = UpgradeMark(to, OLD, "2026-01-01T00:00:00+00:00", "ada on laptop") if to else None
+    mark = UpgradeMark(to, "2026-01-01T00:00:00+00:00", "ada on laptop") if to else None
     return Situation(nodes, away, mark, case.get("mirrored", ""))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from appliance.errors import (
     BundleRefused,
+    Interrupted,
     NodeUnreachable,
     PlaybookFailed,
     PreflightFailed,
@@ -21,7 +24,7 @@ from appliance.model.state.pods import Budget
 from appliance.model.state.upgrade import ANNOTATION, mark_of
 from tests import samples
 from tests.fakes import FakeBundle
-from tests.unit.upgrade.rack import NEW, OLD, TAG, Bench, web
+from tests.unit.upgrade.rack import NEW, TAG, Bench, web
 
 
 def test_the_control_plane_comes_first_and_nothing_stays_cordoned() -> None:
@@ -99,7 +102,7 @@ def test_a_pause_leaves_the_mark_and_the_same_command_goes_on() -> None:
     assert (done.done, done.ended, done.plan.paused_after) == (True, False, "cp1")
     mark = mark_of(bench.rack.cluster)
     assert mark is not None
-    assert (mark.release, mark.before, mark.over) == (NEW, OLD, False)
+    assert (mark.release, mark.over) == (NEW, False)
     assert bench.cordoned == []
     assert bench.upgrade().ended
     assert bench.rack.done[4:] == [
@@ -159,7 +162,7 @@ def test_a_budget_that_closes_later_gives_the_node_back() -> None:
         bench.drain.budgets = [close]
         asked(*words)  # type: ignore[arg-type]
 
-    bench.rack.play = play  # type: ignore[method-assign]
+    bench.rack.play = play  # type: ignore[assignment,method-assign]
     with pytest.raises(StepNotVerified, match="has allowed no disruption"):
         bench.upgrade(max_unavailable=2)
     assert bench.cordoned == []
@@ -224,3 +227,20 @@ def test_the_play_gets_each_nodes_part() -> None:
     plays = [play for play in bench.rack.plays if play.playbook == "kubernetes_images"]
     assert plays[0].limit == ("cp1", "w1", "w2")
     assert plays[0].inventory["all"]["vars"]["kubernetes_upgrade_version"] == "1.23.17"
+
+
+def test_a_pause_that_is_asked_for_waits_for_the_end_of_the_step() -> None:
+    bench = Bench()
+    asked = iter([False, False, False, True])
+
+    @contextmanager
+    def pausing() -> Iterator[Callable[[], bool]]:
+        yield lambda: next(asked)
+
+    with pytest.raises(
+        Interrupted, match=r"paused before: out of service, .*: cp1; no node is out"
+    ):
+        bench.upgrade(pausing=pausing)
+    assert bench.rack.done == ["artifacts", "kubernetes_images", "apply cp1"]
+    assert bench.cordoned == []
+    assert bench.upgrade().ended
