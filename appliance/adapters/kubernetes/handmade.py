@@ -19,8 +19,8 @@ from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
 from appliance.errors import ApplianceError
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import DeprecatedUse, Silence
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS
 from appliance.model.upgrade.losses import Document, Documents
-from appliance.model.upgrade.static_pods import COMPONENTS
 
 SYSTEM: Final = "/namespaces/kube-system"
 CONFIG_MAPS: Final = f"/api/v1{SYSTEM}/configmaps"

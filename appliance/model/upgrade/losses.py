@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from appliance.model.upgrade.addons import coredns_changes, kube_proxy_changes
 from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.settings_diff import ABSENT, flat, shown
-from appliance.model.upgrade.static_pods import COMPONENTS, static_pod_changes
+from appliance.model.upgrade.handmade.addons import coredns_changes, kube_proxy_changes
+from appliance.model.upgrade.handmade.settings_diff import ABSENT, flat, shown
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS, static_pod_changes
 
 Document = Mapping[str, Any]
 
