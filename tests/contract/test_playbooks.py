@@ -15,7 +15,7 @@ from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.planner import choose
 from appliance.model.plan.steps import INSTALL, STEPS
 from appliance.model.site.ssh import PLAY_CONNECT_SECONDS
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from tests import samples
 from tests.contract import tree

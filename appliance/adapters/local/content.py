@@ -20,7 +20,7 @@ from appliance.adapters.local.shipped import (
 )
 from appliance.errors import ConfigError
 from appliance.model.bundle.based_on import BASED_ON, based_on
-from appliance.model.bundle.release import Artifact, Release
+from appliance.model.bundle.release.release import Artifact, Release
 
 __all__ = [
     "RELEASES",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from appliance.model.components.base import (
+from appliance.model.components.base.component import (
     Step,
     all_but_jumpboxes,
     cluster_members,

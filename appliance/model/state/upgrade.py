@@ -12,7 +12,7 @@ from typing import Final
 
 from appliance.model.documents.strict_json import Unreadable
 from appliance.model.documents.typed_json import Line, read_typed
-from appliance.model.state.cluster import Cluster, ClusterState
+from appliance.model.state.cluster.cluster import Cluster, ClusterState
 
 ANNOTATION: Final = "appliance.dev/upgrade"
 # The reason of a maintenance that an upgrade began; the release follows.

@@ -11,8 +11,8 @@ from appliance.model.components.control_plane.certificates import endings
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.certificates import DAY
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.maintenance import maintenance_of
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.upgrade import REASON
 from appliance.model.upgrade.evidence import Silence
 from appliance.model.upgrade.gate import Gate, Point

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.bundle import gpu_operator_versions, runai_versions
-from appliance.model.bundle.runai_versions import dotted, minor_of
-from appliance.model.state.cluster import Cluster
+from appliance.model.bundle.release import gpu_operator_versions, runai_versions
+from appliance.model.bundle.release.runai_versions import dotted, minor_of
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.upgrade.evidence import DeprecatedUse, Silence
 from appliance.model.upgrade.gate import Gate, Point
 
 if TYPE_CHECKING:
     from appliance.model.site.settings import Site
-    from appliance.model.state.cluster import GpuOperator
+    from appliance.model.state.cluster.cluster import GpuOperator
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.evidence import Evidence
     from appliance.model.upgrade.losses import Loss

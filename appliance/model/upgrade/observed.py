@@ -8,8 +8,8 @@ from typing import Final
 
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.maintenance import Maintenance, maintenance_of
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import Maintenance, maintenance_of
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import REASON
 from appliance.model.upgrade.versions import Version, parse, skew_faults

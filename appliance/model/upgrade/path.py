@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from appliance.model.upgrade.versions import OLDER_KUBELETS, Version, parse
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.release import Release
+    from appliance.model.bundle.release.release import Release
     from appliance.model.upgrade.observed import NodeVersions
 
 

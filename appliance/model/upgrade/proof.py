@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from appliance.model.site.groups import CONTROL_PLANE
-from appliance.model.state.cluster import CONTROL_PLANE_PODS, Cluster
+from appliance.model.state.cluster.cluster import CONTROL_PLANE_PODS, Cluster
 from appliance.model.upgrade.observed import NodeVersions, node_versions, skew
 
 if TYPE_CHECKING:

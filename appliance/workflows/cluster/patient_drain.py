@@ -12,8 +12,8 @@ from appliance.errors import ClusterError, LeaseLost, NodeUnreachable
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import DrainView
-    from appliance.model.state.maintenance import Maintenance
-    from appliance.model.state.pods import PodOnNode
+    from appliance.model.state.cluster.pods import PodOnNode
+    from appliance.model.state.nodes.maintenance import Maintenance
     from appliance.workflows.session.ports import Clock, Drain
 
 SECONDS: Final = 90.0

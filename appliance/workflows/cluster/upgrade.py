@@ -16,7 +16,7 @@ from appliance.errors import Interrupted, StepNotVerified
 from appliance.model.plan.planner import Scope
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_UPGRADE, UPGRADE
-from appliance.model.state.maintenance import timestamp
+from appliance.model.state.nodes.maintenance import timestamp
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark, mark_of
 from appliance.model.upgrade.inventory import upgrade_inventory

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import BundleRefused, NodeUnreachable, PreflightFailed
 from appliance.model.node.drain import Forecast, forecast
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Refusal
 from appliance.model.upgrade.plan import CHECK, Situation, UpgradeOptions, UpgradePlan

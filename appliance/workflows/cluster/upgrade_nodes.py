@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ApplianceError, LeaseLost
 from appliance.model.node.drain import forecast
-from appliance.model.state.maintenance import Maintenance, timestamp
+from appliance.model.state.nodes.maintenance import Maintenance, timestamp
 from appliance.model.state.upgrade import REASON
 from appliance.workflows.node.maintain import node_maintain
-from appliance.workflows.node.maintain_again import MaintainRequest
-from appliance.workflows.node.marks import Marks
+from appliance.workflows.node.maintenance.again import MaintainRequest
+from appliance.workflows.node.maintenance.marks import Marks
 from appliance.workflows.node.return_ import ReturnRequest, node_return
 from appliance.workflows.session.recording import AGAIN
 

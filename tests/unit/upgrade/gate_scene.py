@@ -10,8 +10,8 @@ from typing import Any
 
 from appliance.model.node.drain import Concern, Forecast
 from appliance.model.site.settings import Site
-from appliance.model.state.cluster import GpuOperator, Unreachable
-from appliance.model.state.maintenance import ANNOTATION, Maintenance
+from appliance.model.state.cluster.cluster import GpuOperator, Unreachable
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance
 from appliance.model.state.observed import Fault, Observed
 from appliance.model.upgrade.evidence import (
     BundleEvidence,

@@ -11,10 +11,10 @@ from appliance.errors import ApplianceError
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.node.drain import DrainView
 from appliance.model.plan.play import Play
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.pods import Budget, Pod, PodOnNode
 from appliance.model.state.desired import Desired
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, stands_as_ours
-from appliance.model.state.pods import Budget, Pod, PodOnNode
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, stands_as_ours
 from appliance.model.upgrade.observed import PARTS
 from appliance.model.upgrade.path import hop_of
 from appliance.model.upgrade.plan import UpgradeOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from appliance.model.state.maintenance import Maintenance
+from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.model.state.upgrade import REASON, UpgradeMark
 from appliance.model.upgrade.observed import PARTS, NodeVersions
 from appliance.model.upgrade.path import Hop

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import (
     BundleEvidence,

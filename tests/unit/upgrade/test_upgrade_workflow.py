@@ -18,9 +18,9 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.plan.planner import plan
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
+from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.observed import Fault, Observed
-from appliance.model.state.pods import Budget
 from appliance.model.state.upgrade import ANNOTATION, mark_of
 from tests import samples
 from tests.fakes import FakeBundle

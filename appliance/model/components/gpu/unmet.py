@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
 from appliance.model.components.gpu.driver import (
     DRIVER,
     RUNTIME,
@@ -29,11 +29,11 @@ from appliance.model.site.groups import GPU_WORKERS
 from appliance.model.site.runai_settings import Gpu
 from appliance.model.site.settings import Node
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.cluster.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.cluster.gpu_labels import PLUGIN_CONFIG
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.gpu_labels import PLUGIN_CONFIG
-from appliance.model.state.kubeadm_state import is_member
+from appliance.model.state.nodes.kubeadm_state import is_member
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest

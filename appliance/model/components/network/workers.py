@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from appliance.model.components.members import identity_faults, kubelet_faults, member_faults
+from appliance.model.components.base.members import identity_faults, kubelet_faults, member_faults
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from appliance.model.components.node_metadata.node_roles import TO_MOVE, plan_inventory
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.prerequisites import CLUSTER_RELEASE
+from appliance.model.state.nodes.roles import inventory_roles
 from appliance.model.state.plan import Refusal
-from appliance.model.state.prerequisites import CLUSTER_RELEASE
-from appliance.model.state.roles import inventory_roles
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from appliance.model.state.plan import Notice, Refusal
-from appliance.model.state.roles import (
+from appliance.model.state.nodes.roles import (
     GROUP_ROLES,
     LABELS,
     ROLES,
@@ -21,6 +20,7 @@ from appliance.model.state.roles import (
     Role,
     RolesView,
 )
+from appliance.model.state.plan import Notice, Refusal
 
 Verb = Literal["set", "remove"]
 TO_MOVE = "make this node a system node too, or move the service by hand first"

@@ -16,7 +16,7 @@ from appliance.model.site.shared_storage import (
     export_of,
     provisioner_of,
 )
-from appliance.model.state.cluster import Cluster, ClusterStorage, Volume
+from appliance.model.state.cluster.cluster import Cluster, ClusterStorage, Volume
 from appliance.model.state.facts.storage_record import client_faults
 
 if TYPE_CHECKING:
