@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from appliance.model.upgrade.gate import Gate, Verdict, stopping
-from appliance.model.upgrade.gates_of_etcd import etcd, snapshot
-from appliance.model.upgrade.gates_of_nodes import (
+from appliance.model.upgrade.points.etcd import etcd, snapshot
+from appliance.model.upgrade.points.nodes import (
     budgets,
     certificates,
     clocks,
@@ -20,7 +20,7 @@ from appliance.model.upgrade.gates_of_nodes import (
     images,
     nodes,
 )
-from appliance.model.upgrade.gates_of_versions import (
+from appliance.model.upgrade.points.versions import (
     bundle,
     deprecated_apis,
     dropped,
