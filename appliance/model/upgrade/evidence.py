@@ -119,6 +119,7 @@ class Evidence:
         snapshot: the newest one that was restored.
         snapshot_follows: the run makes one before its first change; it is judged again then.
         forecasts: node -> what its eviction will do.
+        evicted: the nodes that are emptied; None: every member.
         losses: what kubeadm would silently drop.
         accepted: names of losses that were acknowledged.
         deprecated: of every API server.
@@ -135,6 +136,7 @@ class Evidence:
     snapshot: SnapshotProof | Silence = NOT_ASKED
     snapshot_follows: bool = False
     forecasts: Mapping[str, Forecast] | Silence = NOT_ASKED
+    evicted: frozenset[str] | None = None
     losses: tuple[Loss, ...] | Silence = NOT_ASKED
     accepted: frozenset[str] = frozenset()
     deprecated: tuple[DeprecatedUse, ...] | Silence = NOT_ASKED

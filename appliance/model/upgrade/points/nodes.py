@@ -90,6 +90,8 @@ def budgets(site: Site, evidence: Evidence) -> tuple[Gate, ...]:
         return (_BUDGETS.unknown(found, _STATUS),)
     faults = []
     for node in _members(site, evidence):
+        if evidence.evicted is not None and node.name not in evidence.evicted:
+            continue
         if node.name not in found:
             silence = Silence("its pods and their budgets were not read")
             faults.append(_BUDGETS.unknown(silence, _STATUS, node.name))
