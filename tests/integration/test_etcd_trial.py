@@ -15,6 +15,13 @@ from typing import Any
 
 import pytest
 
+from appliance.adapters.control_plane.etcd_evidence import EtcdEvidence
+from appliance.adapters.ssh.call import Answer
+from appliance.adapters.ssh.nodes import SshNodes
+from appliance.errors import ClusterError
+from appliance.model.site.settings import Node
+from appliance.model.upgrade.evidence import Silence
+from tests import samples
 from tests.etcd_server import Served, make_pki, serving, unpack_programs
 from tests.processes import command_lines
 from tests.unit.modules.loading import UTILS, load_utils
@@ -211,6 +218,66 @@ def test_a_killed_trial_leaves_no_etcd_and_the_next_one_takes_its_folder_away(
     assert len(list((places / "trials").iterdir())) == 1
     appliance_etcd_proof.prove("upgrade", LIMITS)
     assert list((places / "trials").iterdir()) == []
+
+
+class LocalNode(SshNodes):
+    """Runs what an adapter sends to a node here, with the places of the test."""
+
+    def __init__(self, places: Path, served: Served, pki: Path) -> None:
+        self._here = {
+            b"/etc/kubernetes/pki": str(pki).encode(),
+            b"PORT = 2379": b"PORT = %d" % served.port,
+            b'"127.0.0.1", 2379': b'"127.0.0.1", %d' % served.port,
+            b"/var/lib/etcd": str(served.data).encode(),
+            b"/var/lib/appliance": str(places).encode(),
+        }
+
+    def run_as_root(
+        self,
+        node: Node,  # noqa: ARG002
+        script: str,
+        *,
+        stdin: bytes = b"",
+        timeout: float = 60,
+        or_self: bool = False,  # noqa: ARG002
+    ) -> Answer:
+        for there, here in self._here.items():
+            stdin = stdin.replace(there, here)
+        done = subprocess.run(
+            ["sh", "-c", script], input=stdin, capture_output=True, timeout=timeout, check=False
+        )
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_the_adapter_proves_a_snapshot_over_the_nodes_python(
+    tmp_path: Path, live: tuple[Served, Any], pki: Path
+) -> None:
+    cp1 = samples.site().control_plane[0]
+    evidence = EtcdEvidence(LocalNode(tmp_path, live[0], pki), sys.executable)
+    (status,) = evidence.statuses([cp1])  # type: ignore[misc]
+    assert (status.node, status.healthy, status.version) == ("cp1", True, "3.5.1")
+    assert status.leader == status.member
+    assert status.alarms == ()
+    proof = evidence.prove(cp1, "upgrade")
+    assert (proof.keys, proof.revision) == (700, status.revision)
+    assert proof.sha256 == file.sums(proof.path)[0]
+    assert list((tmp_path / "etcd-trials").iterdir()) == []
+
+
+def test_the_adapter_says_why_nothing_was_proved(
+    tmp_path: Path, live: tuple[Served, Any], pki: Path
+) -> None:
+    cp1 = samples.site().control_plane[0]
+    elsewhere = live[0]._replace(data=tmp_path / "another")
+    evidence = EtcdEvidence(LocalNode(tmp_path, elsewhere, pki), sys.executable)
+    with pytest.raises(ClusterError, match=r"cp1: .* no etcd with the data folder"):
+        evidence.prove(cp1, "upgrade")
+    nobody = EtcdEvidence(LocalNode(tmp_path, live[0]._replace(port=1), pki), sys.executable)
+    with pytest.raises(ClusterError, match=r"cp1: .* healthy"):
+        nobody.prove(cp1, "upgrade")
+    silence = nobody.statuses([cp1])
+    assert isinstance(silence, Silence)
+    assert "cp1: etcd does not answer" in silence.reason
 
 
 def test_an_etcd_that_does_not_answer_gets_no_snapshot(

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from appliance.model.upgrade.addons import coredns_changes, kube_proxy_changes
 from appliance.model.upgrade.evidence import Silence
-from appliance.model.upgrade.settings_diff import ABSENT, Change, flat, shown
-from appliance.model.upgrade.static_pods import COMPONENTS, static_pod_changes
+from appliance.model.upgrade.handmade.addons import coredns_changes, kube_proxy_changes
+from appliance.model.upgrade.handmade.settings_diff import ABSENT, flat, shown
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS, static_pod_changes
 
 Document = Mapping[str, Any]
 
@@ -73,12 +73,10 @@ class Carrier:
 
     Attributes:
         kubelet: ``kubernetes.kubelet`` of site.yml.
-        kube_proxy: ``kubernetes.kube_proxy`` of site.yml.
         oidc: flags of the API server that role ``api_oidc`` writes, without dashes.
     """
 
     kubelet: Document = field(default_factory=dict)
-    kube_proxy: Document = field(default_factory=dict)
     oidc: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -172,21 +170,3 @@ def _grouped(losses: Iterable[Loss]) -> Iterator[Loss]:
         found.setdefault(replace(loss, nodes=()), []).extend(loss.nodes)
     for loss, nodes in found.items():
         yield replace(loss, nodes=tuple(dict.fromkeys(nodes)))
-
-
-def kubelet_configuration_with(document: Document, carrier: Carrier) -> dict[str, Any]:
-    """The kubelet's ConfigMap with what site.yml carries: what an upgrade writes before kubeadm."""
-    return _merged(document, carrier.kubelet)
-
-
-def _merged(base: Document, over: Document) -> dict[str, Any]:
-    found = dict(base)
-    for key, value in over.items():
-        below = found.get(key)
-        if isinstance(below, Mapping) and isinstance(value, Mapping):
-            value = _merged(below, value)  # noqa: PLW2901  (the merged one)
-        found[key] = value
-    return found
-
-
-__all__ = ["Carrier", "Change", "Documents", "Loss", "find_losses", "kubelet_configuration_with"]

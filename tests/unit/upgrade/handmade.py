@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS
 from appliance.model.upgrade.losses import Documents
-from appliance.model.upgrade.static_pods import COMPONENTS
 
 DATA = Path(__file__).parents[2] / "data/upgrade/kubeadm-1.23.5"
 NODES = ("cp1", "cp2")
-KUBELET = {
+KUBELET: dict[str, Any] = {
     "apiVersion": "kubelet.config.k8s.io/v1beta1",
     "authentication": {"anonymous": {"enabled": False}, "webhook": {"cacheTTL": "0s"}},
     "cgroupDriver": "systemd",
@@ -24,7 +24,7 @@ KUBELET = {
     "maxPods": 110,
     "rotateCertificates": True,
 }
-CLUSTER = {
+CLUSTER: dict[str, Any] = {
     "apiServer": {"certSANs": ["api.rack.test"], "timeoutForControlPlane": "4m0s"},
     "clusterName": "kubernetes",
     "controllerManager": {},

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from appliance.model.upgrade.carrying import carried_cluster, carried_kubelet, carrier_of
 from appliance.model.upgrade.evidence import Silence
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS
 from appliance.model.upgrade.losses import (
     Carrier,
     Documents,
     find_losses,
-    kubelet_configuration_with,
 )
-from appliance.model.upgrade.static_pods import COMPONENTS
+from tests import samples
 from tests.unit.upgrade.handmade import (
+    CLUSTER,
+    KUBELET,
     Change,
     arguments,
     changed,
@@ -302,14 +307,48 @@ def test_what_the_site_has_is_carried() -> None:
     }
 
 
-def test_the_kubelets_config_map_takes_in_what_the_site_has() -> None:
-    before = {"maxPods": 110, "authentication": {"anonymous": {"enabled": False}, "x509": {}}}
-    carrier = Carrier(kubelet={"maxPods": 200, "authentication": {"anonymous": {"enabled": True}}})
-    assert kubelet_configuration_with(before, carrier) == {
+def test_what_is_carried_is_written_where_kubeadm_reads_it_and_nothing_else() -> None:
+    kubelets = {"maxPods": 200, "authentication": {"anonymous": {"enabled": True}}, "v": 4}
+    carrier = Carrier(kubelets, {"oidc-client-id": "runai"})
+    found = changed(
+        kubelet("maxPods", 200),
+        kubelet("authentication", {"anonymous": {"enabled": True}, "webhook": {"cacheTTL": "0s"}}),
+        arguments("kube-apiserver", "--oidc-client-id=runai", "--profiling=false"),
+    )
+    before = copy.deepcopy(found)
+    losses = find_losses(found, carrier)
+    assert not isinstance(losses, Silence)
+    of_kubelets = carried_kubelet(found, losses, carrier)
+    of_cluster = carried_cluster(found, losses)
+    assert of_kubelets == {
+        **KUBELET,
         "maxPods": 200,
-        "authentication": {"anonymous": {"enabled": True}, "x509": {}},
+        "authentication": {"anonymous": {"enabled": True}, "webhook": {"cacheTTL": "0s"}},
     }
-    assert before["maxPods"] == 110
+    assert of_cluster == {
+        **CLUSTER,
+        "apiServer": {**CLUSTER["apiServer"], "extraArgs": {"oidc-client-id": "runai"}},
+    }
+    assert found == before
+    after = replace(found, kubelet_configuration=of_kubelets, cluster_configuration=of_cluster)
+    still = find_losses(after, carrier)
+    assert not isinstance(still, Silence)
+    assert "kubelet.maxPods" not in {loss.name for loss in still if "w1" in loss.nodes}
+
+
+def test_nothing_is_written_where_nothing_is_carried() -> None:
+    found = changed(kubelet("maxPods", 200))
+    losses = find_losses(found, Carrier())
+    assert not isinstance(losses, Silence)
+    assert carried_kubelet(found, losses, Carrier()) is None
+    assert carried_cluster(found, losses) is None
+
+
+def test_the_site_file_is_what_carries() -> None:
+    site = samples.site(1, 1, kubernetes={"kubelet": {"maxPods": 200}})
+    assert carrier_of(samples.desired(site)) == Carrier({"maxPods": 200}, {})
+    with_access = samples.site(1, 1, runai={"access": {"enabled": True}})
+    assert carrier_of(samples.desired(with_access)).oidc["oidc-client-id"] == "runai"
 
 
 def test_two_hundred_nodes_with_one_change_are_one_loss() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from appliance.model.upgrade.addons import environment
-from appliance.model.upgrade.settings_diff import ABSENT, Change, differences, shown
+from appliance.model.upgrade.handmade.addons import environment
+from appliance.model.upgrade.handmade.settings_diff import ABSENT, Change, differences, shown
 
 COMPONENTS: Final = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
 # In ClusterConfiguration: the section of each component.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from appliance.model.upgrade.settings_diff import Change, differences, flat
+from appliance.model.upgrade.handmade.settings_diff import Change, differences, flat
 
 _LINUX: Final = {"kubernetes.io/os": "linux"}
 # Both names of the role: 1.23 renders both, 1.24 too.
