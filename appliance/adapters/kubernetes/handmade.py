@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from appliance.adapters.kubernetes.client import NotReadable, call, get_untyped
-from appliance.adapters.kubernetes.connection import ApiConnection
+from appliance.adapters.kubernetes.connection.client import NotReadable, call, get_untyped
+from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
 from appliance.errors import ApplianceError
 from appliance.model.site.settings import Node
