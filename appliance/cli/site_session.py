@@ -220,6 +220,7 @@ class SiteSession(Wiring):
         drain: Drain,
         confirm: Callable[[UpgradeResult], bool],
         *,
+        accepted: Sequence[str] = (),
         allow_outage: bool = False,
         dry_run: bool = False,
     ) -> UpgradeResult:
@@ -238,6 +239,7 @@ class SiteSession(Wiring):
             options,
             self.run(COMMAND, desired.bundle_digest),
             measured={name: release.measured for name, release in releases.items()},
+            accepted=frozenset(accepted),
             allow_outage=allow_outage,
             dry_run=dry_run,
             pausing=lambda: pausing(lambda: progress.note(PAUSES)),
@@ -245,6 +247,7 @@ class SiteSession(Wiring):
         session = dataclasses.replace(
             self.session(progress, request.run, plays=True),
             drain=drain,
+            upgrade_evidence=self.upgrade_evidence,
             choose_release=lambda release: choose_release(self.site.directory, release),
         )
         return upgrade(request, session, self.opened(confirm))

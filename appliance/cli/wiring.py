@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
+    from appliance.workflows.cluster.upgrade_gates import UpgradeEvidence
     from appliance.workflows.session.ports import (
         Bmcs,
         Emptying,
@@ -263,6 +264,13 @@ class Wiring:
         from appliance.adapters.control_plane.etcd_members import EtcdMembers
 
         return EtcdMembers(self.nodes, self.site.settings.ssh.python)
+
+    @cached_property
+    def upgrade_evidence(self) -> UpgradeEvidence:
+        """What an upgrade is judged by."""
+        from appliance.adapters.upgrade_evidence import ClusterEvidence
+
+        return ClusterEvidence(self.site, self.nodes)
 
     @contextmanager
     def emptying(self, session: Session, run: Run) -> Iterator[Emptying]:

@@ -19,6 +19,7 @@ from appliance.model.plan.steps import KUBERNETES_IMAGES, KUBERNETES_UPGRADE, UP
 from appliance.model.state.nodes.maintenance import timestamp
 from appliance.model.state.observed import Observed
 from appliance.model.state.upgrade import ANNOTATION, UpgradeMark, mark_of
+from appliance.model.upgrade.gates import stopping
 from appliance.model.upgrade.inventory import upgrade_inventory
 from appliance.model.upgrade.plan import (
     KubeadmAction,
@@ -34,6 +35,7 @@ from appliance.model.upgrade.proof import (
 )
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, Clock
 from appliance.workflows.cluster.patient_drain import PatientDrain
+from appliance.workflows.cluster.upgrade_gates import judge
 from appliance.workflows.cluster.upgrade_look import (
     UpgradeRequest,
     UpgradeResult,
@@ -61,6 +63,7 @@ COMMAND: Final = UPGRADE
 # The kubelet waits up to five minutes before it starts a container again that often ended.
 PATIENCE_SECONDS: Final = 360.0
 POLL_SECONDS: Final = 2.0
+SNAPSHOT: Final = "upgrade: snapshot of etcd"
 
 
 def upgrade(
@@ -89,9 +92,11 @@ def upgrade(
     plan = replace(plan, refusals=refusals)
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
+    if not plan.refusals:
+        found = replace(found, gates=judge(request, session, observed, found))
     if request.dry_run:
         return found
-    refuse(plan.refusals)
+    refuse([*plan.refusals, *(gate.refusal() for gate in stopping(found.gates))])
     under_way = mark is not None and not mark.over
     if not plan.steps and not under_way:
         return found
@@ -142,6 +147,7 @@ class _Run:
             Interrupted: the operator asked for a pause; no step was cut short.
         """
         self._recorder.begin()
+        self._prove_snapshot()
         self._write_mark()
         self._session.choose_release(self._request.options.to)
         for step in self._plan.steps:
@@ -153,6 +159,17 @@ class _Run:
                 )
             self._step(step)
         return self._end()
+
+    def _prove_snapshot(self) -> None:
+        """Save etcd and restore it once, before the first change; nothing where nothing is new."""
+        evidence = self._session.upgrade_evidence
+        due = [step for step in self._plan.steps if step.kind == "control_plane"]
+        if evidence is None or not due:
+            return
+        node = self._site.node(due[0].nodes[0])
+        with self._recorder.on_node(SNAPSHOT, node.name, "the way back, restored once"):
+            proof = evidence.prove(node, "upgrade")
+        self._session.observer.note(f"{node.name}: {proof.path}: {proof.keys} keys")
 
     def _write_mark(self) -> None:
         request, old = self._request, self._mark_before

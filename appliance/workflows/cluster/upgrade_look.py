@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
     from appliance.model.state.journal import Run
     from appliance.model.state.upgrade import UpgradeMark
+    from appliance.model.upgrade.gates import Gate
     from appliance.model.upgrade.path import Hop
     from appliance.workflows.session.session import Session
 
@@ -38,6 +39,7 @@ class UpgradeRequest:
         desired: the site with the release that was asked for, and its bundle where one is at hand.
         hops: release -> what an upgrade needs of it, of every release that this tool knows.
         measured: release -> part of an upgrade to it -> seconds.
+        accepted: names of settings whose loss is accepted.
         allow_outage: go on although a service will be away.
         pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
     """
@@ -47,6 +49,7 @@ class UpgradeRequest:
     options: UpgradeOptions
     run: Run
     measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    accepted: frozenset[str] = frozenset()
     allow_outage: bool = False
     dry_run: bool = False
     pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
@@ -63,6 +66,7 @@ class UpgradeResult:
         forecasts: node -> what its eviction will do.
         clock: what is known of durations.
         mark: of the upgrade that was under way before.
+        gates: what was judged before the first change.
         done: it was carried out, or to its pause.
         ended: every node has the release, but for those that were left out.
     """
@@ -71,6 +75,7 @@ class UpgradeResult:
     forecasts: Mapping[str, Forecast] = field(default_factory=dict)
     clock: Clock = field(default_factory=lambda: Clock((), {}))
     mark: UpgradeMark | None = None
+    gates: tuple[Gate, ...] = ()
     done: bool = False
     ended: bool = False
 

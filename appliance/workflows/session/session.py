@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.node.lost import Workloads
+    from appliance.workflows.cluster.upgrade_gates import UpgradeEvidence
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
     from appliance.workflows.session.ports import (
         Archive,
@@ -84,6 +85,7 @@ class Session:
         jumpboxes: hosts on which researchers work.
         records: of the site on this machine.
         documents: of the archive that are kept on this machine.
+        upgrade_evidence: what an upgrade is judged by before its first change; None: not judged.
         choose_release: writes the release into site.yml, and nothing else there.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
@@ -110,6 +112,7 @@ class Session:
     jumpboxes: Jumpboxes = field(default=_missing("jumpboxes"), repr=False)
     records: Records = field(default=_missing("records"), repr=False)
     documents: Documents = field(default=_missing("documents"), repr=False)
+    upgrade_evidence: UpgradeEvidence | None = None
     choose_release: Callable[[str], None] = field(default=_missing("choose_release"), repr=False)
     run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
         default=_missing("run_diagnostics"), repr=False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,13 @@ from appliance.errors import ApplianceError
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.node.drain import DrainView
 from appliance.model.plan.play import Play
+from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.cluster.pods import Budget, Pod, PodOnNode
 from appliance.model.state.desired import Desired
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, stands_as_ours
+from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, Silence, SnapshotProof
+from appliance.model.upgrade.losses import Documents
 from appliance.model.upgrade.observed import PARTS
 from appliance.model.upgrade.path import hop_of
 from appliance.model.upgrade.plan import UpgradeOptions
@@ -23,6 +26,7 @@ from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResu
 from tests import samples
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeJournal, FakeObserver, FakeRack, run
 from tests.sessions import fake_session
+from tests.unit.upgrade import handmade
 
 OLD, NEW = "k8s-1.23.5-r1", "k8s-1.23.17-r1"
 OLD_TAG, TAG = "v1.23.5", "v1.23.17"
@@ -189,6 +193,38 @@ class RackDrain:
         return ""
 
 
+class FakeEvidence:
+    """A cluster in which all is well, but for what a test puts there."""
+
+    def __init__(self, rack: UpgradeRack) -> None:
+        self.rack = rack
+        self.uses: tuple[DeprecatedUse, ...] | Silence = ()
+        self.fails: ApplianceError | None = None
+
+    def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
+        return tuple(
+            EtcdStatus(node.name, True, f"{n:x}", "1", 7, "3.5.1", 1 << 20)
+            for n, node in enumerate(asked, 1)
+        )
+
+    def prove(self, node: Node, reason: str) -> SnapshotProof:
+        self.rack.done.append(f"snapshot {node.name} {reason}")
+        if self.fails:
+            raise self.fails
+        return SnapshotProof(node.name, "/snapshots/1.db", "ab" * 32, 1, 7, 3, "cd" * 32)
+
+    def documents(self, members: Iterable[Node]) -> Documents:
+        found = handmade.untouched()
+        names = [node.name for node in members]
+        pods = found["manifests"]["cp1"]
+        found["manifests"] = {name: pods for name in names if name.startswith("cp")}
+        found["kubelet_files"] = dict.fromkeys(names, handmade.KUBELET)
+        return handmade.documents(found)
+
+    def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
+        return self.uses
+
+
 class Bench:
     """A rack, and the command that upgrades it."""
 
@@ -202,6 +238,7 @@ class Bench:
         self.observer = FakeObserver()
         self.clock = FakeClock()
         self.bundle: FakeBundle | None = FakeBundle(manifest())
+        self.evidence: FakeEvidence | None = None
         self.chosen: list[str] = []
         self.asked: list[UpgradeResult] = []
         self.answer = True
@@ -212,10 +249,17 @@ class Bench:
             return self.answer
 
         changes = {
-            key: more.pop(key) for key in ("dry_run", "allow_outage", "pausing") if key in more
+            key: more.pop(key)
+            for key in ("dry_run", "allow_outage", "accepted", "pausing")
+            if key in more
         }
         request = UpgradeRequest(
-            self.desired, HOPS, UpgradeOptions(to, **more), run("cluster upgrade"), **changes
+            self.desired,
+            HOPS,
+            UpgradeOptions(to, **more),
+            run("cluster upgrade"),
+            measured={NEW: load_release(NEW).measured},
+            **changes,
         )
         session = fake_session(
             self.rack,
@@ -226,6 +270,7 @@ class Bench:
             clock=self.clock,
             bundle=self.bundle,
             choose_release=self.chosen.append,
+            upgrade_evidence=self.evidence,
         )
         return upgrade(request, session, confirm)
 

@@ -10,6 +10,7 @@ import pytest
 
 from appliance.errors import (
     BundleRefused,
+    ClusterError,
     Interrupted,
     NodeUnreachable,
     PlaybookFailed,
@@ -22,9 +23,11 @@ from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.observed import Fault, Observed
 from appliance.model.state.upgrade import ANNOTATION, mark_of
+from appliance.model.upgrade.evidence import DeprecatedUse, Silence
 from tests import samples
 from tests.fakes import FakeBundle
-from tests.unit.upgrade.rack import NEW, TAG, Bench, web
+from tests.unit.upgrade import gate_scene
+from tests.unit.upgrade.rack import NEW, TAG, Bench, FakeEvidence, web
 
 
 def test_the_control_plane_comes_first_and_nothing_stays_cordoned() -> None:
@@ -244,3 +247,62 @@ def test_a_pause_that_is_asked_for_waits_for_the_end_of_the_step() -> None:
     assert bench.rack.done == ["artifacts", "kubernetes_images", "apply cp1"]
     assert bench.cordoned == []
     assert bench.upgrade().ended
+
+
+def judged() -> Bench:
+    """A rack of which everything is known, and a cluster that is asked."""
+    bench = Bench()
+    for name, found in gate_scene.facts_of(bench.desired.site).items():
+        document = bench.rack.documents[name]
+        document |= {key: found[key] for key in ("filesystems", "clock") if key in found}
+        document["kubernetes"]["pki"] += found["kubernetes"]["pki"]
+        document["kubernetes"]["etcd_data"] = found["kubernetes"]["etcd_data"]
+    bench.evidence = FakeEvidence(bench.rack)
+    return bench
+
+
+def test_go_or_no_go_is_judged_before_the_first_change() -> None:
+    bench = judged()
+    found = bench.upgrade(dry_run=True)
+    assert [gate.sentence() for gate in found.gates if gate.stops] == []
+    assert {gate.name for gate in found.gates} > {"bundle", "etcd", "dropped", "snapshot"}
+    assert bench.rack.done == []
+
+
+def test_one_no_go_refuses_everything() -> None:
+    bench = judged()
+    assert bench.evidence is not None
+    bench.evidence.uses = (DeprecatedUse("policy", "v1beta1", "pdb", "1.23"),)
+    with pytest.raises(PreflightFailed, match="policy/v1beta1 pdb"):
+        bench.upgrade()
+    assert (bench.rack.done, bench.chosen) == ([], [])
+
+
+def test_what_is_not_known_is_no_go_either() -> None:
+    bench = judged()
+    assert bench.evidence is not None
+    bench.evidence.uses = Silence("metrics: status 403")
+    with pytest.raises(PreflightFailed, match=r"no answer \(metrics: status 403\)"):
+        bench.upgrade()
+
+
+def test_a_snapshot_is_restored_once_before_anything_is_written() -> None:
+    bench = judged()
+    assert bench.evidence is not None
+    bench.evidence.fails = ClusterError("cp1: the snapshot was not restored")
+    with pytest.raises(ClusterError):
+        bench.upgrade()
+    assert bench.rack.done == ["snapshot cp1 upgrade"]
+    assert (bench.chosen, mark_of(bench.rack.cluster)) == ([], None)
+    bench.evidence.fails = None
+    assert bench.upgrade().ended
+    assert bench.rack.done[:2] == ["snapshot cp1 upgrade"] * 2
+
+
+def test_an_upgrade_that_is_under_way_is_not_judged_again() -> None:
+    bench = judged()
+    assert bench.evidence is not None
+    bench.upgrade(pause_after="cp1")
+    bench.evidence.uses = Silence("metrics: status 403")
+    assert bench.upgrade().ended
+    assert bench.rack.done.count("snapshot cp1 upgrade") == 1

@@ -64,6 +64,12 @@ MOST_AT_ONCE = 50
     help="End the run when this node has the release; run the command again to go on.",
 )
 @click.option(
+    "--accept-loss",
+    multiple=True,
+    metavar="SETTING",
+    help="Give up a setting that kubeadm would drop, by the name that is shown. Repeatable.",
+)
+@click.option(
     "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
 )
 @changed_site_option
@@ -78,6 +84,7 @@ def upgrade(
     max_unavailable: int,
     without: tuple[str, ...],
     pause_after: str,
+    accept_loss: tuple[str, ...],
     allow_outage: bool,
     site: Path,
     dry_run: bool,
@@ -110,6 +117,7 @@ def upgrade(
             display,
             drain,
             lambda found: _confirm(connected.site, found, yes),
+            accepted=accept_loss,
             allow_outage=allow_outage,
             dry_run=dry_run,
         )
@@ -153,13 +161,22 @@ def _show(found: UpgradeResult, *, err: bool) -> None:
         left = ": only its end is written down" if found.mark else ""
         print_line(f"every node runs the release{left}", err=err)
         return
+    _show_steps(found, err=err)
+    for gate in found.gates:
+        print_line(gate.sentence(), err=err)
+        if gate.stops:
+            say_hint(gate.cure, err=err)
+    if plan.steps:
+        print_line(f"window: {found.clock.of_plan(plan).sentence()}", err=err)
+
+
+def _show_steps(found: UpgradeResult, *, err: bool) -> None:
+    plan = found.plan
     for number, step in enumerate((*plan.steps, *plan.rest), 1):
         if step in plan.rest[:1]:
             print_line(f"pause: after {plan.paused_after}", err=err)
         for line in _lines(number, step, found):
             print_line(line, err=err)
-    if plan.steps:
-        print_line(f"window: {found.clock.of_plan(plan).sentence()}", err=err)
 
 
 def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str]:
@@ -198,6 +215,11 @@ def _as_json(done: UpgradeResult) -> dict[str, Any]:
             {"node": r.node, "check": r.check, "seen": r.seen, "expected": r.expected}
             | {"hint": r.hint}
             for r in plan.refusals
+        ],
+        "gates": [
+            {"name": g.name, "node": g.node, "verdict": g.verdict, "found": g.found}
+            | {"expected": g.expected, "hint": g.cure}
+            for g in done.gates
         ],
         "without": list(plan.without),
         "window": _estimate(done.clock.of_plan(plan)),

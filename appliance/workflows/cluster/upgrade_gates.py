@@ -1,0 +1,114 @@
+"""Go or no-go before the first change: asks for the evidence, and has it judged.
+
+What must not be here: a verdict (:mod:`appliance.model.upgrade.gates`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from appliance.model.node.drain import Forecast
+from appliance.model.upgrade.carrying import carrier_of
+from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
+from appliance.model.upgrade.gates import gates
+from appliance.model.upgrade.losses import find_losses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from appliance.model.site.settings import Node
+    from appliance.model.state.observed import Observed
+    from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, SnapshotProof
+    from appliance.model.upgrade.gates import Gate
+    from appliance.model.upgrade.losses import Documents
+    from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResult
+    from appliance.workflows.session.session import Session
+
+# Layers are compressed on the way; what they take on a node is more.
+UNPACKED: Final = 3
+
+
+class UpgradeEvidence(Protocol):
+    """What is asked of the cluster before an upgrade; no answer is a Silence."""
+
+    def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
+        """What each member of etcd says of itself."""
+
+    def prove(self, node: Node, reason: str) -> SnapshotProof:
+        """Save a snapshot of etcd on a node, and restore it once.
+
+        Raises:
+            ClusterError: it was not saved, or not restored.
+        """
+
+    def documents(self, members: Iterable[Node]) -> Documents:
+        """What people change by hand."""
+
+    def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
+        """The deprecated APIs that somebody asked for."""
+
+
+def judge(
+    request: UpgradeRequest, session: Session, observed: Observed, found: UpgradeResult
+) -> tuple[Gate, ...]:
+    """Every point of the list; none where an upgrade is under way, which was judged before.
+
+    In the middle of an upgrade versions differ for good reasons, and the plan judges those.
+    """
+    begun = found.mark is not None and not found.mark.over
+    if begun or not found.plan.hops or not found.plan.steps or session.upgrade_evidence is None:
+        return ()
+    site, asked = request.desired.site, session.upgrade_evidence
+    window = found.clock.of_plan(found.plan)
+    evidence = Evidence(
+        bundle=_bundle(request, session),
+        images_are_loaded=True,
+        etcd=asked.statuses(site.control_plane),
+        snapshot_follows=True,
+        forecasts=_of_every_member(site.cluster_members, found.forecasts),
+        losses=find_losses(asked.documents(site.cluster_members), carrier_of(request.desired)),
+        accepted=request.accepted,
+        deprecated=asked.deprecated_uses(),
+        runai=_runai(request),
+        window_seconds=Silence("nobody has measured this release")
+        if window.source == "unknown"
+        else window.worst,
+        image_bytes=_image_bytes(request),
+    )
+    return gates(site, observed, evidence, found.plan.hops)
+
+
+def _of_every_member(
+    members: Sequence[Node], found: Mapping[str, Forecast]
+) -> Mapping[str, Forecast]:
+    """A node that is not emptied loses nothing."""
+    return {
+        node.name: found.get(node.name) or Forecast(node.name, (), (), (), (), {}, {})
+        for node in members
+    }
+
+
+def _bundle(request: UpgradeRequest, session: Session) -> BundleEvidence | Silence:
+    manifest = request.desired.manifest
+    if manifest is None:
+        return Silence("no bundle was given, and the services node holds none of this release")
+    if session.bundle is None:
+        return BundleEvidence(manifest.release, mirrored=True)
+    session.observer.note("checking every byte of the bundle")
+    return BundleEvidence(manifest.release, tuple(str(one) for one in session.bundle.faults()))
+
+
+def _image_bytes(request: UpgradeRequest) -> int | Silence:
+    manifest = request.desired.manifest
+    if manifest is None:
+        return Silence("the size of the images is in the bundle's manifest")
+    sizes = (file.size for file in manifest.files if file.path.startswith("images/"))
+    return UNPACKED * sum(sizes)
+
+
+def _runai(request: UpgradeRequest) -> str | Silence | None:
+    if request.desired.site.settings.runai is None:
+        return None
+    found = request.desired.vendor_bundle
+    return found.version if found else Silence("the vendor's bundle of the site was not read")
