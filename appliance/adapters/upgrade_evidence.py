@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         Silence,
         SnapshotProof,
     )
-    from appliance.model.upgrade.losses import Documents
+    from appliance.model.upgrade.losses import Document, Documents
 
 
 class ClusterEvidence:
@@ -38,6 +38,10 @@ class ClusterEvidence:
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""
         return self._reader.documents(members)
+
+    def carry(self, found: Documents, kubelet: Document | None, cluster: Document | None) -> None:
+        """Write what is carried into kubeadm's ConfigMaps."""
+        self._reader.carry(found, kubelet, cluster)
 
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """The deprecated APIs that somebody asked for."""

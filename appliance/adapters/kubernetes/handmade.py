@@ -16,7 +16,7 @@ import yaml
 from appliance.adapters.kubernetes.connection.client import NotReadable, call, get_untyped
 from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.adapters.site.yaml_lines import NO_VALUE, Limits
-from appliance.errors import ApplianceError
+from appliance.errors import ApplianceError, ClusterError
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import DeprecatedUse, Silence
 from appliance.model.upgrade.handmade.static_pods import COMPONENTS
@@ -26,6 +26,7 @@ SYSTEM: Final = "/namespaces/kube-system"
 CONFIG_MAPS: Final = f"/api/v1{SYSTEM}/configmaps"
 COREDNS: Final = f"/apis/apps/v1{SYSTEM}/deployments/coredns"
 KUBE_PROXY: Final = f"/apis/apps/v1{SYSTEM}/daemonsets/kube-proxy"
+CLUSTER_MAP: Final = "kubeadm-config"
 MANIFESTS: Final = "/etc/kubernetes/manifests"
 KUBELET: Final = "/var/lib/kubelet/config.yaml"
 FILE_SECONDS: Final = 20.0
@@ -102,6 +103,32 @@ class HandmadeReader(ApiConnection):
         names = ("cluster_configuration", "kubelet_configuration", "coredns", "kube_proxy")
         return dict.fromkeys(names, silence)
 
+    def carry(self, found: Documents, kubelet: Document | None, cluster: Document | None) -> None:
+        """Write what is carried into kubeadm's ConfigMaps, from which it renders.
+
+        Args:
+            found: the documents that were compared.
+            kubelet: the kubelet's new configuration; None: it stays.
+            cluster: the new ClusterConfiguration; None: it stays.
+
+        Raises:
+            ClusterError: they were changed meanwhile, or the API refused.
+        """
+        with self.any_client() as client:
+            try:
+                maps = _object(client, CONFIG_MAPS)
+                for name, key, before, after in (
+                    (kubelet_map(maps), "kubelet", found.kubelet_configuration, kubelet),
+                    (CLUSTER_MAP, "ClusterConfiguration", found.cluster_configuration, cluster),
+                ):
+                    if after is not None:
+                        _write(client, _map_named(maps, name), key, before, after)
+            except NotReadable as error:
+                raise ClusterError(
+                    f"kubeadm's ConfigMaps were not written: {error}",
+                    hint="run the same command again: it resumes here",
+                ) from error
+
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """What every API server was asked for since it started; each counts for itself."""
         found: dict[DeprecatedUse, None] = {}
@@ -141,6 +168,31 @@ def _object(client: Any, path: str) -> Document | Silence:
     return found if isinstance(found, dict) else Silence("the API answered with no object")
 
 
+def _map_named(maps: Document | Silence, name: str) -> Mapping[str, Any]:
+    if not isinstance(maps, Silence):
+        for item in maps.get("items") or ():
+            if isinstance(item, dict) and item.get("metadata", {}).get("name") == name:
+                return item
+    raise NotReadable(f"there is no ConfigMap {name}")
+
+
+def _write(
+    client: Any, found: Mapping[str, Any], key: str, before: object, after: Document
+) -> None:
+    """Replace one key of a ConfigMap that is as it was compared, and as it was read just now."""
+    from kubernetes.client import CoreV1Api
+
+    metadata = found["metadata"]
+    if values_of(str((found.get("data") or {}).get(key, ""))) != before:
+        raise NotReadable(f"ConfigMap {metadata['name']} was changed meanwhile")
+    body = {
+        "metadata": {"resourceVersion": metadata.get("resourceVersion")},
+        "data": {key: yaml.safe_dump(dict(after))},
+    }
+    core = CoreV1Api(client)
+    call(core.patch_namespaced_config_map, metadata["name"], "kube-system", body)
+
+
 def _data(maps: Document | Silence) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for item in maps.get("items") or () if not isinstance(maps, Silence) else ():
         if isinstance(item, dict) and isinstance(item.get("data"), dict):
@@ -154,7 +206,7 @@ def cluster_configuration(maps: Document | Silence) -> Document | Silence:
     if isinstance(maps, Silence):
         return maps
     for name, data in _data(maps):
-        if name == "kubeadm-config":
+        if name == CLUSTER_MAP:
             return values_of(str(data.get("ClusterConfiguration", "")))
     return Silence("there is no ConfigMap kubeadm-config")
 
@@ -163,15 +215,21 @@ def kubelet_configuration(maps: Document | Silence) -> Document | Silence:
     """The kubelet's configuration, of the list of ConfigMaps: the newest is the one in use."""
     if isinstance(maps, Silence):
         return maps
-    # From 1.24 on it has no version in its name.
+    wanted = kubelet_map(maps)
+    for name, data in _data(maps):
+        if name == wanted:
+            return values_of(str(data.get("kubelet", "")))
+    return Silence("there is no ConfigMap kubelet-config")
+
+
+def kubelet_map(maps: Document | Silence) -> str:
+    """The name of the kubelet's newest ConfigMap; from 1.24 on it has no version in its name."""
     found = {
-        int(match[1] or 1000): data
-        for name, data in _data(maps)
+        int(match[1] or 1000): name
+        for name, _ in _data(maps)
         if (match := _KUBELET_MAP.fullmatch(name))
     }
-    if not found:
-        return Silence("there is no ConfigMap kubelet-config")
-    return values_of(str(found[max(found)].get("kubelet", "")))
+    return found[max(found)] if found else "kubelet-config"
 
 
 def uses_of(metrics: bytes) -> Iterator[DeprecatedUse]:

@@ -35,7 +35,7 @@ from appliance.model.upgrade.proof import (
 )
 from appliance.model.upgrade.window import CONTROL_PLANE, KUBELET, Clock
 from appliance.workflows.cluster.patient_drain import PatientDrain
-from appliance.workflows.cluster.upgrade_gates import judge
+from appliance.workflows.cluster.upgrade_gates import carry, judge
 from appliance.workflows.cluster.upgrade_look import (
     UpgradeRequest,
     UpgradeResult,
@@ -149,6 +149,7 @@ class _Run:
         self._recorder.begin()
         self._prove_snapshot()
         self._write_mark()
+        carry(self._request, self._session)
         self._session.choose_release(self._request.options.to)
         for step in self._plan.steps:
             if asked_to_pause():

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from appliance.errors import ClusterError
 from appliance.model.node.drain import Forecast
-from appliance.model.upgrade.carrying import carrier_of
+from appliance.model.upgrade.carrying import carried_cluster, carried_kubelet, carrier_of
 from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
 from appliance.model.upgrade.gates import gates
 from appliance.model.upgrade.losses import find_losses
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, SnapshotProof
     from appliance.model.upgrade.gates import Gate
-    from appliance.model.upgrade.losses import Documents
+    from appliance.model.upgrade.losses import Document, Documents
     from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResult
     from appliance.workflows.session.session import Session
 
@@ -44,6 +45,13 @@ class UpgradeEvidence(Protocol):
 
     def documents(self, members: Iterable[Node]) -> Documents:
         """What people change by hand."""
+
+    def carry(self, found: Documents, kubelet: Document | None, cluster: Document | None) -> None:
+        """Write what is carried into kubeadm's ConfigMaps, from which it renders.
+
+        Raises:
+            ClusterError: they were changed meanwhile, or the API refused.
+        """
 
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         """The deprecated APIs that somebody asked for."""
@@ -77,6 +85,31 @@ def judge(
         image_bytes=_image_bytes(request),
     )
     return gates(site, observed, evidence, found.plan.hops)
+
+
+def carry(request: UpgradeRequest, session: Session) -> None:
+    """Write what site.yml holds of hand-made settings to where kubeadm renders from.
+
+    Also where an upgrade goes on: what was written is no loss any more, and is not written again.
+
+    Raises:
+        ClusterError: the settings could not be read or written.
+    """
+    asked, site = session.upgrade_evidence, request.desired.site
+    if asked is None:
+        return
+    found, carrier = asked.documents(site.cluster_members), carrier_of(request.desired)
+    losses = find_losses(found, carrier)
+    if isinstance(losses, Silence):
+        raise ClusterError(
+            f"what kubeadm would drop could not be read: {losses.reason}",
+            hint="run the same command again: it resumes here",
+        )
+    kubelet, cluster = carried_kubelet(found, losses, carrier), carried_cluster(found, losses)
+    if kubelet is not None or cluster is not None:
+        names = dict.fromkeys(loss.name for loss in losses if loss.carried)
+        session.observer.note(f"carried by site.yml: {', '.join(names)}")
+        asked.carry(found, kubelet, cluster)
 
 
 def _of_every_member(

@@ -200,6 +200,8 @@ class FakeEvidence:
         self.rack = rack
         self.uses: tuple[DeprecatedUse, ...] | Silence = ()
         self.fails: ApplianceError | None = None
+        self.kubelets: dict[str, Any] = {}
+        self.carried: list[tuple[Any, Any]] = []
 
     def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
         return tuple(
@@ -218,8 +220,14 @@ class FakeEvidence:
         names = [node.name for node in members]
         pods = found["manifests"]["cp1"]
         found["manifests"] = {name: pods for name in names if name.startswith("cp")}
-        found["kubelet_files"] = dict.fromkeys(names, handmade.KUBELET)
+        found["kubelet_files"] = dict.fromkeys(names, handmade.KUBELET | self.kubelets)
+        if self.carried:
+            found["kubelet_configuration"] = self.carried[-1][0]
         return handmade.documents(found)
+
+    def carry(self, found: Documents, kubelet: Any, cluster: Any) -> None:
+        assert found.kubelet_configuration == handmade.KUBELET
+        self.carried.append((kubelet, cluster))
 
     def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
         return self.uses

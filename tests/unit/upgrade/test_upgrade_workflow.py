@@ -27,6 +27,7 @@ from appliance.model.upgrade.evidence import DeprecatedUse, Silence
 from tests import samples
 from tests.fakes import FakeBundle
 from tests.unit.upgrade import gate_scene
+from tests.unit.upgrade.handmade import KUBELET
 from tests.unit.upgrade.rack import NEW, TAG, Bench, FakeEvidence, web
 
 
@@ -254,7 +255,9 @@ def judged() -> Bench:
     bench = Bench()
     for name, found in gate_scene.facts_of(bench.desired.site).items():
         document = bench.rack.documents[name]
-        document |= {key: found[key] for key in ("filesystems", "clock") if key in found}
+        document["clock"] |= {"synchronised": True, "offset_seconds": 0.01}
+        size = {"size_bytes": 1 << 40, "free_inodes_percent": 90}
+        document["filesystems"] = [one | size for one in found["filesystems"]]
         document["kubernetes"]["pki"] += found["kubernetes"]["pki"]
         document["kubernetes"]["etcd_data"] = found["kubernetes"]["etcd_data"]
     bench.evidence = FakeEvidence(bench.rack)
@@ -306,3 +309,18 @@ def test_an_upgrade_that_is_under_way_is_not_judged_again() -> None:
     bench.evidence.uses = Silence("metrics: status 403")
     assert bench.upgrade().ended
     assert bench.rack.done.count("snapshot cp1 upgrade") == 1
+
+
+def test_what_the_site_file_holds_is_carried_and_the_rest_refuses_until_it_is_given_up() -> None:
+    bench = judged()
+    assert bench.evidence is not None
+    bench.evidence.kubelets = {"maxPods": 200}
+    with pytest.raises(PreflightFailed, match=r"kubelet\.maxPods on cp1, w1, w2 is 200"):
+        bench.upgrade()
+    assert bench.evidence.carried == []
+    bench.desired = replace(
+        bench.desired,
+        site=samples.site(1, 2, appliance_release=NEW, kubernetes={"kubelet": {"maxPods": 200}}),
+    )
+    assert bench.upgrade().ended
+    assert bench.evidence.carried == [({**KUBELET, "maxPods": 200}, None)]
