@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from appliance.adapters.kubernetes.handmade import (
+    COREDNS,
+    KUBE_PROXY,
     HandmadeReader,
     cluster_configuration,
     kubelet_configuration,
@@ -15,10 +22,11 @@ from appliance.adapters.kubernetes.handmade import (
 )
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
-from appliance.errors import NodeUnreachable
+from appliance.errors import ClusterError, NodeUnreachable
 from appliance.model.site.settings import Node
 from appliance.model.upgrade.evidence import DeprecatedUse, Silence
 from tests import samples
+from tests.unit.adapters.api_servers import KubeconfigNodes, kubeconfig_of, serving
 
 # Recorded from kube-apiserver 1.23.
 METRICS = b"""\
@@ -162,3 +170,81 @@ def test_an_api_server_that_is_silent_makes_all_uses_unknown() -> None:
     found = HandmadeReader(samples.site(1, 1), Files()).deprecated_uses()
     assert isinstance(found, Silence)
     assert found.reason.startswith("cp1: ")
+
+
+MAPS = "/api/v1/namespaces/kube-system/configmaps"
+PATHS = ("/readyz", "/metrics", MAPS, COREDNS, KUBE_PROXY, f"{MAPS}/kubelet-config-1.23")
+STATUSES = dict.fromkeys((*PATHS, f"{MAPS}/kubeadm-config"), 200)
+
+
+@contextmanager
+def one_api(folder: Path, statuses: Mapping[str, int] = STATUSES) -> Iterator[Any]:
+    """A reader of one API server, and that server."""
+    kubeconfig = kubeconfig_of(folder)
+    with serving(folder, statuses) as server:
+        maps = [
+            config_map("kubelet-config-1.23", {"kubelet": "maxPods: 110"}),
+            config_map("kubeadm-config", {"ClusterConfiguration": "apiServer: {}", "other": "x"}),
+        ]
+        for one in maps:
+            one["metadata"]["resourceVersion"] = "77"
+        server.bodies[MAPS] = json.dumps({"items": maps}).encode()
+        server.bodies["/metrics"] = METRICS
+        server.bodies[COREDNS] = b'{"kind": "Deployment"}'
+        server.bodies[KUBE_PROXY] = b'{"kind": "DaemonSet"}'
+        nodes = KubeconfigNodes({"cp1": kubeconfig}, {"cp1": server.port})
+        yield HandmadeReader(samples.site(1, 1), nodes), server
+
+
+def test_documents_and_metrics_are_read_from_an_api_server(tmp_path: Path) -> None:
+    with one_api(tmp_path) as (reader, _):
+        found, uses = reader.documents([]), reader.deprecated_uses()
+    assert found.kubelet_configuration == {"maxPods": 110}
+    assert found.cluster_configuration == {"apiServer": {}}
+    assert (found.coredns, found.kube_proxy) == ({"kind": "Deployment"}, {"kind": "DaemonSet"})
+    assert len(uses) == 2
+
+
+def test_a_document_that_is_refused_is_a_silence_and_the_others_are_read(tmp_path: Path) -> None:
+    with one_api(tmp_path, {**STATUSES, COREDNS: 403, "/metrics": 403}) as (reader, server):
+        server.bodies[KUBE_PROXY] = b"<html>"
+        found, uses = reader.documents([]), reader.deprecated_uses()
+    assert isinstance(found.coredns, Silence)
+    assert "403" in found.coredns.reason
+    assert isinstance(found.kube_proxy, Silence)
+    assert found.kubelet_configuration == {"maxPods": 110}
+    assert isinstance(uses, Silence)
+    assert "cp1: metrics: 403" in uses.reason
+
+
+def test_what_is_carried_replaces_its_key_and_nothing_else(tmp_path: Path) -> None:
+    with one_api(tmp_path) as (reader, server):
+        found = reader.documents([])
+        reader.carry(found, {"maxPods": 200}, None)
+        assert server.written == {
+            f"{MAPS}/kubelet-config-1.23": {
+                "metadata": {"resourceVersion": "77"},
+                "data": {"kubelet": "maxPods: 200\n"},
+            }
+        }
+        reader.carry(found, None, {"apiServer": {"extraArgs": {"a": "b"}}})
+        assert list(server.written) == [
+            f"{MAPS}/kubelet-config-1.23",
+            f"{MAPS}/kubeadm-config",
+        ]
+
+
+def test_a_map_that_was_changed_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    with one_api(tmp_path) as (reader, server):
+        found = replace(reader.documents([]), kubelet_configuration={"maxPods": 99})
+        with pytest.raises(ClusterError, match="changed meanwhile"):
+            reader.carry(found, {"maxPods": 200}, None)
+        assert server.written == {}
+
+
+def test_a_write_that_is_refused_says_so(tmp_path: Path) -> None:
+    refusing = {**STATUSES, f"{MAPS}/kubelet-config-1.23": 409}
+    with one_api(tmp_path, refusing) as (reader, _):
+        found = reader.documents([])
+        with pytest.raises(ClusterError, match="409"):
+            reader.carry(found, {"maxPods": 200}, None)
