@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from appliance.model.node.drain import Forecast
-    from appliance.model.upgrade.losses import Loss
+    from appliance.model.upgrade.handmade.loss import Loss
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from appliance.model.upgrade.evidence import (
     SnapshotProof,
 )
 from appliance.model.upgrade.gates import gates, stopping
-from appliance.model.upgrade.losses import Loss
+from appliance.model.upgrade.handmade.loss import Loss
 from tests import samples
 from tests.unit.upgrade.situations import HOPS, NEW
 

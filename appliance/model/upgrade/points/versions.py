@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from appliance.model.state.cluster.cluster import GpuOperator
     from appliance.model.state.observed import Observed
     from appliance.model.upgrade.evidence import Evidence
-    from appliance.model.upgrade.losses import Loss
+    from appliance.model.upgrade.handmade.loss import Loss
     from appliance.model.upgrade.path import Hop
 
 _MINOR: Final = re.compile(r"(\d{1,3})\.(\d{1,4})")
