@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
-    from appliance.workflows.cluster.upgrade_gates import UpgradeEvidence
     from appliance.workflows.session.ports import (
         Bmcs,
         Emptying,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     )
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Preflight
+    from appliance.workflows.session.upgrade_evidence import UpgradeEvidence
 
 
 # How long the end of a command waits for copies of its records: a node may be slow or away.

@@ -6,55 +6,32 @@ What must not be here: a verdict (:mod:`appliance.model.upgrade.gates`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
 
 from appliance.errors import ClusterError
+from appliance.model.bundle.release.runai_versions import dotted, version_of_bundle
 from appliance.model.node.drain import Forecast
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.upgrade.carrying import carried_cluster, carried_kubelet, carrier_of
 from appliance.model.upgrade.evidence import BundleEvidence, Evidence, Silence
 from appliance.model.upgrade.gates import gates
 from appliance.model.upgrade.losses import find_losses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from appliance.model.site.settings import Node
+    from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
-    from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, SnapshotProof
     from appliance.model.upgrade.gates import Gate
-    from appliance.model.upgrade.losses import Document, Documents
     from appliance.workflows.cluster.upgrade_look import UpgradeRequest, UpgradeResult
     from appliance.workflows.session.session import Session
 
 # Layers are compressed on the way; what they take on a node is more.
 UNPACKED: Final = 3
-
-
-class UpgradeEvidence(Protocol):
-    """What is asked of the cluster before an upgrade; no answer is a Silence."""
-
-    def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
-        """What each member of etcd says of itself."""
-
-    def prove(self, node: Node, reason: str) -> SnapshotProof:
-        """Save a snapshot of etcd on a node, and restore it once.
-
-        Raises:
-            ClusterError: it was not saved, or not restored.
-        """
-
-    def documents(self, members: Iterable[Node]) -> Documents:
-        """What people change by hand."""
-
-    def carry(self, found: Documents, kubelet: Document | None, cluster: Document | None) -> None:
-        """Write what is carried into kubeadm's ConfigMaps, from which it renders.
-
-        Raises:
-            ClusterError: they were changed meanwhile, or the API refused.
-        """
-
-    def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
-        """The deprecated APIs that somebody asked for."""
+# A bundle has images of the GPU stack as well, which an upgrade does not load: the images of one
+# release of Kubernetes took 1.3 GB of a node's store.
+KUBERNETES_BYTES: Final = 1_300_000_000
+RUNAI_NAMESPACES: Final = ("runai", "runai-backend")
 
 
 def judge(
@@ -78,7 +55,7 @@ def judge(
         losses=find_losses(asked.documents(site.cluster_members), carrier_of(request.desired)),
         accepted=request.accepted,
         deprecated=asked.deprecated_uses(),
-        runai=_runai(request),
+        runai=runai_version(request.desired, observed),
         window_seconds=Silence("nobody has measured this release")
         if window.source == "unknown"
         else window.worst,
@@ -137,11 +114,26 @@ def _image_bytes(request: UpgradeRequest) -> int | Silence:
     if manifest is None:
         return Silence("the size of the images is in the bundle's manifest")
     sizes = (file.size for file in manifest.files if file.path.startswith("images/"))
-    return UNPACKED * sum(sizes)
+    return min(UNPACKED * sum(sizes), KUBERNETES_BYTES)
 
 
-def _runai(request: UpgradeRequest) -> str | Silence | None:
-    if request.desired.site.settings.runai is None:
+def runai_version(desired: Desired, observed: Observed) -> str | Silence | None:
+    """The version of Run:ai; None where neither the site nor the cluster has one.
+
+    The node that unpacked the vendor's bundle knows it; else the bundle, or its name, tells it.
+    """
+    settings, cluster = desired.site.settings.runai, observed.cluster
+    for facts in observed.node_facts.values():
+        found = (facts.at("runai.bundle") or {}).get("version")
+        if found:
+            return str(found)
+    if not isinstance(cluster, Cluster):
+        return Silence("no API server answers")
+    if not any(release.namespace in RUNAI_NAMESPACES for release in cluster.releases):
         return None
-    found = request.desired.vendor_bundle
-    return found.version if found else Silence("the vendor's bundle of the site was not read")
+    if desired.vendor_bundle is not None:
+        return desired.vendor_bundle.version
+    named = version_of_bundle(PurePath((settings and settings.vendor_bundle) or "").name)
+    if named is None:
+        return Silence("Run:ai is installed, and its version is not known")
+    return dotted(named)

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.node.lost import Workloads
-    from appliance.workflows.cluster.upgrade_gates import UpgradeEvidence
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
     from appliance.workflows.session.ports import (
         Archive,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
         SiteLock,
     )
     from appliance.workflows.session.survey import Preflight
+    from appliance.workflows.session.upgrade_evidence import UpgradeEvidence
 
 
 class _NotGiven:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.model.state.cluster.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, HelmRelease, Unreachable
 from appliance.model.state.observed import Observed
 from appliance.model.upgrade.evidence import (
     BundleEvidence,
@@ -18,6 +18,7 @@ from appliance.model.upgrade.evidence import (
     SnapshotProof,
 )
 from appliance.model.upgrade.gates import gates, stopping
+from appliance.workflows.cluster.upgrade_gates import runai_version
 from tests import samples
 from tests.unit.upgrade.gate_scene import (
     GB,
@@ -261,3 +262,21 @@ def test_two_hundred_nodes_are_judged_within_a_second() -> None:
     began = time.process_time()
     assert scene.judge() == ()
     assert time.process_time() - began < 1
+
+
+def test_the_version_of_runai_is_that_of_the_unpacked_bundle() -> None:
+    scene = Scene()
+    desired = samples.desired(scene.site)
+
+    def seen() -> Observed:
+        return Observed(samples.node_facts(scene.facts), scene.cluster)
+
+    assert runai_version(desired, seen()) is None
+    scene.cluster = replace(scene.cluster, releases=(HelmRelease("runai", "runai", "deployed"),))
+    assert isinstance(runai_version(desired, seen()), Silence)
+    named = samples.site(1, 1, runai={"vendor_bundle": "/media/runai-air-gapped-2.8.4.tar"})
+    assert runai_version(samples.desired(named), seen()) == "2.8"
+    scene.facts["cp1"]["runai"] = {"bundle": {"version": "2.5.11"}}
+    assert runai_version(desired, seen()) == "2.5.11"
+    scene.facts, scene.cluster = {}, Unreachable("nothing answers")
+    assert isinstance(runai_version(desired, seen()), Silence)
