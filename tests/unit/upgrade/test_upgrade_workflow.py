@@ -308,3 +308,17 @@ def test_an_upgrade_that_is_under_way_is_not_judged_again() -> None:
     bench.evidence.uses = Silence("metrics: status 403")
     assert bench.upgrade().ended
     assert bench.rack.done.count("snapshot cp1 upgrade") == 1
+
+
+def test_a_node_of_ours_that_is_out_refuses_no_eviction_of_the_next() -> None:
+    bench = Bench()
+    bench.drain.pods["w2"] = [web("w2")]
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: killed")
+    with pytest.raises(PlaybookFailed):
+        bench.upgrade()
+    assert bench.cordoned == ["w1"]
+    cp1 = bench.rack.api.nodes["cp1"]
+    tainted = replace(cp1, taints=("node-role.kubernetes.io/master=:NoSchedule",))
+    bench.rack.cluster = replace(bench.rack.api, nodes={**bench.rack.api.nodes, "cp1": tainted})
+    assert bench.upgrade().ended
+    assert bench.rack.done[-3:] == ["evict web-1", "node w2", "kubelet w2"]
