@@ -88,8 +88,10 @@ def upgrade(
     mark = mark_of(observed.cluster)
     plan = plan_upgrade(request.options, situation(request, observed, mark), request.hops)
     forecasts = foresee(plan, session)
-    refusals = (*plan.refusals, *refusals_of(request, forecasts))
-    plan = replace(plan, refusals=refusals)
+    under_way = mark is not None and not mark.over
+    # In the middle a node of ours is out, and its pods are on the move: each eviction judges anew.
+    foreseen = () if under_way else refusals_of(request, forecasts)
+    plan = replace(plan, refusals=(*plan.refusals, *foreseen))
     clock = Clock(session.journal.read(), request.measured)
     found = UpgradeResult(plan, forecasts, clock, mark)
     if not plan.refusals:
@@ -97,7 +99,6 @@ def upgrade(
     if request.dry_run:
         return found
     refuse([*plan.refusals, *(gate.refusal() for gate in stopping(found.gates))])
-    under_way = mark is not None and not mark.over
     if not plan.steps and not under_way:
         return found
     require_one_hop(request, plan)

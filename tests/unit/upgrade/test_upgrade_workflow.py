@@ -324,3 +324,17 @@ def test_what_the_site_file_holds_is_carried_and_the_rest_refuses_until_it_is_gi
     )
     assert bench.upgrade().ended
     assert bench.evidence.carried == [({**KUBELET, "maxPods": 200}, None)]
+
+
+def test_a_node_of_ours_that_is_out_refuses_no_eviction_of_the_next() -> None:
+    bench = Bench()
+    bench.drain.pods["w2"] = [web("w2")]
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: killed")
+    with pytest.raises(PlaybookFailed):
+        bench.upgrade()
+    assert bench.cordoned == ["w1"]
+    cp1 = bench.rack.api.nodes["cp1"]
+    tainted = replace(cp1, taints=("node-role.kubernetes.io/master=:NoSchedule",))
+    bench.rack.cluster = replace(bench.rack.api, nodes={**bench.rack.api.nodes, "cp1": tainted})
+    assert bench.upgrade().ended
+    assert bench.rack.done[-3:] == ["evict web-1", "node w2", "kubelet w2"]
