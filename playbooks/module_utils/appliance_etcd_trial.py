@@ -31,7 +31,7 @@ SECONDS = 180
 # The index of a million keys takes about 300 MB in etcd 3.5; mapped pages of the file are not
 # counted, because they are shared.
 MEMORY_MB = 1024
-PAGE_KEYS = 500
+PAGE_KEYS = 100
 MOST_BYTES = 32 << 20
 
 
