@@ -365,7 +365,7 @@ class _Run:
         if self._mark.tainted:
             self._marks.taint(on=False)
         self._marks.clear(uncordon=self._mark.cordoned)
-        return f"restored: {self._name} has its earlier state"
+        return f"restored: {self._name} takes pods again; evicted pods do not move back"
 
 
 def _as_error(stopped: BaseException) -> ApplianceError:

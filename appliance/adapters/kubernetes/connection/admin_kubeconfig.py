@@ -193,7 +193,7 @@ def write_kubeconfig(path: Path, text: str) -> None:
             f"{path} cannot be written: {error.strerror}", hint="name another file with --out"
         ) from error
     raise Refused(
-        f"{path} is not a file of this command, and was not changed",
+        f"{path} was not written by this command; it was not changed",
         hint="name another file with --out; kubectl reads several: export KUBECONFIG=FILE:FILE",
     )
 

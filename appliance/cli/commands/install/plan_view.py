@@ -89,7 +89,7 @@ def _show_refusals(plan: Plan, *, err: bool) -> None:
     for refusal in plan.refusals:
         print_line(f"refused: {refusal.sentence()}", err=err)
         say_hint(refusal.hint, err=err)
-    print_line("after that, these steps will run:", err=err)
+    print_line("the steps as the site is now; plan again after the fix:", err=err)
 
 
 def _by_nodes(plan: Plan) -> dict[tuple[str, ...], list[str]]:

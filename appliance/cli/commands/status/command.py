@@ -64,9 +64,7 @@ def status(app: Application, site: Path, exit_code: bool, watch: int | None, out
     verdict = _look(app, site, output)
     if exit_code and verdict.faults:
         first, *others = verdict.faults
-        raise NotHealthy(
-            first, hint="see which steps would fix this: appliance plan", details=others
-        )
+        raise NotHealthy(first, hint=verdict.next, details=others)
 
 
 def _look(app: Application, site: Path, output: str, *, drawn_again: int | None = None) -> Verdict:

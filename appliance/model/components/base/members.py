@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster.cluster import CONTROL_PLANE_PODS, Cluster, ClusterNode
+from appliance.model.state.cluster.cluster import (
+    CONTROL_PLANE_PODS,
+    Cluster,
+    ClusterNode,
+    NoCluster,
+)
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity_of
@@ -14,6 +19,13 @@ from appliance.model.state.nodes.kubeadm_state import is_member
 from appliance.model.state.observed import Observed
 
 NODE_PODS = ("flannel", "kube-proxy")
+
+
+def without_cluster(observed: Observed) -> str:
+    """Why a step cannot be checked against the cluster; one that does not answer is not absent."""
+    if isinstance(observed.cluster, NoCluster):
+        return "there is no cluster yet"
+    return "not known: the API does not answer"
 
 
 def identity_faults(facts: NodeFacts, member: ClusterNode) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.components.base.members import without_cluster
 from appliance.model.components.gpu.driver import (
     DRIVER,
     RUNTIME,
@@ -52,7 +53,7 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     if settings is not None and serves and settings.driver == "host":
         yield from _host_driver(observed.node_facts[node.name], desired)
     if not isinstance(cluster, Cluster):
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     stack = cluster.gpu_stack or GpuStack()
     if node.name == desired.site.control_plane[0].name:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from appliance.model.components.base.members import without_cluster
 from appliance.model.components.node_metadata.node_roles import TO_MOVE, plan_inventory
 from appliance.model.site.settings import Node
 from appliance.model.state.cluster.cluster import Cluster
@@ -22,7 +23,7 @@ def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The node has the labels of its groups, and the RunaiConfig uses them."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster) or cluster.roles is None:
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     if node.name not in cluster.roles.labels:
         yield "is not a member of the cluster"

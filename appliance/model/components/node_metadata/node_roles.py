@@ -282,8 +282,8 @@ def _would_move(moves: Sequence[AnchoredObject], view: RolesView) -> Iterator[Re
         yield Refusal(
             node,
             "stateful service",
-            f"{', '.join(here)} bound to this node, which "
+            f"{', '.join(here)} bound to {node}, which "
             + ("would no longer be a system node" if loses else "is not a system node"),
-            "a system node: its data stay on this node",
+            f"a system node, because the service has to leave others, and its data stay on {node}",
             f"{TO_MOVE}; or accept the move with --allow-move",
         )

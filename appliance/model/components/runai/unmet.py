@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from appliance.model.bundle.release.runai_versions import minor_of, trusting
 from appliance.model.bundle.vendor.bundle import VendorBundle
+from appliance.model.components.base.members import without_cluster
 from appliance.model.components.runai import address
 from appliance.model.components.runai.cluster_values import cluster_values, laid_over
 from appliance.model.components.runai.origin import origins
@@ -91,7 +92,7 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
     """
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     for namespace, name in RELEASES:
         release = cluster.release(namespace, name)

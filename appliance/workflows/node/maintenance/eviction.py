@@ -85,7 +85,7 @@ class Eviction:
         """Undo the cordon; the eviction's error stays, with the node's state in its details."""
         try:
             marks.clear(uncordon=uncordon)
-            left = f"restored: {name} has its earlier state"
+            left = f"restored: {name} takes pods again; evicted pods do not move back"
         except LeaseLost:
             left = left_to_others(name)
         except ApplianceError as error:

@@ -79,7 +79,11 @@ class PowerWatch:
             return PowerState(off, f"{said}; {silence}")
         if ordered is None:
             return PowerState(False, f"{silence}, but no accepted shutdown is recorded; {said}")
-        return PowerState(True, f"it accepted the shutdown at {ordered}; {silence}; {said}")
+        return PowerState(
+            True,
+            f"it accepted the shutdown at {ordered}; {silence}; {said}: "
+            "look at its power LED before you open it",
+        )
 
     def wait(self, ordered: str) -> str:
         """Wait until it is off after the order; what was seen.
