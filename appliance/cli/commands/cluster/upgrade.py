@@ -188,7 +188,7 @@ def _lines(number: int, step: UpgradeStep, found: UpgradeResult) -> Iterator[str
     yield f"   takes: {found.clock.of_step(step).sentence()}"
     away = found.clock.api_away(step) if step.kind == "control_plane" else None
     if away is not None:
-        yield f"   API: {away:.0f} s away in a lab with one control-plane node"
+        yield f"   API: {away:.0f} s away at a time in a lab with one control-plane node"
     if step.kind == "nodes":
         for name in step.nodes:
             yield from (f"   {text}" for text in _evictions(found.forecasts.get(name)))
