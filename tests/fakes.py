@@ -19,13 +19,8 @@ from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster.cluster import (
-    Cluster,
-    ClusterNode,
-    ClusterState,
-    ClusterStorage,
-    NoCluster,
-)
+from appliance.model.state.cluster.cluster import Cluster, ClusterNode, ClusterState, NoCluster
+from appliance.model.state.cluster.cluster import ClusterStorage as Storage
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Record, Run
@@ -157,6 +152,9 @@ class FakeRack:
         nodes = {key: node for key, node in self.cluster.nodes.items() if key != name}
         self.cluster = replace(self.cluster, nodes=nodes)
 
+    def annotate(self, names: Sequence[str], key: str, value: str | None) -> None:
+        self.cluster = samples.annotated(self.cluster, names, key, value)
+
     def play(self, play: Play, on_task: Callable[[str, str, bool | None], None]) -> None:
         self.plays.append(play)
         if play.playbook in self.fail:
@@ -202,7 +200,7 @@ class FakeRack:
             self.cluster = replace(self.cluster, storage=samples.storage(self.desired))
         if play.playbook in ("control_plane", "network", "workers", "gpu"):
             before = self.cluster.nodes if isinstance(self.cluster, Cluster) else {}
-            held = self.cluster.storage if isinstance(self.cluster, Cluster) else ClusterStorage()
+            held = self.cluster.storage if isinstance(self.cluster, Cluster) else Storage()
             self.cluster = replace(samples.cluster(self.desired), storage=held)
             for name in self.cluster.nodes:
                 self._mark([name], before[name].network_tested if name in before else None)
@@ -241,6 +239,9 @@ class FakeJournal:
 
     def durations(self) -> dict[str, float]:
         return {}
+
+    def read(self, *, limit: int | None = None) -> list[Record]:
+        return self.records[-limit:] if limit else self.records
 
 
 def without_nodes(monkeypatch: pytest.MonkeyPatch) -> FakeArchive:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from appliance.model.state.certificates import fingerprint, values_digest
 from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterNode,
+    ClusterState,
     ClusterStorage,
     HelmRelease,
     Volume,
@@ -355,6 +358,17 @@ def cluster(desired: Desired) -> Cluster:
         roles=roles(desired) if desired.site.settings.runai else None,
     )
     return samples_gpu.cluster_with_gpus(found, desired) if desired.site.settings.gpu else found
+
+
+def annotated(found: ClusterState, names: Sequence[str], key: str, value: str | None) -> Cluster:
+    """A cluster with another annotation on some of its nodes."""
+    assert isinstance(found, Cluster)
+    nodes = dict(found.nodes)
+    for name in names:
+        others = {k: v for k, v in nodes[name].annotations.items() if k != key}
+        kept = others if value is None else {**others, key: value}
+        nodes[name] = replace(nodes[name], annotations=kept)
+    return replace(found, nodes=nodes)
 
 
 def planned_run(desired: Desired, observed: Observed | None = None) -> PlannedRun:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from appliance.adapters.local.content import list_releases
+from appliance.adapters.local.content import default_release
 from appliance.adapters.local.processes import find_program
 from appliance.errors import CommandFailed
 from appliance.lab.layout import SYSTEMS
@@ -37,7 +37,7 @@ TRIES = 2
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PODMANS_OWN = {"conmon", "aardvark-dns"}
 # What the nodes of this run's labs run; the row debian-11 of a release chooses another.
-RELEASE, OS = list_releases()[-1], os.environ.get("APPLIANCE_TEST_OS") or SYSTEMS[0]
+RELEASE, OS = default_release(), os.environ.get("APPLIANCE_TEST_OS") or SYSTEMS[0]
 
 
 def begin() -> bool:

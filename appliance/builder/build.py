@@ -24,7 +24,7 @@ from appliance.model.bundle.builds.causes import Failure, by_cause
 from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
 from appliance.model.bundle.release.release import Artifact, Release
-from appliance.model.bundle.release.sources import Source, inputs_of, is_genuine
+from appliance.model.bundle.release.sources import Source, inputs_of, is_genuine, is_standin
 
 PACKAGES = "packages"
 WHEELS = "wheels"
@@ -120,12 +120,16 @@ def _left_alone(strangers: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """The fetched artifact, its version, and the sources that were skipped before."""
+    """The fetched artifact, its version, and the sources that were skipped before.
+
+    Attributes:
+        standin: it plays the part of the vendor's own.
+    """
 
     fetched: FetchedArtifact
     version: str
     skipped: tuple[tuple[str, str, str], ...] = ()
-    genuine: bool = False
+    standin: bool = False
 
 
 _Name = Artifact | str
@@ -236,9 +240,9 @@ class _Fetches:
                 if not self._stopped:
                     self._ports.observer.skipped(_title(artifact), source.ref, error.message)
                 continue
-            return _Outcome(
-                fetched, source.version or artifact.version, tuple(skipped), is_genuine(source)
-            )
+            played = is_standin(source) or (artifact.standin and not is_genuine(source))
+            version = source.version or artifact.version
+            return _Outcome(fetched, version, tuple(skipped), played)
         raise BuildFailed("no source works", details=reasons)
 
     def _inputs(self, source: Source) -> dict[str, FetchedArtifact]:
@@ -298,7 +302,7 @@ def _artifact(item: Artifact, one: _Outcome) -> BundledArtifact:
     source = SourceUsed(fetched.kind, fetched.ref, fetched.verified, one.skipped)
     return BundledArtifact(
         item.name, one.version, item.kind, file.path, file.sha256, file.size, source,
-        item.standin and not one.genuine,
+        one.standin,
     )  # fmt: skip
 
 

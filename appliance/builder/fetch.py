@@ -90,6 +90,7 @@ class Sources:
             files=files,
             locked=locked or {},
             standins=standins,
+            bases=tuple(folder.parent / name for name in release.based_on),
         )
         self._by_kind: dict[str, Fetcher[Any]] = {
             "url": url.Url(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -196,6 +197,22 @@ class Application:
             reads_vendor_bundle=reads_vendor_bundle,
             new_cluster=new_cluster,
         )
+
+    def with_release(self, release: str) -> Callable[[Site], Site]:
+        """A site as it will be with another release.
+
+        Raises:
+            ConfigError: this tool has no such release.
+        """
+        from appliance.adapters.local.content import load_release
+
+        load_release(release)
+
+        def changed(site: Site) -> Site:
+            settings = site.settings.model_copy(update={"appliance_release": release})
+            return replace(site, settings=settings)
+
+        return changed
 
 
 @click.command(

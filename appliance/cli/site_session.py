@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from appliance import __version__
 from appliance.cli.screen.hints import say_hint
+from appliance.cli.screen.interrupts import pausing
 from appliance.cli.screen.render import show_warnings
 from appliance.cli.wiring import Wiring, note
 from appliance.errors import ApplianceError
@@ -31,19 +32,22 @@ if TYPE_CHECKING:
     from appliance.model.state.observed import Fault, Look, Observed
     from appliance.model.state.plan import Plan
     from appliance.model.support.items import Contents
+    from appliance.model.upgrade.plan import UpgradeOptions
     from appliance.workflows.cluster.certificates import RenewalResult
+    from appliance.workflows.cluster.upgrade_look import UpgradeResult
     from appliance.workflows.horizon import HorizonResult
     from appliance.workflows.install import InstallRequest, InstallResult
     from appliance.workflows.node.role import RoleResult
     from appliance.workflows.runai.cli import RunaiCliResult
     from appliance.workflows.runai.upgrade import RunaiUpgradeResult
     from appliance.workflows.session.member_records import MemberRecords
-    from appliance.workflows.session.ports import Observer
+    from appliance.workflows.session.ports import Drain, Observer
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Survey
     from appliance.workflows.support.bundle import BundleRequest, BundleResult, Render
 
 
+PAUSES = "pausing after this step; Ctrl-C again interrupts it"
 About = ParamSpec("About")
 
 
@@ -213,6 +217,45 @@ class SiteSession(Wiring):
         run = self.run(COMMAND)
         request = RenewalRequest(self.site, run, within_days, without, dry_run=dry_run)
         return renew_certificates(request, self.session(progress, run, plays=True), confirm)
+
+    def upgrade(
+        self,
+        options: UpgradeOptions,
+        progress: Observer,
+        drain: Drain,
+        confirm: Callable[[UpgradeResult], bool],
+        *,
+        accepted: Sequence[str] = (),
+        allow_outage: bool = False,
+        dry_run: bool = False,
+    ) -> UpgradeResult:
+        """Upgrade Kubernetes; one changing command at a time per site."""
+        from appliance.adapters.local.content import list_releases, load_release
+        from appliance.adapters.site.release_choice import choose_release
+        from appliance.model.upgrade.path import hop_of
+        from appliance.workflows.cluster.upgrade import COMMAND, upgrade
+        from appliance.workflows.cluster.upgrade_look import UpgradeRequest
+
+        desired = self.load_desired()
+        releases = {name: load_release(name) for name in list_releases()}
+        request = UpgradeRequest(
+            desired,
+            {name: hop_of(release) for name, release in releases.items()},
+            options,
+            self.run(COMMAND, desired.bundle_digest),
+            measured={name: release.measured for name, release in releases.items()},
+            accepted=frozenset(accepted),
+            allow_outage=allow_outage,
+            dry_run=dry_run,
+            pausing=lambda: pausing(lambda: progress.note(PAUSES)),
+        )
+        session = dataclasses.replace(
+            self.session(progress, request.run, plays=True),
+            drain=drain,
+            upgrade_evidence=self.upgrade_evidence,
+            choose_release=lambda release: choose_release(self.site.directory, release),
+        )
+        return upgrade(request, session, self.opened(confirm))
 
     def node_role(
         self, roles: RoleRequest, confirm: Callable[[RolesPlan], bool], *, dry_run: bool = False

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from appliance.workflows.session.session import Session
     from appliance.workflows.session.survey import Preflight
+    from appliance.workflows.session.upgrade_evidence import UpgradeEvidence
 
 
 # How long the end of a command waits for copies of its records: a node may be slow or away.
@@ -280,6 +281,13 @@ class Wiring:
         from appliance.adapters.control_plane.etcd_members import EtcdMembers
 
         return EtcdMembers(self.nodes, self.site.settings.ssh.python)
+
+    @cached_property
+    def upgrade_evidence(self) -> UpgradeEvidence:
+        """What an upgrade is judged by."""
+        from appliance.adapters.upgrade_evidence import ClusterEvidence
+
+        return ClusterEvidence(self.site, self.nodes)
 
     @contextmanager
     def emptying(self, session: Session, run: Run) -> Iterator[Emptying]:

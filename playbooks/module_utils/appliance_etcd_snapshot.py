@@ -22,6 +22,7 @@ from pathlib import Path
 PKI = Path("/etc/kubernetes/pki")
 SNAPSHOTS = Path("/var/lib/appliance/etcd-snapshots")
 DATABASE = Path("/var/lib/etcd/member/snap/db")
+PORT = 2379
 KEPT = 5
 MB = 1000 * 1000
 
@@ -126,7 +127,7 @@ def _connection():
     context = ssl.create_default_context(cafile=str(PKI / "etcd/ca.crt"))
     client = PKI / "apiserver-etcd-client"
     context.load_cert_chain(str(client) + ".crt", str(client) + ".key")
-    return http.client.HTTPSConnection("127.0.0.1", 2379, context=context, timeout=60)
+    return http.client.HTTPSConnection("127.0.0.1", PORT, context=context, timeout=60)
 
 
 def main():

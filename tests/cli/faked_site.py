@@ -21,6 +21,10 @@ class FakedSite(SiteSession):
     def members(self) -> Any:
         return self.nodes
 
+    @property
+    def upgrade_evidence(self) -> Any:
+        return None
+
     def lock(self, run: Any, reason: str = "") -> FakeJournal:  # noqa: ARG002
         return FakeJournal()
 

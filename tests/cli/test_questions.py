@@ -16,6 +16,7 @@ import pytest
 
 from appliance.adapters.ansible import playbooks
 from appliance.adapters.local import control_host
+from appliance.adapters.local.content import load_release
 from appliance.adapters.runai import jumpboxes
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
@@ -27,6 +28,8 @@ from appliance.model.node.answering import AnsweringMachine
 from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault
+from appliance.model.state.upgrade import ANNOTATION as UPGRADE
+from appliance.model.state.upgrade import UpgradeMark
 from tests import samples
 from tests.cli import faked_site
 from tests.cli.test_which_site import CHANGING as ALL_CHANGING
@@ -44,6 +47,7 @@ from tests.unit.access.test_steps import Rack as Converged
 from tests.unit.certificates.rack import ends
 from tests.unit.life.rack import FakeDrain, FakePower
 from tests.unit.runai.upgrade_rack import UpgradeRack
+from tests.unit.upgrade import rack as upgrades
 
 Capture = pytest.CaptureFixture[str]
 ASKED = "and then it asks"
@@ -181,6 +185,25 @@ def _has_an_older_runai(rack: Rack) -> None:
     rack.documents, rack.cluster = rack.upgraded.documents, rack.upgraded.cluster
 
 
+def _almost_upgraded(rack: Rack) -> None:
+    """Every node has the release, and the end was not written down."""
+    site = rack.desired.site
+    rack.desired = replace(
+        rack.desired, release=load_release(upgrades.NEW), manifest=upgrades.manifest()
+    )
+    assert isinstance(rack.cluster, Cluster)
+    mark = UpgradeMark(upgrades.NEW, "2026-01-01T00:00:00+00:00", "ada on laptop")
+    rack.annotate([node.name for node in site.control_plane], UPGRADE, mark.as_text())
+    rack.cluster = replace(
+        rack.cluster, pods=tuple(upgrades.running(pod, upgrades.TAG) for pod in rack.cluster.pods)
+    )
+    for node in site.cluster_members:
+        rack.member(node.name, version=upgrades.TAG, runtime="docker://20.10.24")
+    settings = site.directory / "group_vars/all/site.yml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("appliance_release: k8s-1.23.5-r1  # the first\n")
+
+
 def _as_it_is(_rack: Rack) -> None:
     pass
 
@@ -188,6 +211,7 @@ def _as_it_is(_rack: Rack) -> None:
 # Command -> its words, what brings it to its question, and whether it is about one machine.
 QUESTIONS: dict[tuple[str, ...], tuple[tuple[str, ...], Callable[[Rack], None], bool]] = {
     ("cluster", "certificates", "renew"): ((), _ends_soon, False),
+    ("cluster", "upgrade"): (("--to", upgrades.NEW), _almost_upgraded, False),
     ("install",): ((), _as_it_is, False),
     ("node", "add"): (("w2", "--replace", "w2"), lambda rack: rack.wipe("w2"), True),
     ("node", "maintain"): (("w2",), _as_it_is, True),

@@ -18,6 +18,7 @@ CHANGING = {
     ("install",): (),
     ("node", "add"): ("w3",),
     ("cluster", "certificates", "renew"): (),
+    ("cluster", "upgrade"): ("--to", "k8s-1.23.17-r1"),
     ("node", "maintain"): ("gpu1",),
     ("node", "passport"): ("gpu1", "--acknowledge"),
     ("node", "rejoin"): ("gpu1",),

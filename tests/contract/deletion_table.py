@@ -69,6 +69,10 @@ SOCKET: Final = Evidence("a socket named after a server that ended, an empty fol
 ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
 PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")
 DIGEST: Final = Evidence("a blob named by 64 hex digits of a manifest of ours, of another size")
+TRIAL: Final = Evidence(
+    "a folder of ours with our marker, which nothing holds, and with nothing else in it",
+    f"{_MODULES}/test_etcd_trial.py::test_what_no_trial_wrote_stays",
+)
 NODE_OBJECT: Final = Evidence(
     "the machine behind it is proved dead, empty or ours; its labels are kept first",
     f"{_REMOVAL}/test_node_remove.py::test_a_node_that_is_ready_and_does_not_answer_is_not_dead",
@@ -277,6 +281,13 @@ PLACES: Final[Places] = {
         "Change._undo: unlink": STATE,
         "write: replace": WRITE,
     },
+    "playbooks/module_utils/appliance_etcd_proof.py": {"examine: unlink": KEPT},
+    "playbooks/module_utils/appliance_etcd_folder.py": {
+        "take_away: rmdir": (TRIAL, 2),
+        "take_away: rmtree": TRIAL,
+        "take_away: unlink": (TRIAL, 2),
+    },
+    "playbooks/module_utils/appliance_etcd_trial.py": {"_Scratch.running: open w": TRIAL},
     "playbooks/module_utils/appliance_etcd_snapshot.py": {
         "_held: unlink": TEMPORARY,
         "_save: replace": WRITE,

@@ -54,6 +54,11 @@ EXPORT: Final = Evidence(
 OUR_MARK: Final = Evidence(
     "our annotation and our cordon alone, for maintenance that the Node tells"
 )
+UPGRADE_MARK: Final = Evidence(
+    "one annotation of ours, by its name, under the site's lock",
+    "tests/unit/upgrade/test_upgrade_workflow.py::"
+    "test_a_pause_leaves_the_mark_and_the_same_command_goes_on",
+)
 OUR_TAINT: Final = Evidence(
     "the list without our taint, written against the version that was read",
     "tests/unit/life/test_drain_conflicts.py::test_a_taint_is_written_again_after_a_conflict",
@@ -104,6 +109,7 @@ PLACES: Final[Places] = {
         "KubernetesDrain.taint.read_and_write: patch_node": OUR_TAINT,
     },
     "appliance/adapters/kubernetes/nodes/members.py": {
+        "KubernetesMembers.annotate: patch_node": UPGRADE_MARK,
         "KubernetesMembers.put_back: patch_node": KEPT_MARKS,
         "_put_taints_back: patch_node": KEPT_MARKS,
     },

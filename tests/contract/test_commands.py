@@ -40,7 +40,8 @@ CHANGING = {
     ("bundle", "sign"), ("bundle", "join"),
     ("runai", "cli", "install"), ("node", "maintain"), ("node", "return"),
     ("node", "remove"), ("node", "rejoin"), ("node", "add"), ("node", "passport"),
-    ("cluster", "certificates", "renew"), ("self", "upgrade"), ("runai", "upgrade"),
+    ("cluster", "certificates", "renew"), ("cluster", "upgrade"), ("self", "upgrade"),
+    ("runai", "upgrade"),
 }  # fmt: skip
 # Where the workflows of a noun lie; what else is in there several of them share.
 WORKFLOWS = {"bundle": "appliance/builder", "lab": "appliance/lab"}

@@ -19,6 +19,7 @@ WRAPPER = Path("playbooks/module_utils/appliance_programs.py")
 OWN_LIMITS = (
     Path("playbooks/library/rsync_push.py"),
     Path("playbooks/module_utils/appliance_api_server.py"),
+    Path("playbooks/module_utils/appliance_etcd_trial.py"),
     Path("playbooks/module_utils/appliance_jumpbox.py"),
     Path("roles/kubernetes_certificates/module_utils/certificate_renewal.py"),
     Path("roles/lab_node/module_utils/lab_commands.py"),

@@ -135,6 +135,7 @@ def test_tags_are_never_inside_roles() -> None:
 OF_A_RUN = (
     *("appliance_external_registry", "appliance_gpu_driver", "appliance_leader"),
     *("appliance_nfs_server", "appliance_vendor"),
+    *("appliance_kubeadm_upgrade", "appliance_kubelet_upgrade"),
     *(f"appliance_{step.name}" for step in INSTALL if step.has_playbook),
 )
 

@@ -107,6 +107,13 @@ ROWS = (
         "tests/lab/test_certificates.py",
         package=WITH_RUNBOOKS,
     ),
+    Row(
+        "upgrades",
+        "Kubernetes 1.23.5 becomes 1.23.17 while pods serve, killed at random moments",
+        ("tests/lab/test_upgrade.py",),
+        (*PACKAGE, *LAB, "tests/lab/test_upgrade.py", "tests/lab/support/service_probe.py"),
+        figures=True,
+    ),
     _lab(
         "connections",
         "a jump host, whose keys are shown, kept and strict; sudo that asks for a password",

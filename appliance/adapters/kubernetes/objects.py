@@ -79,6 +79,7 @@ def node_of(node: Any, pods: Sequence[Pod] = ()) -> ClusterNode:
         gpus_tested=annotations.get(GPU_ANNOTATION),
         writers=_writers(getattr(node.metadata, "managed_fields", None)),
         etcd_ready=all(etcd) if etcd else None,
+        runtime=(info.container_runtime_version or "") if info else "",
     )
 
 
@@ -152,6 +153,7 @@ def pod_of(pod: Any) -> Pod:
         gpus=devices_asked(pod)[WHOLE],
         user=next((labels[key] for key in USER_LABELS if labels.get(key)), ""),
         grace_seconds=spec.termination_grace_period_seconds or 0,
+        images=tuple(container.image or "" for container in spec.containers or []),
     )
 
 

@@ -17,6 +17,7 @@ import appliance
 
 PACKAGE: Final = Path(appliance.__file__).parent
 RELEASES: Final = PACKAGE / "releases"
+DEFAULT: Final = "default"
 # Written into a wheel when it is built.
 COMMIT_FILE: Final = "commit"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -29,8 +30,18 @@ def find_content_root() -> Path:
 
 
 def list_releases() -> tuple[str, ...]:
-    """The names of this installation's releases, sorted."""
-    return tuple(sorted(path.stem for path in RELEASES.glob("*.yml")))
+    """The names of this installation's releases, the oldest first: 1.23.5 before 1.23.17."""
+    return tuple(sorted((path.stem for path in RELEASES.glob("*.yml")), key=_by_numbers))
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+
+
+def default_release() -> str:
+    """The release of a new site and of a new lab where none is named: the file says it."""
+    return (RELEASES / DEFAULT).read_text(encoding="ascii").strip()
 
 
 def find_commit() -> str | None:

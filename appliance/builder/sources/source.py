@@ -28,6 +28,7 @@ class Context:
 
     Attributes:
         folder: the release's folder, with its wrapper modules and C programs.
+        bases: the folders of the releases that it is based on, which have what it lacks.
         files: the operator's folder of files that cannot be fetched, or None.
         locked: sha256 or digest of sources that an earlier build recorded, by ``ref``.
         inputs: the parts of an image, by name.
@@ -43,6 +44,12 @@ class Context:
     locked: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, FetchedArtifact] = field(default_factory=dict)
     standins: Path | None = None
+    bases: tuple[Path, ...] = ()
+
+    def of_release(self, name: str) -> Path:
+        """A file or folder of the release, else of the nearest release that it is based on."""
+        paths = [folder / name for folder in (self.folder, *self.bases)]
+        return next((path for path in paths if path.exists()), paths[0])
 
 
 class Fetcher(Protocol, Generic[Spec_contra]):

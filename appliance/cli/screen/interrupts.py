@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -21,6 +23,30 @@ def end_like_ctrl_c() -> None:
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+
+
+@contextmanager
+def pausing(say: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Take the first Ctrl-C as a wish to pause; the second interrupts as ever.
+
+    Yields:
+        Whether a pause was asked for.
+    """
+    asked: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def first(_number: int, _frame: FrameType | None) -> None:
+        asked.append(True)
+        signal.signal(signal.SIGINT, before)
+        say()
+
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, first)
+    try:
+        yield lambda: bool(asked)
+    finally:
+        if before is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, before)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:

@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 from appliance.adapters.bundle.oci import referenced
 from appliance.adapters.local import processes
 from appliance.adapters.local.cache import Cache
-from appliance.adapters.local.content import RELEASES, STANDINS, load_release
+from appliance.adapters.local.content import RELEASES, STANDINS, default_release, load_release
 from appliance.builder.fetch import Sources
 from appliance.builder.sources.local import packed_chart
 from appliance.errors import ApplianceError, BuildFailed
@@ -73,17 +73,27 @@ def build_vendor_bundle(
     version: str,
     folder: Path,
     *,
-    release: str = "k8s-1.23.5-r1",
+    release: str | None = None,
     os_name: str = "debian-12",
     compressed: bool = False,
 ) -> Path:
     """Build the images, or recall them from the cache, and write the bundle to ``folder``.
 
+    Args:
+        version: of Run:ai, which is played.
+        folder: where the file is written.
+        release: whose Helm is in it; None for that of a new site.
+        os_name: the operating system of the images.
+        compressed: write it as the vendor does.
+
     Raises:
         ApplianceError: a source of an image is not available.
     """
     return write_vendor_bundle(
-        version, folder, ingredients(release, os_name, Cache()), compressed=compressed
+        version,
+        folder,
+        ingredients(release or default_release(), os_name, Cache()),
+        compressed=compressed,
     )
 
 

@@ -53,9 +53,11 @@ def cure(
 
 def build_command(directory: str, manifest: BundleManifest, *, delta: bool = False) -> str:
     """The command that builds this bundle again, with its options."""
+    # A release's own stand-in is a program, compiled where the vendor's file cannot be reached.
+    asked = any(item.standin and item.source.kind != "go" for item in manifest.artifacts)
     options = [
         *("--release", manifest.release, "--os", manifest.os),
-        *(["--standins"] if manifest.standins else []),
+        *(["--standins"] if asked else []),
     ]
     # A placeholder, not quoted: the manifest does not record the folder of the files.
     files = ["--files FOLDER"] if any(a.source.kind == "file" for a in manifest.artifacts) else []

@@ -30,11 +30,13 @@ class Concern:
     Attributes:
         severity: ``refuses`` needs ``--allow-outage``; ``blocks`` will hold the eviction up until
             it changes; ``loses`` data or a person's work; ``interrupts`` a service.
+        quorum: it is about etcd's quorum, which only a node that stops can take away.
     """
 
     severity: Severity
     about: str
     text: str
+    quorum: bool = False
 
     def sentence(self) -> str:
         """The concern in one line."""
@@ -146,7 +148,8 @@ def _of_the_node(
     well = [view for view in control_plane if view.ready and not _is_away(view) and view != here]
     if here.control_plane and len(well) * 2 <= len(control_plane):
         left = f"{len(well)} of {len(control_plane)} control-plane nodes would be left"
-        yield Concern("refuses", here.name, f"{left}: the API would be down, without etcd's quorum")
+        text = f"{left}: the API would be down, without etcd's quorum"
+        yield Concern("refuses", here.name, text, quorum=True)
     system = [view for view in takers if view.is_system]
     if here.is_system and not system:
         yield Concern(

@@ -11,6 +11,7 @@ from appliance.model.node.maintenance_claims import Claim, claims_of
 from appliance.model.plan.judging import SettledSteps, in_scope, judge
 from appliance.model.plan.second_cluster import orphans, second_cluster
 from appliance.model.plan.steps import INSTALL
+from appliance.model.plan.under_upgrade import under_upgrade
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node
 from appliance.model.site.ssh import ssh_command
@@ -101,6 +102,9 @@ def plan(
     errors = [Refusal(f.node, f.check, str(f.seen), str(f.expected), f.hint) for f in forbidding]
     claims = [claim for claim in claims_of(observed.cluster) if claim.node in spared]
     warnings = [Notice(claim.node, _left_alone(claim)) for claim in claims]
+    under_way, locked = under_upgrade(desired, observed)
+    refusals = (*locked, *refusals)
+    warnings += under_way
     warnings += [
         Notice(f.node, _words(f))
         for f in findings

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from appliance.model.components.base.component import (
     Step,
     all_but_jumpboxes,
@@ -54,6 +56,23 @@ RUNAI_UPGRADE = _runai(
     "the backend's web page, logins and new jobs fail while its pods restart; running jobs go on",
 )
 RUNAI_ROLLBACK = _runai("runai_rollback", "backend and cluster part have the version before")
+UPGRADE: Final = "cluster upgrade"
+KUBERNETES_IMAGES = Step(
+    "kubernetes_images",
+    "the registry and every member have the images of the release",
+    all_but_jumpboxes,
+    None,
+    command=UPGRADE,
+)
+# Its workflow decides which nodes, and verifies each.
+KUBERNETES_UPGRADE = Step(
+    "kubernetes_upgrade",
+    "the node runs the release's Kubernetes",
+    cluster_members,
+    None,
+    command=UPGRADE,
+    disturbs="etcd and the API server of one node after the other restart; each node is emptied",
+)
 STEPS: tuple[Step, ...] = (
     PREFLIGHT,
     *(step for component in COMPONENTS for step in component.steps),
@@ -63,6 +82,8 @@ STEPS: tuple[Step, ...] = (
     RUNAI_PREPARE,
     RUNAI_UPGRADE,
     RUNAI_ROLLBACK,
+    KUBERNETES_IMAGES,
+    KUBERNETES_UPGRADE,
 )
 BY_NAME = {step.name: step for step in STEPS}
 INSTALL: tuple[Step, ...] = tuple(step for step in STEPS if step.command == "install")

@@ -45,6 +45,7 @@ PROGRAMS: tuple[Program, ...] = (
     *_there("sed", "sed", "parses apt's output", "artifacts"),
     *_there("tar", "tar", "unpacks records and bundles", LOOK),
     *_there("util-linux", "flock lsblk", "holds the lock of the site; shows disks", LOOK),
+    *_there("util-linux", "prlimit setpriv", "bounds and ends a scratch etcd", "control_plane"),
     *_there("mount", "mount umount swapoff", "tests shared storage; turns swap off", "host"),
     *_there("systemd", "systemctl systemd-run journalctl systemd-detect-virt",
             "runs services, and work that survives a lost connection", LOOK),

@@ -40,6 +40,7 @@ class Desired:
             their names are removed, and they join as new ones.
         founded: evidence in the site's own state that it had a cluster, in words; empty where
             there is none, or a new one is requested. Used only to refuse a fresh cluster.
+        upgrading: the release to which this very command upgrades; every other is refused then.
     """
 
     site: Site
@@ -58,6 +59,7 @@ class Desired:
     kept: Mapping[str, NodeMetadata] = field(default_factory=dict)
     returning: frozenset[str] = frozenset()
     founded: str = ""
+    upgrading: str = ""
 
     @property
     def kubernetes_version(self) -> str:

@@ -42,6 +42,7 @@ from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
+    from appliance.model.bundle.release.release import Runtime
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
 
@@ -55,11 +56,13 @@ class NodeRemoveRequest:
 
     Attributes:
         site: all that the inventory names.
+        runtime: what runs the containers of the site's nodes.
     """
 
     site: Site
     removal: RemovalRequest
     run: Run
+    runtime: Runtime
     dry_run: bool = False
 
 
@@ -240,7 +243,7 @@ class _Removal:
 
     def _reset(self, reset: Reset) -> None:
         session, site, name = self._session, self._site, self._node.name
-        inventory = reset_inventory(site, self._node, reset)
+        inventory = reset_inventory(site, self._node, reset, self._request.runtime)
         play = Play(self._request.run.id, RESET, (name,), inventory)
 
         def on_task(node: str, task: str, changed: bool | None) -> None:
@@ -277,7 +280,7 @@ class _Removal:
         return self._recorder.on_node(name, self._node.name, why)
 
 
-def reset_inventory(site: Site, node: Node, reset: Reset) -> dict[str, object]:
+def reset_inventory(site: Site, node: Node, reset: Reset, runtime: Runtime) -> dict[str, object]:
     """The run's inventory for one machine to clean; this needs no bundle."""
     variables = {
         **connection_vars(site),
@@ -287,6 +290,7 @@ def reset_inventory(site: Site, node: Node, reset: Reset) -> dict[str, object]:
         "node_reset_api_hosts": list(reset.hosts),
         "node_reset_ca_sha256": reset.ca,
         "node_reset_vouched": reset.vouched,
+        "node_reset_cri_socket": runtime.socket,
     }
     hosts = {node.name: {"ansible_host": node.ip}}
     return {"all": {"vars": variables, "hosts": hosts}}

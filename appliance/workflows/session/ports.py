@@ -140,6 +140,9 @@ class JournalPort(Protocol):
     def durations(self) -> dict[str, float]:
         """Step -> seconds its last verified run took."""
 
+    def read(self, *, limit: int | None = None) -> Sequence[Record]:
+        """The latest records, oldest first."""
+
 
 class SiteLock(Protocol):
     """The lock of a site: one changing command at a time.
@@ -316,6 +319,13 @@ class Members(Protocol):
 
         Raises:
             ClusterError: the API refused.
+        """
+
+    def annotate(self, names: Sequence[str], key: str, value: str | None) -> None:
+        """Write an annotation on Node objects; None removes it.
+
+        Raises:
+            ClusterError: the API refused; some of the nodes may have it.
         """
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         SiteLock,
     )
     from appliance.workflows.session.survey import Preflight
+    from appliance.workflows.session.upgrade_evidence import UpgradeEvidence
 
 
 class _NotGiven:
@@ -86,6 +87,8 @@ class Session:
         jumpboxes: hosts on which researchers work.
         records: of the site on this machine.
         documents: of the archive that are kept on this machine.
+        upgrade_evidence: what an upgrade is judged by before its first change; None: not judged.
+        choose_release: writes the release into site.yml, and nothing else there.
         run_diagnostics: runs a file of the vendor's own diagnostics, with an image of that name.
         evidence: logs and lists for support.
         read_workloads: what the loss of a node is judged by; asked only when a node may be lost.
@@ -114,6 +117,8 @@ class Session:
     records: Records = field(default=_missing("records"), repr=False)
     documents: Documents = field(default=_missing("documents"), repr=False)
     evidence: Evidence = field(default=_missing("evidence"), repr=False)
+    upgrade_evidence: UpgradeEvidence | None = None
+    choose_release: Callable[[str], None] = field(default=_missing("choose_release"), repr=False)
     run_diagnostics: Callable[[Path, str | None], VendorReport] = field(
         default=_missing("run_diagnostics"), repr=False
     )

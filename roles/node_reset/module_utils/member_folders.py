@@ -21,7 +21,7 @@ FOLDERS = (
 
 # As appliance_etcd_snapshot.py names them; each holds every Secret of the cluster.
 SNAPSHOTS = "var/lib/appliance/etcd-snapshots"
-SNAPSHOT = re.compile(r"\d{8}T\d{6}Z-[\w-]+\.db(?:\.new)?")
+SNAPSHOT = re.compile(r"\d{8}T\d{6}Z-[\w-]+\.db(?:\.new|\.json)?")
 
 
 def snapshots(root):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.local import processes
-from appliance.adapters.local.content import STANDINS
+from appliance.adapters.local.content import RELEASES, STANDINS
 from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
@@ -109,9 +109,16 @@ VET_SECONDS = 1800
 
 @pytest.mark.bundle
 @pytest.mark.parametrize("command", ["vet", "test"])
-def test_the_stand_in_of_the_provisioner_is_sound(command: str) -> None:
+@pytest.mark.parametrize(
+    "folder",
+    [
+        STANDINS / "nfs_provisioner_standin" / "go",
+        *sorted(path.parent for path in RELEASES.glob("*/go/*/main.go")),
+    ],
+    ids=lambda folder: f"{folder.parent.name}-{folder.name}",
+)
+def test_a_program_of_ours_that_plays_anothers_part_is_sound(folder: Path, command: str) -> None:
     require("go")
-    folder = STANDINS / "nfs_provisioner_standin" / "go"
     words = ["go", command, "-mod=readonly", "./..."]
     done = processes.run(words, cwd=folder, timeout=VET_SECONDS)
     assert done.returncode == 0

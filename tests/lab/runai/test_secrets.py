@@ -46,6 +46,7 @@ COMMANDS = (
     "health --site SITE --stage runai",
     "cluster certificates show --site SITE",
     "cluster certificates renew --site SITE --dry-run",
+    "cluster upgrade --to k8s-1.23.17-r1 --site SITE --dry-run",
     "site check --site SITE",
     "site show --site SITE",
     "site inventory --site SITE",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -102,6 +103,9 @@ class ApiServer(ThreadingHTTPServer):
     def __init__(self, folder: Path, statuses: Mapping[str, int]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.statuses = statuses
+        # What a path answers with, other than the version; and what was written to which.
+        self.bodies: dict[str, bytes] = {}
+        self.written: dict[str, Any] = {}
         self.asked: list[str] = []
         context = ssl.create_default_context(
             ssl.Purpose.CLIENT_AUTH, cafile=str(folder / "certificate.pem")
@@ -121,12 +125,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
-        body = json.dumps(VERSION).encode()
+        body = self.server.bodies.get(self.path, json.dumps(VERSION).encode())
         self.send_response(self.server.statuses.get(self.path, 404))
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def do_PATCH(self) -> None:
+        size = int(self.headers["Content-Length"])
+        self.server.written[self.path] = json.loads(self.rfile.read(size))
+        self.do_GET()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

@@ -48,7 +48,10 @@ def release_data(*artifacts: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "name": "r1",
         "description": "a release of a test",
         "architecture": "amd64",
+        "runtime": {"name": "docker", "socket": "/var/run/dockershim.sock"},
         "versions": VERSIONS,
+        "needs": {"etcd": "3.5", "docker": "20.10"},
+        "support_ends": {"kubernetes": "2023-02-28"},
         "operating_systems": {
             "debian-12": {
                 "title": "Debian",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from appliance.adapters.local.content import RELEASES, list_releases, load_release
+from appliance.adapters.local.content import (
+    RELEASES,
+    default_release,
+    list_releases,
+    load_release,
+)
 from appliance.errors import ConfigError
 from appliance.model.bundle.archives.archive import AptArchive
 from appliance.model.bundle.release.release import Release
@@ -60,8 +66,8 @@ def test_docker_and_etcd_must_fit_kubernetes() -> None:
     found = faults_of(
         release_data(artifact("tool"), versions={**VERSIONS, "etcd": "3.4.23", "docker": "24.0.5"})
     )
-    assert "Kubernetes 1.23 needs etcd 3.5, not 3.4.23" in found
-    assert "ubuntu-20.04: Kubernetes 1.23 needs Docker 20.10, not 24.0.5" in found
+    assert "ubuntu-20.04: Kubernetes 1.23 needs etcd 3.5, not 3.4.23" in found
+    assert "ubuntu-20.04: Kubernetes 1.23 needs docker 20.10, not 24.0.5" in found
 
 
 def test_an_image_made_from_nothing_that_exists_is_refused() -> None:
@@ -122,6 +128,12 @@ def test_a_bundle_for_ubuntu_carries_rsync_for_machines_without_it() -> None:
     assert system.root_names()["by_hand"] == ("rsync",)
 
 
+def of_release(found: Release, name: str) -> Path:
+    """A file of the release, or of the one that it is based on, as the builder finds it."""
+    paths = [RELEASES / release / name for release in (found.name, *found.based_on)]
+    return next(path for path in paths if path.exists())
+
+
 @pytest.mark.parametrize("name", list_releases())
 def test_a_shipped_release_is_whole(name: str) -> None:
     found = load_release(name)
@@ -129,22 +141,92 @@ def test_a_shipped_release_is_whole(name: str) -> None:
     for item in found.artifacts:
         for source in item.sources:
             if isinstance(source, GoSource):
-                folder = RELEASES / name / "go" / source.module
+                folder = of_release(found, f"go/{source.module}")
                 assert (folder / "go.mod").is_file()
                 assert (folder / "go.sum").is_file()
-                assert f'"{source.package}"' in (folder / "tools.go").read_text()
+                listed = folder / ("main.go" if source.standin else "tools.go")
+                assert source.standin or f'"{source.package}"' in listed.read_text()
+                assert listed.is_file()
             if isinstance(source, ComposeSource) and source.c_program:
-                assert (RELEASES / name / source.c_program).is_file()
+                assert of_release(found, source.c_program).is_file()
 
 
-@pytest.mark.parametrize("os_name", ["ubuntu-20.04", "debian-12", "debian-11"])
-def test_the_release_has_every_image_that_kubeadm_and_flannel_ask_for(os_name: str) -> None:
-    found = load_release("k8s-1.23.5-r1")
+# kubeadm's own: cmd/kubeadm/app/constants/constants.go of each version.
+KUBEADMS = {
+    "k8s-1.23.5-r1": {"etcd:3.5.1-0", "coredns:v1.8.6", "pause:3.6"},
+    "k8s-1.23.17-r1": {"etcd:3.5.6-0", "coredns:v1.8.6", "pause:3.6"},
+    "k8s-1.24.17-r1": {"etcd:3.5.6-0", "coredns:v1.8.6", "pause:3.7"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "os_name"),
+    [(name, system) for name in list_releases() for system in load_release(name).operating_systems],
+)
+def test_a_release_has_exactly_the_images_that_kubeadm_and_flannel_ask_for(
+    name: str, os_name: str
+) -> None:
+    found = load_release(name)
+    version = f"v{found.versions.kubernetes}"
+    programs = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy")
+    asked = {f"{program}:{version}" for program in programs} | KUBEADMS[name]
     images = {item.image for item in found.artifacts_on(os_name)}
-    assert images >= {
-        "kube-apiserver:v1.23.5", "kube-controller-manager:v1.23.5", "kube-scheduler:v1.23.5",
-        "kube-proxy:v1.23.5", "etcd:3.5.1-0", "coredns:v1.8.6", "pause:3.6", "flannel:v0.19.2",
+    assert images >= asked | {"flannel:v0.19.2"}
+    names = {image.partition(":")[0] for image in asked}
+    assert {i for i in images if i and i.partition(":")[0] in names} == asked
+
+
+@pytest.mark.parametrize("name", list_releases())
+def test_every_program_of_a_release_is_of_its_own_versions(name: str) -> None:
+    found = load_release(name)
+    own = found.versions.model_dump()
+    programs = {
+        "kubernetes": ("kubeadm", "kubelet", "kubectl", "kube-apiserver", "kube-proxy",
+                       "kube-controller-manager", "kube-scheduler"),
+        "etcd": ("etcd", "etcdctl", "etcdutl"),
+        "coredns": ("coredns",), "pause": ("pause",), "helm": ("helm",), "crane": ("crane",),
+        "cri_tools": ("crictl",),
     }  # fmt: skip
+    wanted = {program: own[part] for part, names in programs.items() for program in names}
+    listed = [item for item in found.artifacts if item.name in wanted]
+    assert {item.name: item.version for item in listed} == {
+        program: version for program, version in wanted.items() if version is not None
+    }
+    for item in listed:
+        for source in item.sources:
+            if isinstance(source, (UrlSource, OciSource, GoSource)):
+                assert (source.version or wanted[item.name]) in source.ref, source.ref
+            if isinstance(source, GoSource):
+                minor = found.versions.kubernetes.split(".")[1]
+                told = [flag for flag in source.ldflags if "inor=" in flag]
+                assert all(flag.endswith(f"inor={minor}") for flag in told)
+
+
+def test_releases_are_listed_by_their_numbers() -> None:
+    names = list_releases()
+    assert names.index("k8s-1.23.5-r1") < names.index("k8s-1.23.17-r1")
+    numbers = [load_release(name).versions.kubernetes.split(".") for name in names]
+    assert numbers == sorted(numbers, key=lambda parts: [int(part) for part in parts])
+
+
+def test_releases_form_paths_from_the_first_one_up() -> None:
+    releases = {name: load_release(name) for name in list_releases()}
+    numbers = {
+        name: tuple(map(int, found.versions.kubernetes.split(".")))
+        for name, found in releases.items()
+    }
+    for name, found in releases.items():
+        assert set(found.reached_from) <= set(releases)
+        for before in found.reached_from:
+            # kubeadm takes a cluster one minor version at a time, and never back.
+            assert numbers[before] < numbers[name]
+            assert numbers[name][1] - numbers[before][1] <= 1
+            assert set(releases[before].operating_systems) >= set(found.operating_systems)
+            # What is given up says so in its file, and never the appliance's own.
+            assert "ubuntu-20.04" in found.operating_systems
+    starts = [name for name, found in releases.items() if not found.reached_from]
+    assert starts == [default_release()]
+    assert all("kubernetes" in found.support_ends for found in releases.values())
 
 
 def test_only_digests_that_were_read_somewhere_are_in_the_release() -> None:

@@ -14,6 +14,7 @@ from appliance.cli.commands.lab.parts import played_all_the_same
 from appliance.cli.commands.status.view import show_status, status_as_json
 from appliance.cli.exits import run
 from appliance.errors import SourceUnavailable
+from appliance.model.bundle.faults import build_command
 from appliance.model.bundle.manifest import BundleManifest
 from appliance.model.bundle.release.release import Artifact
 from appliance.model.bundle.release.sources import (
@@ -31,6 +32,8 @@ from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan
 from tests.samples import site
 from tests.unit.bundle.samples import (
+    GO,
+    URL,
     FakeLock,
     FakeObserver,
     FakeSources,
@@ -228,3 +231,20 @@ def test_a_stand_in_that_has_the_vendors_program_is_none_and_a_fall_back_says_wh
         [] if works
         else ["image plugin is the stand-in: found go1.17, expected Go 1.18 or later"]
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_program_of_ours_is_marked_only_where_the_vendors_file_was_not_had(
+    reached: bool,
+) -> None:
+    sources = FakeSources()
+    if not reached:
+        sources.break_source("crictl", "url")
+    found = release(artifact("crictl", sources=[URL, {**GO, "standin": True, "version": "0.1"}]))
+    ports = BuildPorts(sources, FakeStore(), FakeLock(), FakeObserver())
+    manifest = build_bundle(BuildRequest(found, "debian-12", "0", "now"), ports).manifest
+    assert manifest.standins == (() if reached else ("binary crictl",))
+    (built,) = [item for item in manifest.artifacts if item.name == "crictl"]
+    assert built.version == ("1.0" if reached else "0.1")
+    # The same command makes it again: it is no stand-in that --standins brings.
+    assert "--standins" not in build_command("/b", manifest)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.adapters.local.content import list_releases, load_release
+from appliance.adapters.local.content import default_release, load_release
 from appliance.builder.sources.apt.sources import DEBIAN_SUITES
 from appliance.errors import ConfigError, LabError
 from appliance.lab import layout as lab
@@ -147,7 +147,7 @@ def test_what_nodes_can_run_is_one_list_for_recipe_release_and_archives() -> Non
     suites = {name: system["suite"] for name, system in recipe["systems"].items()}
     assert suites == DEBIAN_SUITES
     assert tuple(suites) == lab.SYSTEMS
-    release = load_release(list_releases()[-1])
+    release = load_release(default_release())
     own = {name for name, system in release.operating_systems.items() if not system.archives}
     assert own == set(lab.SYSTEMS)
 

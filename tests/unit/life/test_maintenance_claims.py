@@ -48,7 +48,9 @@ def written(*entries: Any) -> dict[str, tuple[str, ...]]:
             addresses=[],
             allocatable={},
             capacity={},
-            node_info=SimpleNamespace(kubelet_version="v1.23.5", system_uuid="u"),
+            node_info=SimpleNamespace(
+                kubelet_version="v1.23.5", container_runtime_version="", system_uuid="u"
+            ),
         ),
         spec=SimpleNamespace(unschedulable=None, taints=[], pod_cidr=None),
     )

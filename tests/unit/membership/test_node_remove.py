@@ -15,6 +15,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
+from appliance.model.bundle.release.release import Runtime
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
@@ -103,6 +104,7 @@ class Bench:
             self.rack.desired.site,
             RemovalRequest(name, **desired),
             run("node remove"),
+            self.rack.desired.release.runtime,
             dry_run=dry_run,
         )
         return node_remove(request, session, self.confirm)
@@ -345,7 +347,8 @@ def test_nothing_happens_without_a_yes_an_api_or_such_a_node() -> None:
 def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
     site = samples.site()
     told = Reset("m2", ("api", "198.18.7.11"), "c1", "ca")
-    found: Any = reset_inventory(site, site.node("w2"), told)
+    runtime = Runtime(name="containerd", socket="unix:///run/containerd/containerd.sock")
+    found: Any = reset_inventory(site, site.node("w2"), told, runtime)
     assert found["all"]["hosts"] == {"w2": {"ansible_host": "198.18.7.22"}}
     variables = found["all"]["vars"]
     assert {name: value for name, value in variables.items() if "reset" in name} == {
@@ -355,6 +358,7 @@ def test_the_inventory_of_a_reset_needs_no_bundle() -> None:
         "node_reset_api_hosts": ["api", "198.18.7.11"],
         "node_reset_ca_sha256": "c1",
         "node_reset_vouched": "ca",
+        "node_reset_cri_socket": "unix:///run/containerd/containerd.sock",
     }
 
 

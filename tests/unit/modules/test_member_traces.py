@@ -239,7 +239,8 @@ def test_every_name_of_a_snapshot_is_known_and_none_beside_it(traces: ModuleType
     folders = sys.modules[traces.snapshots.__module__]
     assert str(load_utils("appliance_etcd_snapshot").SNAPSHOTS) == f"/{folders.SNAPSHOTS}"
     stamp = "20260101T000000Z"
-    for name in (f"{stamp}-member.db", f"{stamp}-api-server.db", f"{stamp}-member.db.new"):
+    known = ("member.db", "api-server.db", "member.db.new", "upgrade.db.json")
+    for name in (f"{stamp}-{end}" for end in known):
         assert folders.SNAPSHOT.fullmatch(name)
     for name in ("their.db", f"{stamp}-.db", f"copy-{stamp}-member.db", f"{stamp}-member.db.gz"):
         assert not folders.SNAPSHOT.fullmatch(name)

@@ -5,7 +5,7 @@ What must not be here: what is to be kept (that is :mod:`appliance.model.node.me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from appliance.adapters.kubernetes.nodes.conflicts import (
 )
 from appliance.errors import ClusterError
 from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.nodes.maintenance import MANAGER
 from appliance.model.state.nodes.node_metadata import NodeMetadata, new_role_taints
 
 if TYPE_CHECKING:
@@ -60,6 +61,17 @@ class KubernetesMembers:
             except ApiRefused as error:
                 if error.status != 404:
                     raise
+
+    def annotate(self, names: Sequence[str], key: str, value: str | None) -> None:
+        """Write an annotation on Node objects; None removes it.
+
+        Raises:
+            ClusterError: the API refused; some of the nodes may have it.
+        """
+        body = {"metadata": {"annotations": {key: value}}}
+        with self._core(f"{', '.join(names)}: {key} could not be written") as core:
+            for name in names:
+                core.patch_node(name, body, _request_timeout=TIMEOUT, field_manager=MANAGER)
 
     @contextmanager
     def _core(self, what: str) -> Iterator[Any]:

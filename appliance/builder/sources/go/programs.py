@@ -27,7 +27,7 @@ _RECIPE = 1
 _STATIC = '-linkmode external -extldflags "-static"'
 # A function of a library that is loaded later has no address when the program starts.
 _LOADING = '-extldflags "-Wl,-z,lazy -Wl,--export-dynamic"'
-_NO_PART = {"at", "version", "minimum_go"}
+_NO_PART = {"at", "version", "minimum_go", "standin"}
 # The package of the C library that programs are linked against.
 _C_LIBRARY = "libc6"
 
@@ -110,7 +110,7 @@ class Go:
 
 def module_folder(name: str, context: Context) -> Path:
     """The folder with go.mod: a wrapper of the release, or a module of the lab's stand-ins."""
-    wrapper = context.folder / "go" / name
+    wrapper = context.of_release(f"go/{name}")
     if context.standins is None or wrapper.is_dir():
         return wrapper
     return context.standins / name

@@ -154,7 +154,7 @@ def _compiled(
 ) -> FetchedArtifact:
     if processes.find_program("gcc") is None:
         raise SourceUnavailable("this machine has no C compiler (gcc)")
-    source = context.folder / program
+    source = context.of_release(program)
     flags = ["-Os", "-static", "-s", "-Wall", "-Wextra", "-Wl,--build-id=none",
              f'-DVERSION="{artifact.version}"']  # fmt: skip
     compiler = processes.run(["gcc", "--version"]).stdout.splitlines()[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from appliance.cli.commands.cluster.certificates import certificates
+from appliance.cli.commands.cluster.upgrade import upgrade
 from appliance.cli.help.typos import Nouns
 
 
@@ -14,3 +15,4 @@ def cluster() -> None:
 
 
 cluster.add_command(certificates)
+cluster.add_command(upgrade)

@@ -83,7 +83,7 @@ def lab() -> None:
     help="The bundle; built if it does not exist. Default: one per release in the cache.",
 )
 @click.option(
-    "--release", shell_complete=releases, help="The release to install. Default: the newest."
+    "--release", shell_complete=releases, help="The release to install. Default: a new site's."
 )
 @click.option(
     "--os",

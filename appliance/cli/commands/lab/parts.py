@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.adapters.local.shipped import default_release
 from appliance.lab.down import LabDownPorts, lab_down
 from appliance.lab.layout import SYSTEMS, RunningNode
 from appliance.lab.machine.host import LabMachine
@@ -49,7 +50,7 @@ class LabParts:
     ) -> None:
         self._app = app
         self.name = name
-        self.release = release or _newest_release()
+        self.release = release or default_release()
         self.site = site or default_site(name)
         self.extras = extras
         self.operating_system = operating_system
@@ -199,12 +200,6 @@ def default_bundle(
     name = f"{release}-{operating_system}"
     kind = "-operands" if genuine else "-standins"
     return Path(cache) / "bundles" / (f"{name}{kind}" if standins else name)
-
-
-def _newest_release() -> str:
-    from appliance.adapters.local.content import list_releases
-
-    return sorted(list_releases())[-1]
 
 
 def _note(text: str) -> None:

@@ -129,7 +129,9 @@ def _remove(
     run = connected.run(COMMAND)
     session = connected.session(display, run, removal.reason, plays=True)
     with connected.emptying(session, run) as emptying:
-        request = NodeRemoveRequest(connected.site, removal, run, dry_run=dry_run)
+        request = NodeRemoveRequest(
+            connected.site, removal, run, connected.desired.release.runtime, dry_run=dry_run
+        )
         removing = dataclasses.replace(
             session, etcd=connected.etcd, bmcs=connected.bmcs(), emptying=emptying
         )

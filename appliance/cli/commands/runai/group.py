@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from appliance.adapters.local.shipped import default_release
 from appliance.cli.commands.runai.access import access, csr
 from appliance.cli.commands.runai.cli import runai_cli
 from appliance.cli.commands.runai.upgrade import upgrade
@@ -27,7 +28,7 @@ def runai() -> None:
 @runai.command()
 @click.argument("file", metavar="FILE", type=Place(dir_okay=False, exists=True))
 @click.option(
-    "--release", default="k8s-1.23.5-r1", show_default=True, envvar="APPLIANCE_RELEASE",
+    "--release", default=default_release(), show_default=True, envvar="APPLIANCE_RELEASE",
     help="The release of the appliance to check against.",
 )  # fmt: skip
 @output_option

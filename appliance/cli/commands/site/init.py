@@ -48,7 +48,7 @@ def init(
     --control-plane master1=198.51.100.11/24 --worker gpu1=198.51.100.21/24
     --hardware master1=quanta/s5sp --hardware gpu1=quanta/d43n-3u --gpu --new-vault-password
     """
-    from appliance.adapters.local.content import list_releases
+    from appliance.adapters.local.content import default_release
     from appliance.model.site.files.new import NewSite
     from appliance.workflows.site.init import SiteInitRequest, site_init
 
@@ -56,7 +56,7 @@ def init(
         raise click.UsageError(
             "--new-vault-password and --vault-password-file exclude each other: give one of them"
         )
-    options["release"] = options["release"] or list_releases()[-1]
+    options["release"] = options["release"] or default_release()
     options["domain"] = options["domain"] or f"{directory.resolve().name}.internal"
     new = NewSite(**options)
     asked = new if new.gpu is not None else replace(new, gpu=_asks_for_gpus(new))

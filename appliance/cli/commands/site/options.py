@@ -58,7 +58,7 @@ def new_site_options(command: Command) -> Command:
             click.option(
                 "--release",
                 shell_complete=releases,
-                help="The release to install. Default: the newest.",
+                help="The release to install. Default: the proven one.",
             ),
             click.option(
                 "--os",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
@@ -49,9 +50,6 @@ _FOLDERS: Mapping[ArtifactKind, str] = {
     "part": "parts/",
 }
 _ENDINGS: Mapping[ArtifactKind, str] = {"chart": ".tgz", "controller": ".tar"}
-# kubeadm's own table of the etcd it brings, and the last Docker line its preflight was tested with.
-_ETCD_OF_KUBERNETES = {"1.22": "3.5", "1.23": "3.5", "1.24": "3.5"}
-_DOCKER_OF_KUBERNETES = {"1.22": "20.10", "1.23": "20.10"}
 
 
 def kernel_packages(kernels: Sequence[str]) -> tuple[str, ...]:
@@ -76,13 +74,32 @@ class Versions(Frozen):
     pause: str
     flannel: str
     cni_plugins: str
-    docker: str
+    docker: str | None = None
+    containerd: str | None = None
+    cri_tools: str | None = None
     helm: str
     crane: str
     registry: str
     busybox: str
     gpu_operator: str | None = None
     nvidia_driver: str | None = None
+
+
+class Runtime(Frozen):
+    """What runs the containers of a node.
+
+    Attributes:
+        name: the part of the versions that it is.
+        socket: where kubelet and kubeadm reach it, as kubeadm writes it.
+    """
+
+    name: Literal["docker", "containerd"]
+    socket: Annotated[str, StringConstraints(pattern=r"^(unix://)?/[\w./-]+\.sock$")]
+
+    @property
+    def title(self) -> str:
+        """Its name in sentences."""
+        return {"docker": "Docker", "containerd": "containerd"}[self.name]
 
 
 class Artifact(Frozen):
@@ -163,14 +180,25 @@ class Release(Frozen):
     """A tested set of versions.
 
     Attributes:
+        based_on: the releases that this one's file is written on, the nearest first.
+        reached_from: the releases that a site is upgraded to this one from.
         versions: the release's own; an operating system may say its own for its packages.
+        needs: part -> the line of versions that Kubernetes needs of it, such as ``3.5``.
+        support_ends: part -> the last day on which its makers mend it.
+        measured: part of an upgrade to it -> seconds, in a lab on two busy cores.
         artifacts: everything but packages and wheels.
     """
 
     name: str
     description: str
+    based_on: tuple[str, ...] = ()
+    reached_from: tuple[str, ...] = ()
     architecture: Literal["amd64"]
+    runtime: Runtime
     versions: Versions
+    needs: Mapping[str, Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)*$")]]
+    support_ends: Mapping[str, date]
+    measured: Mapping[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     operating_systems: Mapping[str, OperatingSystem]
     artifacts: tuple[Artifact, ...]
 
@@ -312,17 +340,24 @@ class Release(Frozen):
         ]
 
     def _misfits(self) -> list[str]:
-        minor = _minor(self.versions.kubernetes)
-        faults = []
-        if (etcd := _ETCD_OF_KUBERNETES.get(minor)) and _minor(self.versions.etcd) != etcd:
-            faults.append(f"Kubernetes {minor} needs etcd {etcd}, not {self.versions.etcd}")
-        docker = _DOCKER_OF_KUBERNETES.get(minor)
+        strange = sorted({*self.needs, *self.support_ends} - set(Versions.model_fields))
+        faults = (
+            [f"needs or support_ends of unknown parts: {', '.join(strange)}"] if strange else []
+        )
+        faults += [f"{self.name} is reached from itself"] if self.name in self.reached_from else []
+        kubernetes = ".".join(self.versions.kubernetes.split(".")[:2])
         for name in self.operating_systems:
-            found = self.versions_on(name).docker
-            if docker and _minor(found) != docker:
-                faults.append(f"{name}: Kubernetes {minor} needs Docker {docker}, not {found}")
+            found = self.versions_on(name).model_dump(exclude_none=True)
+            if self.runtime.name not in found:
+                faults.append(f"{name}: no version of its runtime {self.runtime.name}")
+            faults += [
+                f"{name}: Kubernetes {kubernetes} needs {part} {line}, not {found[part]}"
+                for part, line in self.needs.items()
+                if part in found and not is_of_line(found[part], line)
+            ]
         return faults
 
 
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+def is_of_line(version: str, line: str) -> bool:
+    """Whether a version belongs to a line: 3.5.6 is of 3.5 and of 3.5.6, 3.51 is not of 3.5."""
+    return version == line or version.startswith(f"{line}.")

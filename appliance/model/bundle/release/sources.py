@@ -63,6 +63,7 @@ class GoSource(Frozen):
         cgo: link with the C compiler, statically.
         loads: link dynamically instead: the program loads a C library while it runs.
         generate: a step to run before the build.
+        standin: it is a program of ours that plays the artifact's part in a lab.
     """
 
     kind: Literal["go"]
@@ -74,6 +75,7 @@ class GoSource(Frozen):
     cgo: bool = False
     loads: bool = False
     generate: Literal["kubernetes-openapi"] | None = None
+    standin: bool = False
     version: str | None = None
 
     @property
@@ -297,6 +299,11 @@ def inputs_of(source: Source) -> tuple[str, ...]:
 def is_genuine(source: Source) -> bool:
     """Whether the vendor's own program comes from this source of a stand-in."""
     return isinstance(source, ComposeSource) and source.genuine
+
+
+def is_standin(source: Source) -> bool:
+    """Whether what comes from this source of a release plays the part of the vendor's program."""
+    return isinstance(source, GoSource) and source.standin
 
 
 def wants_genuine(source: Source) -> bool:

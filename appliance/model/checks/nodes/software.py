@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from appliance.model.bundle.release.release import is_of_line
 from appliance.model.components.base.subject import Subject
 from appliance.model.site.vault_ref import BECOME_PASSWORD
 from appliance.model.state.findings import Finding
@@ -185,8 +186,8 @@ def docker_storage(subject: Subject) -> Iterator[Finding]:
 def docker_version(subject: Subject) -> Iterator[Finding]:
     """Docker is of the line that the release was tested with."""
     seen = subject.facts.at("runtime.docker.version")
-    line = ".".join(subject.desired.release.versions.docker.split(".")[:2])
-    if not seen or str(seen).startswith(line + "."):
+    line = subject.desired.release.needs.get("docker")
+    if not seen or line is None or is_of_line(str(seen), line):
         return
     name = subject.node.name
     yield subject.error(
@@ -236,7 +237,7 @@ def foreign_containerd(subject: Subject) -> Iterator[Finding]:
 def cgroups(subject: Subject) -> Iterator[Finding]:
     """With cgroup v2, Docker supports it."""
     version = subject.facts.at("runtime.docker.version") or subject.desired.release.versions.docker
-    if subject.facts.at("os.cgroup") == "v2" and _numbers(str(version)) < (20, 10):
+    if version and subject.facts.at("os.cgroup") == "v2" and _numbers(str(version)) < (20, 10):
         yield subject.error(
             "cgroups",
             f"cgroup v2 with Docker {version}",
@@ -308,6 +309,8 @@ def foreign_cni(subject: Subject) -> Iterator[Finding]:
 def kubelet_version(subject: Subject) -> Iterator[Finding]:
     """Installed programs have the release's version, or the node is no member yet."""
     wanted = subject.desired.kubernetes_version
+    if subject.desired.upgrading:
+        return  # its own plan judges every version that runs
     for program in ("kubelet", "kubeadm"):
         seen = subject.facts.at(f"kubernetes.{program}_version")
         if seen in (None, wanted):
@@ -317,8 +320,9 @@ def kubelet_version(subject: Subject) -> Iterator[Finding]:
                 "kubelet_version",
                 f"{program} {seen} on a member of the cluster",
                 f"{wanted}, the release's",
-                "set appliance_release in site.yml to a release with the running version; the "
-                "appliance cannot upgrade a cluster yet",
+                "to upgrade it: appliance cluster upgrade --to "
+                f"{subject.desired.release.name} --bundle DIR; or set appliance_release in "
+                "site.yml to the release that runs",
             )
         else:
             yield subject.info(

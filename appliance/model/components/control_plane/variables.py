@@ -27,6 +27,7 @@ def variables(run: PlannedRun) -> Vars:
     found: Vars = {
         "kubeadm_control_plane_leader": run.choice.leader,
         "kubeadm_control_plane_kubernetes_version": desired.kubernetes_version.removeprefix("v"),
+        "kubeadm_control_plane_cri_socket": desired.release.runtime.socket,
         "kubeadm_control_plane_registry": site.image_prefix,
         "kubeadm_control_plane_endpoint": f"{endpoint.name}:{endpoint.port}",
         "kubeadm_control_plane_pod_subnet": str(settings.network.pod_cidr),

@@ -20,6 +20,7 @@ def variables(run: PlannedRun) -> Vars:
     return {
         "kubeadm_worker_leader": run.choice.leader,
         "kubeadm_worker_endpoint": f"{endpoint.name}:{endpoint.port}",
+        "kubeadm_worker_cri_socket": run.desired.release.runtime.socket,
         "kubeadm_worker_ignore_preflight_errors": list(settings.kubernetes.ignore_preflight_errors),
     }
 

@@ -54,6 +54,7 @@ class ClusterNode:
         writers: annotation of ours -> who wrote it last, as they called themselves.
         gpus_tested: when a pod last listed its GPUs (annotation, ISO 8601), or None.
         etcd_ready: whether its etcd pod is ready; None where the API lists none on it.
+        runtime: its container runtime, e.g. ``docker://20.10.24``; empty where the API names none.
     """
 
     name: str
@@ -77,6 +78,7 @@ class ClusterNode:
     gpus_tested: str | None = None
     writers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     etcd_ready: bool | None = None
+    runtime: str = ""
 
     @property
     def schedulable(self) -> bool:

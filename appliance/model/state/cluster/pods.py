@@ -76,6 +76,7 @@ class Pod:
         empty_dir: it keeps data in an emptyDir.
         gpus: whole GPUs that it holds.
         grace_seconds: what it is given to end.
+        images: those of its containers, as its spec names them.
     """
 
     namespace: str
@@ -97,6 +98,7 @@ class Pod:
     gpus: int = 0
     user: str = ""
     grace_seconds: int = 30
+    images: tuple[str, ...] = ()
 
     @property
     def where(self) -> str:

@@ -1,0 +1,48 @@
+"""What is asked of a cluster before an upgrade: of etcd, of the API, and of files on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from appliance.adapters.control_plane.etcd_evidence import EtcdEvidence
+from appliance.adapters.kubernetes.handmade import HandmadeReader
+
+if TYPE_CHECKING:
+    from appliance.adapters.ssh.nodes import SshNodes
+    from appliance.model.site.settings import Node, Site
+    from appliance.model.upgrade.evidence import (
+        DeprecatedUse,
+        EtcdStatus,
+        Silence,
+        SnapshotProof,
+    )
+    from appliance.model.upgrade.losses import Document, Documents
+
+
+class ClusterEvidence:
+    """Both readers of one site as one port."""
+
+    def __init__(self, site: Site, nodes: SshNodes) -> None:
+        self._etcd = EtcdEvidence(nodes, site.settings.ssh.python)
+        self._reader = HandmadeReader(site, nodes)
+
+    def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
+        """What each member of etcd says of itself."""
+        return self._etcd.statuses(asked)
+
+    def prove(self, node: Node, reason: str) -> SnapshotProof:
+        """Save a snapshot of etcd on a node, and restore it once."""
+        return self._etcd.prove(node, reason)
+
+    def documents(self, members: Iterable[Node]) -> Documents:
+        """What people change by hand."""
+        return self._reader.documents(members)
+
+    def carry(self, found: Documents, kubelet: Document | None, cluster: Document | None) -> None:
+        """Write what is carried into kubeadm's ConfigMaps."""
+        self._reader.carry(found, kubelet, cluster)
+
+    def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
+        """The deprecated APIs that somebody asked for."""
+        return self._reader.deprecated_uses()

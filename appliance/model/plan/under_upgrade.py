@@ -1,0 +1,26 @@
+"""An upgrade that is under way is named in every plan, and refuses every other change.
+
+What must not be here: the upgrade's own path (:mod:`appliance.model.upgrade`).
+"""
+
+from __future__ import annotations
+
+from appliance.model.state.desired import Desired
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Notice, Refusal
+from appliance.model.state.upgrade import mark_of
+
+
+def under_upgrade(
+    desired: Desired, observed: Observed
+) -> tuple[tuple[Notice, ...], tuple[Refusal, ...]]:
+    """What a plan says of an upgrade, and whether it refuses to do anything."""
+    mark = mark_of(observed.cluster)
+    if mark is None or desired.upgrading == mark.release:
+        return (), ()
+    node = desired.site.control_plane[0].name
+    notice = Notice(node, f"{mark.sentence()}: {mark.command}")
+    if mark.over:
+        return (notice,), ()
+    expected = "no upgrade that is under way"
+    return (notice,), (Refusal(node, "upgrade", mark.sentence(), expected, mark.command),)

@@ -1,0 +1,71 @@
+"""The mark of an upgrade that is under way: an annotation on every control-plane Node object.
+
+Every look at the cluster reads it, so each command on each laptop knows of the upgrade. What must
+not be here: the upgrade's path (:mod:`appliance.model.upgrade`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from appliance.model.documents.strict_json import Unreadable
+from appliance.model.documents.typed_json import Line, read_typed
+from appliance.model.state.cluster.cluster import Cluster, ClusterState
+
+ANNOTATION: Final = "appliance.dev/upgrade"
+# The reason of a maintenance that an upgrade began; the release follows.
+REASON: Final = "upgrade to "
+_MOST_BYTES: Final = 16 << 10
+
+
+@dataclass(frozen=True)
+class UpgradeMark:
+    """What the annotation says.
+
+    Attributes:
+        release: to which release.
+        since: when it began, UTC, ISO 8601.
+        by: the user who began it, and on which machine.
+        without: workers that were left out by name.
+        over: the rest is done; only the workers that were left out lack the release.
+    """
+
+    release: Line
+    since: Line
+    by: Line
+    without: tuple[Line, ...] = ()
+    over: bool = False
+
+    def as_text(self) -> str:
+        """The annotation's value."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    def sentence(self) -> str:
+        """What is under way, in words."""
+        if self.over:
+            return f"upgraded to {self.release} without {', '.join(self.without)}"
+        return f"an upgrade to {self.release} is under way since {self.since} (begun by {self.by})"
+
+    @property
+    def command(self) -> str:
+        """The command that ends it."""
+        return f"appliance cluster upgrade --to {self.release}"
+
+
+def mark_of(cluster: ClusterState) -> UpgradeMark | None:
+    """The mark on the control-plane nodes; None without one, or for one of another form.
+
+    Where they differ the one that began last counts: a write may not have reached every node.
+    """
+    nodes = cluster.nodes.values() if isinstance(cluster, Cluster) else ()
+    found = []
+    for node in nodes:
+        text = node.annotations.get(ANNOTATION) if node.control_plane else None
+        try:
+            # Other clients may write it too, so it is not trusted.
+            found += [read_typed(text, UpgradeMark, most_bytes=_MOST_BYTES)] if text else []
+        except Unreadable:
+            continue
+    return max(found, key=lambda mark: (mark.since, not mark.over), default=None)

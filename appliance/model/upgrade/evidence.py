@@ -1,0 +1,146 @@
+"""What is asked before an upgrade, as plain values; what did not answer says why.
+
+Nothing here asks or judges: adapters fill it, :mod:`appliance.model.upgrade.gates` judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from appliance.model.node.drain import Forecast
+    from appliance.model.upgrade.handmade.loss import Loss
+
+
+@dataclass(frozen=True)
+class Silence:
+    """There is no answer: it was not asked, came too late, or could not be read.
+
+    Attributes:
+        reason: what was asked and what came back, in words.
+        cure: the next command; empty where the gate knows a better one.
+    """
+
+    reason: str
+    cure: str = ""
+
+
+NOT_ASKED: Final = Silence("it was not asked")
+
+
+@dataclass(frozen=True)
+class EtcdStatus:
+    """What one member of etcd says of itself.
+
+    Attributes:
+        node: the control-plane node that was asked.
+        member: its own identity, hexadecimal.
+        leader: the identity of the leader that it follows; empty: none.
+        revision: of its keyspace.
+        size_bytes: of its database.
+        alarms: raised for it, e.g. ``NOSPACE``.
+    """
+
+    node: str
+    healthy: bool
+    member: str
+    leader: str
+    revision: int
+    version: str
+    size_bytes: int
+    alarms: tuple[str, ...] = ()
+    learner: bool = False
+
+
+@dataclass(frozen=True)
+class SnapshotProof:
+    """A snapshot of etcd that was restored once (``playbooks/module_utils/appliance_etcd_proof``).
+
+    Attributes:
+        node: where it lies.
+        digest: sha256 over every key, its numbers and its value.
+    """
+
+    node: str
+    path: str
+    sha256: str
+    size_bytes: int
+    revision: int
+    keys: int
+    digest: str
+    etcd_version: str = ""
+    restore_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class BundleEvidence:
+    """The bundle of the release.
+
+    Attributes:
+        faults: what its verification found; empty: every file is as its manifest lists it.
+        mirrored: the services node holds it; otherwise the run brings it there first.
+    """
+
+    release: str
+    faults: tuple[str, ...] = ()
+    mirrored: bool = False
+
+
+@dataclass(frozen=True)
+class DeprecatedUse:
+    """A deprecated API that somebody asked the API server for since it started.
+
+    Attributes:
+        removed_release: the minor version without it, ``1.25``; empty: none is known.
+    """
+
+    group: str
+    version: str
+    resource: str
+    removed_release: str
+
+    @property
+    def name(self) -> str:
+        """``group/version resource``; the core group has no name."""
+        return f"{'/'.join(filter(None, (self.group, self.version)))} {self.resource}"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that is asked.
+
+    Attributes:
+        bundle: of the first release of the path.
+        absent_images: node -> images of the release that it lacks.
+        images_are_loaded: the run loads absent images on every node before anything else.
+        etcd: every member's own status, all asked within one look.
+        snapshot: the newest one that was restored.
+        snapshot_follows: the run makes one before its first change; it is judged again then.
+        forecasts: node -> what its eviction will do.
+        evicted: the nodes that are emptied; None: every member.
+        losses: what kubeadm would silently drop.
+        accepted: names of losses that were acknowledged.
+        deprecated: of every API server.
+        runai: the version of Run:ai; None where the cluster has none.
+        window_seconds: the forecast of the window, the worst case.
+        image_bytes: how much the images of the release take, unpacked.
+        left_out: nodes that are left out by name.
+    """
+
+    bundle: BundleEvidence | Silence = NOT_ASKED
+    absent_images: Mapping[str, tuple[str, ...] | Silence] | Silence = NOT_ASKED
+    images_are_loaded: bool = False
+    etcd: tuple[EtcdStatus, ...] | Silence = NOT_ASKED
+    snapshot: SnapshotProof | Silence = NOT_ASKED
+    snapshot_follows: bool = False
+    forecasts: Mapping[str, Forecast] | Silence = NOT_ASKED
+    evicted: frozenset[str] | None = None
+    losses: tuple[Loss, ...] | Silence = NOT_ASKED
+    accepted: frozenset[str] = frozenset()
+    deprecated: tuple[DeprecatedUse, ...] | Silence = NOT_ASKED
+    runai: str | Silence | None = NOT_ASKED
+    window_seconds: float | Silence = NOT_ASKED
+    image_bytes: int | Silence = NOT_ASKED
+    left_out: frozenset[str] = field(default_factory=frozenset)

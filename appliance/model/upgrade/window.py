@@ -1,0 +1,104 @@
+"""How long an upgrade will take: by this site's own journal, else as its release was measured.
+
+What must not be here: reading the journal, or how the forecast is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from appliance.model.state.journal import Record
+    from appliance.model.upgrade.plan import UpgradePlan, UpgradeStep
+
+IMAGES: Final = "kubernetes_images"
+CONTROL_PLANE: Final = "upgrade: control plane"
+KUBELET: Final = "upgrade: kubelet"
+# In a release's measurements: the time without API where there is one control-plane node.
+API_AWAY: Final = "api away"
+# Of a node that goes out of service and comes back; the first once a node, the second once a batch.
+EACH: Final = ("maintain: evict", "return: test")
+
+Source = Literal["journal", "release", "unknown"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How long something takes, in seconds.
+
+    Attributes:
+        source: where it is from: this site's journal, the release's measurements, or nowhere.
+    """
+
+    median: float
+    worst: float
+    source: Source
+
+    def __add__(self, other: Estimate) -> Estimate:
+        order: tuple[Source, ...] = ("unknown", "release", "journal")
+        source = min(self.source, other.source, key=order.index)
+        return Estimate(self.median + other.median, self.worst + other.worst, source)
+
+    def sentence(self) -> str:
+        """In words, with where it is from."""
+        if self.source == "unknown":
+            return "nobody has measured it"
+        whose = "this site's journal" if self.source == "journal" else "the release's measurements"
+        return f"{_words(self.median)}, at worst {_words(self.worst)} (by {whose})"
+
+
+NOTHING: Final = Estimate(0.0, 0.0, "journal")
+
+
+def _words(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What is known of durations.
+
+    Attributes:
+        records: of this site's journal.
+        measured: release -> step -> seconds.
+    """
+
+    records: Sequence[Record]
+    measured: Mapping[str, Mapping[str, float]]
+
+    def of_step(self, step: UpgradeStep) -> Estimate:
+        """How long a step takes."""
+        return sum(self._parts(step), NOTHING)
+
+    def of_plan(self, plan: UpgradePlan) -> Estimate:
+        """How long the steps of a run take."""
+        return sum((self.of_step(step) for step in plan.steps), NOTHING)
+
+    def api_away(self, step: UpgradeStep) -> float | None:
+        """Seconds without API in a step on the only control-plane node; None: not measured."""
+        return self.measured.get(step.release, {}).get(API_AWAY)
+
+    def _parts(self, step: UpgradeStep) -> Iterator[Estimate]:
+        if step.kind != "nodes":
+            name: str = CONTROL_PLANE if step.kind == "control_plane" else step.kind
+            yield self._one(name, step.nodes[:1], step.release)
+            return
+        yield self._one(KUBELET, step.nodes[:1], step.release)
+        for name in EACH:
+            for node in step.nodes:
+                yield self._one(name, (node,), step.release)
+
+    def _one(self, name: str, nodes: Sequence[str], release: str) -> Estimate:
+        """The estimate of a step of the journal: by the node's own records where it has some."""
+        verified = [one for one in self.records if (one.step, one.outcome) == (name, "verified")]
+        own = [one for one in verified if set(nodes) & set(one.nodes)]
+        took = [one.took_seconds for one in own or verified]
+        if took:
+            return Estimate(median(took), max(took), "journal")
+        seconds = self.measured.get(release, {}).get(name)
+        if seconds is None:
+            return Estimate(0.0, 0.0, "unknown")
+        return Estimate(seconds, seconds, "release")

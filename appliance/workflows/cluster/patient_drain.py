@@ -1,0 +1,72 @@
+"""A node's pods and marks, asked again for a while where no API server answers.
+
+During an upgrade the API server restarts, so one request without an answer is no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from appliance.errors import ClusterError, LeaseLost, NodeUnreachable
+
+if TYPE_CHECKING:
+    from appliance.model.node.drain import DrainView
+    from appliance.model.state.cluster.pods import PodOnNode
+    from appliance.model.state.nodes.maintenance import Maintenance
+    from appliance.workflows.session.ports import Clock, Drain
+
+SECONDS: Final = 90.0
+POLL_SECONDS: Final = 2.0
+T = TypeVar("T")
+
+
+class PatientDrain:
+    """The same requests as a Drain's; each is repeated for up to 90 s."""
+
+    def __init__(self, drain: Drain, clock: Clock) -> None:
+        self._drain = drain
+        self._clock = clock
+
+    def _ask(self, request: Callable[[], T]) -> T:
+        until = self._clock.monotonic() + SECONDS
+        while True:
+            try:
+                return request()
+            except LeaseLost:
+                raise
+            except (NodeUnreachable, ClusterError):
+                if self._clock.monotonic() >= until:
+                    raise
+            self._clock.sleep(POLL_SECONDS)
+
+    def view(self, node: str) -> DrainView:
+        """Everything that a forecast needs."""
+        return self._ask(lambda: self._drain.view(node))
+
+    def pods_on(self, node: str) -> tuple[PodOnNode, ...]:
+        """The node's own pods."""
+        return self._ask(lambda: self._drain.pods_on(node))
+
+    def mark(
+        self,
+        node: str,
+        maintenance: Maintenance,
+        *,
+        cordon: bool,
+        ours: Collection[Maintenance | None],
+    ) -> None:
+        """Write our annotation, and the cordon with it."""
+        self._ask(lambda: self._drain.mark(node, maintenance, cordon=cordon, ours=ours))
+
+    def clear(self, node: str, *, uncordon: bool, ours: Collection[Maintenance | None]) -> None:
+        """Remove our annotation, and the cordon with it."""
+        self._ask(lambda: self._drain.clear(node, uncordon=uncordon, ours=ours))
+
+    def taint(self, node: str, *, on: bool, ours: Collection[Maintenance | None]) -> None:
+        """Add or remove the drain taint."""
+        self._ask(lambda: self._drain.taint(node, on=on, ours=ours))
+
+    def evict(self, pod: PodOnNode) -> str:
+        """Request a pod's eviction; the reason if it was not granted, else empty."""
+        return self._ask(lambda: self._drain.evict(pod))

@@ -1,0 +1,183 @@
+"""What an upgrade is asked for, what it finds, and what refuses it before the first change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import BundleRefused, NodeUnreachable, PreflightFailed
+from appliance.model.node.drain import Forecast, forecast
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.observed import Observed
+from appliance.model.state.plan import Refusal
+from appliance.model.upgrade.plan import CHECK, Situation, UpgradeOptions, UpgradePlan
+from appliance.model.upgrade.proof import versions_of
+from appliance.model.upgrade.window import Clock
+from appliance.workflows.session.patience import Patience
+from appliance.workflows.session.survey import look_patiently, require_evidence
+
+if TYPE_CHECKING:
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.journal import Run
+    from appliance.model.state.upgrade import UpgradeMark
+    from appliance.model.upgrade.gates import Gate
+    from appliance.model.upgrade.path import Hop
+    from appliance.workflows.session.session import Session
+
+# What the API may be away while a control-plane node restarts.
+API_SECONDS: Final = 90.0
+POLL_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True)
+class UpgradeRequest:
+    """What was asked for, by whom.
+
+    Attributes:
+        desired: the site with the release that was asked for, and its bundle where one is at hand.
+        hops: release -> what an upgrade needs of it, of every release that this tool knows.
+        measured: release -> part of an upgrade to it -> seconds.
+        accepted: names of settings whose loss is accepted.
+        allow_outage: go on although a service will be away.
+        pausing: while it lasts, an operator may ask for a pause; it yields whether one did.
+    """
+
+    desired: Desired
+    hops: Mapping[str, Hop]
+    options: UpgradeOptions
+    run: Run
+    measured: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    accepted: frozenset[str] = frozenset()
+    allow_outage: bool = False
+    dry_run: bool = False
+    pausing: Callable[[], AbstractContextManager[Callable[[], bool]]] = field(
+        default=lambda: nullcontext(lambda: False)
+    )
+
+
+@dataclass(frozen=True)
+class UpgradeResult:
+    """How it ended.
+
+    Attributes:
+        plan: what was planned.
+        forecasts: node -> what its eviction will do.
+        clock: what is known of durations.
+        mark: of the upgrade that was under way before.
+        gates: what was judged before the first change.
+        done: it was carried out, or to its pause.
+        ended: every node has the release, but for those that were left out.
+    """
+
+    plan: UpgradePlan
+    forecasts: Mapping[str, Forecast] = field(default_factory=dict)
+    clock: Clock = field(default_factory=lambda: Clock((), {}))
+    mark: UpgradeMark | None = None
+    gates: tuple[Gate, ...] = ()
+    done: bool = False
+    ended: bool = False
+
+
+def without_left_out(request: UpgradeRequest) -> Desired:
+    """The desired state without the nodes that are left out: nothing looks at them."""
+    site, left = request.desired.site, request.options.without
+    nodes = tuple(node for node in site.nodes if node.name not in left)
+    release = request.options.to
+    return replace(request.desired, site=replace(site, nodes=nodes), upgrading=release)
+
+
+def observe_patiently(request: UpgradeRequest, session: Session) -> Observed:
+    """Look at every node and the API, which may be away for a while.
+
+    Raises:
+        NodeUnreachable: no API server answers, or a node told too little of itself.
+    """
+    patience = Patience(session.clock, API_SECONDS)
+    while True:
+        look = look_patiently(session.nodes, request.desired.site.nodes)
+        cluster = session.cluster.read(look.node_facts)
+        if isinstance(cluster, Cluster):
+            require_evidence(look.node_facts)
+            return Observed(look.node_facts, cluster, look.faults)
+        if patience.is_over():
+            raise NodeUnreachable(
+                "no Kubernetes API server answers: nothing can be upgraded",
+                hint="see what is wrong: appliance status",
+            )
+        session.observer.note("no API server answers; waiting for it")
+        session.clock.sleep(POLL_SECONDS)
+
+
+def situation(request: UpgradeRequest, observed: Observed, mark: UpgradeMark | None) -> Situation:
+    """What the plan is made from."""
+    desired = request.desired
+    services = observed.node_facts.get(desired.site.services_node.name)
+    digest = services.at("artifacts.bundle_digest") if services else None
+    manifest = desired.manifest
+    held = manifest is not None and digest is not None and digest == desired.bundle_digest
+    return Situation(
+        versions_of(desired.site, observed),
+        {fault.node: fault.reason for fault in observed.faults},
+        mark,
+        manifest.release if manifest is not None and held else "",
+    )
+
+
+def foresee(plan: UpgradePlan, session: Session) -> dict[str, Forecast]:
+    """Node -> what its eviction will do, of each node that goes out of service."""
+    names = [name for step in plan.steps if step.kind == "nodes" for name in step.nodes]
+    found = {}
+    for name in dict.fromkeys(names):
+        view = session.drain.view(name)
+        found[name] = forecast(name, view.pods, view.budgets, view.nodes)
+    return found
+
+
+def refusals_of(request: UpgradeRequest, forecasts: Mapping[str, Forecast]) -> tuple[Refusal, ...]:
+    """What would stop, and what would hold up an eviction for good."""
+    return tuple(
+        Refusal(
+            name, CHECK, concern.sentence(), "an eviction that can end", _CURE[concern.severity]
+        )
+        for name, foreseen in forecasts.items()
+        for concern in foreseen.concerns
+        if not concern.quorum
+        and (
+            concern.severity == "blocks"
+            or (concern.severity == "refuses" and not request.allow_outage)
+        )
+    )
+
+
+_CURE: Final = {
+    "refuses": "to continue anyway: --allow-outage",
+    "blocks": "ask its owner for one more replica or another budget",
+}
+
+
+def require_one_hop(request: UpgradeRequest, plan: UpgradePlan) -> None:
+    """Refuse to go through several releases in one run: each has a bundle of its own.
+
+    Raises:
+        PreflightFailed: names the release to begin with; nothing was changed.
+    """
+    if plan.hops and plan.release != request.options.to:
+        raise PreflightFailed(
+            f"{request.options.to} is {len(plan.hops)} releases away, expected one at a time",
+            hint=f"begin with: appliance cluster upgrade --to {plan.release} --bundle DIR",
+        )
+
+
+def require_bundle(request: UpgradeRequest) -> None:
+    """Refuse to begin without the manifest of the release, at hand or on the services node."""
+    release, site = request.options.to, request.desired.site.settings
+    manifest = request.desired.manifest
+    build = f"appliance bundle build --release {release} --os {site.operating_system} DIR"
+    if manifest is None or (manifest.release, manifest.os) != (release, site.operating_system):
+        held = f"the bundle of {manifest.release} for {manifest.os}" if manifest else "no bundle"
+        raise BundleRefused(
+            f"found {held}, expected the bundle of {release} for {site.operating_system}",
+            hint=f"appliance cluster upgrade --to {release} --bundle DIR (to build it: {build})",
+        )

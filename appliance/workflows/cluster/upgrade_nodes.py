@@ -1,0 +1,152 @@
+"""A batch of nodes: out of service, renewed, and back, by the code of maintain and return.
+
+What must not be here: which nodes are a batch (:mod:`appliance.model.upgrade.plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from appliance.errors import ApplianceError, LeaseLost
+from appliance.model.node.drain import forecast
+from appliance.model.state.nodes.maintenance import Maintenance, timestamp
+from appliance.model.state.upgrade import REASON
+from appliance.workflows.node.maintain import node_maintain
+from appliance.workflows.node.maintenance.again import MaintainRequest
+from appliance.workflows.node.maintenance.marks import Marks
+from appliance.workflows.node.return_ import ReturnRequest, node_return
+from appliance.workflows.session.recording import AGAIN
+
+if TYPE_CHECKING:
+    from appliance.model.node.drain import DrainView
+    from appliance.model.state.desired import Desired
+    from appliance.model.state.journal import Run
+    from appliance.model.upgrade.plan import UpgradeStep
+    from appliance.workflows.session.session import Session
+
+# How long a PodDisruptionBudget may hold up one node of an upgrade.
+BUDGET_SECONDS: Final = 300.0
+
+
+@dataclass(frozen=True)
+class Batches:
+    """How batches of nodes are renewed.
+
+    Attributes:
+        desired: with the release, without the nodes that are left out.
+        converge: runs the plays of a step on its nodes.
+        is_renewed: whether a node has the release's kubelet.
+        guard: makes sure that the site is ours still.
+    """
+
+    desired: Desired
+    run: Run
+    session: Session
+    converge: Callable[[UpgradeStep], None]
+    is_renewed: Callable[[str], bool]
+    guard: Callable[[], object]
+    allow_outage: bool = False
+
+    def carry_out(self, step: UpgradeStep) -> None:
+        """Take the nodes out, renew them, and bring them back.
+
+        Raises:
+            LeaseLost: another command took the site over; the nodes are left as they are.
+            ApplianceError: of the first node that failed; it stays out of service, the others of
+                the batch are back. Where its pods could not be moved, it is back as well.
+        """
+        self._empty(step)
+        error: ApplianceError | None = None
+        try:
+            self.converge(step)
+        except LeaseLost:
+            raise
+        except ApplianceError as failed:
+            error = failed
+        left = []
+        for name in step.nodes:
+            if error is not None and not self.is_renewed(name):
+                left.append(name)
+                continue
+            try:
+                self._bring_back(name)
+            except LeaseLost:
+                raise
+            except ApplianceError as failed:
+                error = error or failed
+                left.append(name)
+        if error is not None:
+            words = f"{', '.join(left)} stays out of service" if left else "every node is back"
+            error.details = (*error.details, f"{words}; {AGAIN}")
+            raise error
+
+    def _empty(self, step: UpgradeStep) -> None:
+        """Cordon the batch, so that no pod moves twice; then empty one node after the other."""
+        begun: list[str] = []
+        try:
+            for name in step.nodes if len(step.nodes) > 1 else ():
+                begun.append(name)
+                self._cordon(name, step)
+            for name in step.nodes:
+                self._take_out(name, step)
+                begun += [] if name in begun else [name]
+        except LeaseLost:
+            raise
+        except (Exception, KeyboardInterrupt) as stopped:
+            back = [sentence for name in begun if (sentence := self._give_back(name))]
+            if isinstance(stopped, ApplianceError):
+                stopped.details = (*stopped.details, *back)
+            raise
+
+    def _cordon(self, name: str, step: UpgradeStep) -> None:
+        view = self.session.drain.view(name)
+        if view.maintenance is None:
+            run = self.run
+            mark = Maintenance(
+                run=run.id,
+                by=run.operator,
+                host=run.host,
+                since=timestamp(self.session.clock.now()),
+                mode="cordon",
+                phase="cordon",
+                cordoned=not view.unschedulable,
+                tainted=False,
+                reason=REASON + step.release,
+            )
+            Marks(self.session.drain, self.guard, name, None).write(mark, cordon=True)
+
+    def _take_out(self, name: str, step: UpgradeStep) -> None:
+        view = self.session.drain.view(name)
+        request = MaintainRequest(
+            self.desired.site,
+            self.desired.site.node(name),
+            self.run,
+            reason=REASON + step.release,
+            mode="cordon",
+            allow_outage=self.allow_outage or not outages(view),
+            budget_seconds=BUDGET_SECONDS,
+        )
+        node_maintain(request, self.session, lambda *_: True)
+
+    def _bring_back(self, name: str) -> None:
+        request = ReturnRequest(self.desired, self.desired.site.node(name), self.run)
+        node_return(request, self.session, lambda *_: True)
+
+    def _give_back(self, name: str) -> str:
+        """Undo the marks of a node on which nothing was changed yet; why not, or empty."""
+        try:
+            mark = self.session.drain.view(name).maintenance
+            if mark is not None and mark.reason.startswith(REASON):
+                marks = Marks(self.session.drain, self.guard, name, mark)
+                marks.clear(uncordon=mark.cordoned)
+        except ApplianceError as error:
+            return f"{name} stays cordoned ({error.message}): appliance node return {name}"
+        return ""
+
+
+def outages(view: DrainView) -> Sequence[str]:
+    """What an upgrade of the node would stop; it only restarts, so etcd's quorum comes back."""
+    foreseen = forecast(view.node, view.pods, view.budgets, view.nodes)
+    return [one.sentence() for one in foreseen.by("refuses") if not one.quorum]

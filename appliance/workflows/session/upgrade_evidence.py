@@ -1,0 +1,38 @@
+"""What is asked of a cluster before an upgrade."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from appliance.model.site.settings import Node
+    from appliance.model.upgrade.evidence import DeprecatedUse, EtcdStatus, Silence, SnapshotProof
+    from appliance.model.upgrade.losses import Document, Documents
+
+
+class UpgradeEvidence(Protocol):
+    """What is asked of the cluster before an upgrade; no answer is a Silence."""
+
+    def statuses(self, asked: Sequence[Node]) -> tuple[EtcdStatus, ...] | Silence:
+        """What each member of etcd says of itself."""
+
+    def prove(self, node: Node, reason: str) -> SnapshotProof:
+        """Save a snapshot of etcd on a node, and restore it once.
+
+        Raises:
+            ClusterError: it was not saved, or not restored.
+        """
+
+    def documents(self, members: Iterable[Node]) -> Documents:
+        """What people change by hand."""
+
+    def carry(self, found: Documents, kubelet: Document | None, cluster: Document | None) -> None:
+        """Write what is carried into kubeadm's ConfigMaps, from which it renders.
+
+        Raises:
+            ClusterError: they were changed meanwhile, or the API refused.
+        """
+
+    def deprecated_uses(self) -> tuple[DeprecatedUse, ...] | Silence:
+        """The deprecated APIs that somebody asked for."""

@@ -1,0 +1,155 @@
+"""``appliance cluster upgrade``: what is shown, asked and refused."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from appliance.cli.app import Application
+from appliance.cli.exits import run
+from appliance.cli.site_session import SiteSession
+from appliance.errors import PlaybookFailed
+from appliance.model.state.observed import Fault
+from tests.cli.faked_site import FakedSite
+from tests.fakes import FakeBundle
+from tests.unit.upgrade import rack as upgrades
+from tests.unit.upgrade.rack import NEW, Bench, web
+
+Capture = pytest.CaptureFixture[str]
+
+
+class Closable:
+    def __init__(self, drain: Any) -> None:
+        self._drain = drain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drain, name)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Site(FakedSite):
+    """A site whose adapters are a bench's."""
+
+    bench: Bench
+
+    @property
+    def archive(self) -> Any:
+        return self.bench.archive
+
+    @property
+    def clock(self) -> Any:
+        return self.bench.clock
+
+    @property
+    def preflight(self) -> Any:
+        return lambda *_: ()
+
+    def drain(self) -> Any:
+        return Closable(self.bench.drain)
+
+    @property
+    def vault_is_open(self) -> Any:
+        return True
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
+    found = Bench()
+    found.drain.pods["w1"] = [web("w1")]
+    site = replace(found.desired.site, directory=tmp_path)
+    desired = replace(found.desired, site=site)
+    settings = tmp_path / "group_vars/all/site.yml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("# Rack 7\nappliance_release: 'k8s-1.23.5-r1'   # as delivered\nmore: 1\n")
+
+    def connect(_self: Application, _directory: Path, *_: Any, **__: Any) -> SiteSession:
+        bundle: Any = FakeBundle(upgrades.manifest())
+        rack: Any = found.rack
+        made = Site(site, desired, rack, rack, bundle)
+        made.bench = found
+        return made
+
+    monkeypatch.setattr(Application, "connect", connect)
+    for name in ("APPLIANCE_SITE", "APPLIANCE_YES", "APPLIANCE_OUTPUT", "APPLIANCE_NODES"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def typed(tmp_path: Path, *words: str) -> int:
+    return run(["cluster", "upgrade", "--to", NEW, "--site", str(tmp_path), *words])
+
+
+def test_a_dry_run_shows_the_path_and_changes_nothing(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    assert typed(tmp_path, "--dry-run") == 0
+    assert "1. k8s-1.23.17-r1: the bundle on the services node" in capsys.readouterr().out
+    assert bench.rack.plays == []
+
+
+def test_the_path_is_data(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
+    assert typed(tmp_path, "--dry-run", "--output", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["path"] == [NEW]
+    assert [step["kind"] for step in found["steps"]] == [
+        *("artifacts", "kubernetes_images", "control_plane", "nodes", "nodes", "nodes")
+    ]
+    assert found["steps"][4]["evicts"] == {"w1": ["team/web-1"]}
+    assert (found["done"], found["refusals"], bench.rack.plays) == (False, [], [])
+
+
+def test_it_writes_the_release_and_ends(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
+    assert typed(tmp_path, "--yes") == 0
+    assert "verified: k8s-1.23.17-r1 on cp1, w1, w2" in capsys.readouterr().out
+    assert (tmp_path / "group_vars/all/site.yml").read_text() == (
+        "# Rack 7\nappliance_release: k8s-1.23.17-r1   # as delivered\nmore: 1\n"
+    )
+    assert typed(tmp_path, "--yes") == 0
+    assert "nothing to do" in capsys.readouterr().out
+    assert len(bench.journal.records) == 0
+
+
+def test_a_pause_says_how_to_go_on(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
+    assert typed(tmp_path, "--yes", "--pause-after", "cp1") == 0
+    shown = capsys.readouterr()
+    assert "paused after cp1: 2 steps are left" in shown.out
+    assert f"appliance cluster upgrade --to {NEW}" in shown.out
+    assert bench.cordoned == []
+
+
+def test_a_node_that_fails_is_named(bench: Bench, tmp_path: Path, capsys: Capture) -> None:
+    bench.rack.fail_on["w1"] = PlaybookFailed("w1: kubeadm upgrade node ended with 1")
+    assert typed(tmp_path, "--yes") == 1
+    assert "w1 stays out of service" in capsys.readouterr().err
+
+
+def test_a_node_that_is_away_is_refused_with_the_way_around(
+    bench: Bench, tmp_path: Path, capsys: Capture
+) -> None:
+    bench.rack.faults["w2"] = Fault("w2", "w2: no answer on port 22", "ping it")
+    assert typed(tmp_path, "--yes") == 3
+    assert "--without w2" in capsys.readouterr().err
+    assert typed(tmp_path, "--yes", "--without", "w2") == 0
+    assert "left out: w2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("--without", "w9"), ("--pause-after", "w9")])
+def test_a_name_that_no_member_has_is_a_usage_error(
+    bench: Bench, tmp_path: Path, words: tuple[str, str], capsys: Capture
+) -> None:
+    assert typed(tmp_path, *words) == 2
+    assert "w9 is no member of the site" in capsys.readouterr().err
+    assert bench.rack.plays == []
+
+
+def test_a_release_that_this_tool_does_not_have_is_named(tmp_path: Path, capsys: Capture) -> None:
+    with suppress(SystemExit):
+        assert run(["cluster", "upgrade", "--to", "k8s-9.9.9", "--site", str(tmp_path)]) == 3
+    assert "k8s-9.9.9" in capsys.readouterr().err

@@ -1,0 +1,157 @@
+"""A lab of the first release is upgraded to the next one, while its pods serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.commands import appliance, succeed
+from tests.lab.conftest import LabSite, lab_up
+from tests.lab.support.api_probe import api_watched
+from tests.lab.support.cluster import kubectl
+from tests.lab.support.service_probe import asking
+from tests.this_run import OS, folder
+
+pytestmark = [pytest.mark.lab, pytest.mark.slow]
+
+NEW, TAG = "k8s-1.23.17-r1", "v1.23.17"
+KILLS = int(os.environ.get("APPLIANCE_TEST_KILLS", "12"))
+SECONDS = 3600.0
+
+
+@pytest.fixture(scope="module")
+def new_bundle() -> Path:
+    """The bundle of the new release; ``APPLIANCE_TEST_NEW_BUNDLE=DIR`` names one."""
+    if given := os.environ.get("APPLIANCE_TEST_NEW_BUNDLE"):
+        return Path(given)
+    directory = folder() / f"bundle-{NEW}"
+    words = ["bundle", "build", "--release", NEW, "--os", OS, str(directory), "--yes"]
+    succeed(*words, timeout=7200)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def old_lab(tmp_path_factory: pytest.TempPathFactory, bundle_directory: Path) -> Iterator[LabSite]:
+    """One control plane and two workers on the first release."""
+    if given := os.environ.get("APPLIANCE_TEST_SITE"):
+        yield LabSite(Path(given).name, Path(given), bundle_directory)
+        return
+    with lab_up("upg", tmp_path_factory.mktemp("labs")) as site:
+        lab = LabSite(site.name, site, bundle_directory)
+        assert lab.install().returncode == 0
+        yield lab
+
+
+def words(lab: LabSite, bundle: Path, *more: str) -> list[str]:
+    """The words of the command."""
+    site = ["--site", str(lab.directory), "--bundle", str(bundle)]
+    return ["cluster", "upgrade", "--to", NEW, *site, *more]
+
+
+def settings(lab: LabSite) -> dict[str, Any]:
+    """What site.yml says."""
+    text = (lab.directory / "group_vars/all/site.yml").read_text()
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def versions(lab: LabSite) -> dict[str, str]:
+    """Node -> the version of its kubelet."""
+    found = json.loads(kubectl(lab, "get nodes -o json"))
+    return {
+        item["metadata"]["name"]: item["status"]["nodeInfo"]["kubeletVersion"]
+        for item in found["items"]
+    }
+
+
+def cordoned(lab: LabSite) -> list[str]:
+    """The nodes that take no pod."""
+    found = json.loads(kubectl(lab, "get nodes -o json"))
+    return [i["metadata"]["name"] for i in found["items"] if i["spec"].get("unschedulable")]
+
+
+def test_the_dry_run_shows_each_node_and_changes_nothing(
+    old_lab: LabSite, new_bundle: Path
+) -> None:
+    done = succeed(*words(old_lab, new_bundle, "--dry-run", "--output", "json"))
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert (found["path"], found["refusals"]) == ([NEW], [])
+    nodes = [step["nodes"] for step in found["steps"] if step["kind"] == "nodes"]
+    assert nodes == [[old_lab.node(name)] for name in ("cp1", "w1", "w2")]
+    assert set(versions(old_lab).values()) == {"v1.23.5"}
+
+
+def test_a_paused_upgrade_refuses_an_install_and_is_named(
+    old_lab: LabSite, new_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    endpoint = settings(old_lab)["control_plane_endpoint"]["name"]
+    watching = api_watched(old_lab.node("w1"), endpoint, 6443)
+    with asking(old_lab) as asked, watching as watched:
+        pause = ["--pause-after", old_lab.node("cp1"), "--yes"]
+        succeed(*words(old_lab, new_bundle, *pause), timeout=SECONDS)
+    took = time.monotonic() - began
+    with capsys.disabled():
+        print(  # noqa: T201 - a figure of the release
+            f"\ncontrol plane in {took:.0f} s; requests {asked.total}, lost {len(asked.lost)}; "
+            f"longest time without API {watched.gap:.0f} s"
+        )
+    assert asked.lost == []
+    assert versions(old_lab)[old_lab.node("cp1")] == TAG
+    assert cordoned(old_lab) == []
+    refused = appliance(*old_lab.install_words())
+    assert refused.returncode == 3
+    assert f"an upgrade to {NEW} is under way" in refused.stderr
+    status = succeed("status", "--site", str(old_lab.directory))
+    assert f"an upgrade to {NEW} is under way" in status.stdout
+    assert settings(old_lab)["appliance_release"] == NEW
+
+
+def test_killed_at_random_moments_the_same_command_ends_it(
+    old_lab: LabSite, new_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = Path(sys.executable).with_name("appliance")
+    dice = random.Random(int(os.environ.get("APPLIANCE_TEST_SEED", "17")))  # noqa: S311
+    with asking(old_lab) as asked:
+        for _ in range(KILLS):
+            process = subprocess.Popen(
+                [program, *words(old_lab, new_bundle, "--yes")],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            try:
+                if process.wait(dice.uniform(5, 60)) == 0:
+                    break
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+        succeed(*words(old_lab, new_bundle, "--yes"), timeout=SECONDS)
+    with capsys.disabled():
+        print(f"\nworkers: requests {asked.total}, lost {len(asked.lost)}")  # noqa: T201
+    assert asked.lost == []
+    assert set(versions(old_lab).values()) == {TAG}
+    assert cordoned(old_lab) == []
+    annotations = json.loads(kubectl(old_lab, f"get node {old_lab.node('cp1')} -o json"))
+    assert "appliance.dev/upgrade" not in annotations["metadata"]["annotations"]
+
+
+def test_afterwards_there_is_nothing_to_do_and_an_install_is_let_through(
+    old_lab: LabSite, new_bundle: Path
+) -> None:
+    done = succeed(*words(old_lab, new_bundle, "--yes"))
+    assert f"nothing to do: every node runs {NEW}" in done.stdout
+    install = ["install", "--site", str(old_lab.directory), "--bundle", str(new_bundle), "--yes"]
+    succeed(*install, timeout=SECONDS)
+    old_lab.settled()

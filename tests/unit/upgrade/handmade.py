@@ -1,0 +1,170 @@
+"""A cluster as kubeadm left it, to be changed by hand in one place for a case."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from appliance.model.upgrade.handmade.static_pods import COMPONENTS
+from appliance.model.upgrade.losses import Documents
+
+DATA = Path(__file__).parents[2] / "data/upgrade/kubeadm-1.23.5"
+NODES = ("cp1", "cp2")
+KUBELET: dict[str, Any] = {
+    "apiVersion": "kubelet.config.k8s.io/v1beta1",
+    "authentication": {"anonymous": {"enabled": False}, "webhook": {"cacheTTL": "0s"}},
+    "cgroupDriver": "systemd",
+    "clusterDNS": ["10.96.0.10"],
+    "kind": "KubeletConfiguration",
+    "maxPods": 110,
+    "rotateCertificates": True,
+}
+CLUSTER: dict[str, Any] = {
+    "apiServer": {"certSANs": ["api.rack.test"], "timeoutForControlPlane": "4m0s"},
+    "clusterName": "kubernetes",
+    "controllerManager": {},
+    "etcd": {"local": {"dataDir": "/var/lib/etcd"}},
+    "kind": "ClusterConfiguration",
+    "kubernetesVersion": "v1.23.5",
+    "networking": {"dnsDomain": "cluster.local", "podSubnet": "10.244.0.0/16"},
+    "scheduler": {},
+}
+
+
+@cache
+def _recorded(name: str) -> Any:
+    return yaml.safe_load((DATA / f"{name}.yml").read_text())
+
+
+def recorded(name: str) -> Any:
+    """A document as kubeadm renders it, to be changed freely."""
+    return copy.deepcopy(_recorded(name))
+
+
+def untouched() -> dict[str, Any]:
+    """All documents of a cluster that nobody touched."""
+    return {
+        "cluster_configuration": copy.deepcopy(CLUSTER),
+        "kubelet_configuration": copy.deepcopy(KUBELET),
+        "coredns": recorded("coredns"),
+        "kube_proxy": recorded("kube-proxy"),
+        "manifests": {node: {name: recorded(name) for name in COMPONENTS} for node in NODES},
+        "kubelet_files": {node: copy.deepcopy(KUBELET) for node in (*NODES, "w1")},
+    }
+
+
+def documents(changed: dict[str, Any] | None = None) -> Documents:
+    """The documents as the model takes them."""
+    return Documents(**(changed or untouched()))
+
+
+def container(document: dict[str, Any]) -> dict[str, Any]:
+    """The container of a workload or of a pod."""
+    spec = document["spec"]
+    found: dict[str, Any] = spec.get("template", document)["spec"]["containers"][0]
+    return found
+
+
+Change = Callable[[dict[str, Any]], None]
+
+
+def changed(*changes: Change) -> Documents:
+    found = untouched()
+    for change in changes:
+        change(found)
+    return documents(found)
+
+
+def arguments(component: str, *words: str, node: str = "cp1") -> Change:
+    """Arguments are added to a static pod."""
+
+    def change(found: dict[str, Any]) -> None:
+        container(found["manifests"][node][component])["command"] += words
+
+    return change
+
+
+def without(component: str, flag: str) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        pod = container(found["manifests"]["cp1"][component])
+        kept = [word for word in pod["command"] if not word.startswith(f"--{flag}=")]
+        assert len(kept) < len(pod["command"])
+        pod["command"] = kept
+
+    return change
+
+
+def replaced(component: str, flag: str, value: str) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        without(component, flag)(found)
+        arguments(component, f"--{flag}={value}")(found)
+
+    return change
+
+
+def configured(*path: str, value: object) -> Change:
+    """ClusterConfiguration has a value."""
+
+    def change(found: dict[str, Any]) -> None:
+        here = found["cluster_configuration"]
+        for key in path[:-1]:
+            here = here.setdefault(key, {})
+        here[path[-1]] = value
+
+    return change
+
+
+def kubelet(key: str, value: object, *nodes: str) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        for node in nodes or ("w1",):
+            found["kubelet_files"][node][key] = value
+
+    return change
+
+
+def of_container(document: str, key: str, value: object) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        container(found[document])[key] = value
+
+    return change
+
+
+def of_pod(document: str, key: str, value: object) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        found[document]["spec"]["template"]["spec"][key] = value
+
+    return change
+
+
+def of_static_pod(key: str, value: object) -> Change:
+    def change(found: dict[str, Any]) -> None:
+        container(found["manifests"]["cp2"]["etcd"])[key] = value
+
+    return change
+
+
+def volume(found: dict[str, Any]) -> None:
+    found["manifests"]["cp1"]["kube-apiserver"]["spec"]["volumes"].append(
+        {"name": "audit", "hostPath": {"path": "/var/log/audit"}}
+    )
+
+
+def sidecar(found: dict[str, Any]) -> None:
+    found["coredns"]["spec"]["template"]["spec"]["containers"].append({"name": "cache"})
+
+
+def proxy_env(found: dict[str, Any]) -> None:
+    container(found["kube_proxy"])["env"].append({"name": "GODEBUG", "value": "x"})
+
+
+def replicas(found: dict[str, Any]) -> None:
+    found["coredns"]["spec"]["replicas"] = 5
+
+
+def image(found: dict[str, Any]) -> None:
+    container(found["coredns"])["image"] = "elsewhere/coredns:v1.9"

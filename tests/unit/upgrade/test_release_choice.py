@@ -1,0 +1,64 @@
+"""The release in site.yml is written alone: every other byte stays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from appliance.adapters.site.release_choice import choose_release, with_release
+from appliance.errors import Refused
+
+TEXTS = [
+    ("appliance_release: a\n", "appliance_release: b\n"),
+    (
+        "# x\nappliance_release:   a   # why\nk: [1]\n",
+        "# x\nappliance_release:   b   # why\nk: [1]\n",
+    ),
+    ("k: 1\r\nappliance_release: 'a'\r\n", "k: 1\r\nappliance_release: b\r\n"),
+    ('---\n"appliance_release": "a"\n...\n', '---\n"appliance_release": b\n...\n'),
+    (
+        "k: {appliance_release: a}\nappliance_release: a\n",
+        "k: {appliance_release: a}\nappliance_release: b\n",
+    ),
+    ("domain: größe.test\nappliance_release: a", "domain: größe.test\nappliance_release: b"),
+    ("{appliance_release: a, k: 1}\n", "{appliance_release: b, k: 1}\n"),
+    ("\ufeffappliance_release: a\n", "\ufeffappliance_release: b\n"),
+    ("k: 1\n", None),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), TEXTS)
+def test_only_the_value_changes(before: str, after: str | None) -> None:
+    assert with_release(before, "b") == after
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "group_vars/all/site.yml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_the_file_keeps_its_mode_and_line_ends(tmp_path: Path) -> None:
+    path = written(tmp_path, "k: 1\r\nappliance_release: a\r\n")
+    path.chmod(0o640)
+    choose_release(tmp_path, "b")
+    assert path.read_bytes() == b"k: 1\r\nappliance_release: b\r\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [one.name for one in path.parent.iterdir()] == ["site.yml"]
+
+
+def test_the_same_release_is_not_written_again(tmp_path: Path) -> None:
+    path = written(tmp_path, "appliance_release: a\n")
+    before = path.stat().st_ino
+    choose_release(tmp_path, "a")
+    assert path.stat().st_ino == before
+
+
+@pytest.mark.parametrize("text", ["k: 1\n", "appliance_release: &a a\nk: *a\n"])
+def test_what_cannot_be_changed_alone_is_refused(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(Refused, match="appliance_release"):
+        choose_release(tmp_path, "b")
+    assert path.read_text() == text

@@ -1,0 +1,64 @@
+"""The forecast of the window: by the site's journal, else as the release was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from appliance.model.state.journal import Record
+from appliance.model.upgrade.plan import UpgradePlan, UpgradeStep
+from appliance.model.upgrade.window import Clock
+from tests.fakes import RUN_A
+from tests.unit.upgrade.situations import NEW
+
+MEASURED = {
+    NEW: {"upgrade: kubelet": 20.0, "maintain: evict": 30.0, "return: test": 10.0, "api away": 84.0}
+}
+
+
+def record(step: str, node: str, took: float, outcome: Any = "verified") -> Record:
+    names = (RUN_A, 1, "cluster upgrade", step, (node,), (), "2026-01-01T00:00:00+00:00", took)
+    return Record(*names, outcome, "ada", "1")
+
+
+NODE = UpgradeStep("nodes", NEW, ("w1",), ("old",), "node")
+PAIR = UpgradeStep("nodes", NEW, ("w1", "w2"), ("old",), "node")
+JOURNAL = [
+    record("upgrade: kubelet", "w1", 10),
+    record("upgrade: kubelet", "w1", 14),
+    record("upgrade: kubelet", "w1", 90),
+    record("upgrade: kubelet", "w1", 900, "failed"),
+    record("maintain: evict", "w9", 5),
+    record("return: test", "w1", 3),
+]
+CASES: list[tuple[list[Record], UpgradeStep, tuple[float, float, str]]] = [
+    ([], NODE, (60, 60, "release")),
+    # The kubelets of a batch are renewed at the same time; evictions and tests follow one another.
+    ([], PAIR, (100, 100, "release")),
+    (JOURNAL, NODE, (22, 98, "journal")),
+    # One part that only the release knows makes it an estimate of the release.
+    (JOURNAL[:3], NODE, (54, 130, "release")),
+    ([], UpgradeStep("control_plane", NEW, ("cp1",), (), "apply"), (0, 0, "unknown")),
+]
+
+
+@pytest.mark.parametrize(("records", "step", "expected"), CASES)
+def test_a_step_is_estimated(
+    records: list[Record], step: UpgradeStep, expected: tuple[float, float, str]
+) -> None:
+    found = Clock(records, MEASURED).of_step(step)
+    assert (found.median, found.worst, found.source) == expected
+
+
+def test_the_window_is_the_sum_of_its_steps() -> None:
+    plan = UpgradePlan(steps=(NODE, PAIR))
+    assert Clock([], MEASURED).of_plan(plan).sentence() == (
+        "3 min, at worst 3 min (by the release's measurements)"
+    )
+    assert Clock([], {}).of_plan(plan).sentence() == "nobody has measured it"
+
+
+def test_the_time_without_api_is_the_releases() -> None:
+    assert Clock([], MEASURED).api_away(NODE) == 84
+    assert Clock([], {}).api_away(NODE) is None
