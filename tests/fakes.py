@@ -18,7 +18,7 @@ from appliance.model.node.bmc import BmcReport
 from appliance.model.node.etcd_quorum import EtcdMember
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterNode,
     ClusterState,
@@ -28,10 +28,10 @@ from appliance.model.state.cluster import (
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Record, Run
-from appliance.model.state.node_metadata import NodeMetadata, new_role_taints
+from appliance.model.state.nodes.node_metadata import NodeMetadata, new_role_taints
+from appliance.model.state.nodes.roles import NodeAffinity, RolesView
 from appliance.model.state.observed import Fault, GpuTestResult, Look, PodView
 from appliance.model.state.plan import Plan
-from appliance.model.state.roles import NodeAffinity, RolesView
 from tests import samples
 
 # Ids of runs, in the order of their times.

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from appliance.builder.sources.apt_repository import write_flat_repository
-from appliance.builder.sources.apt_sources import AptTarget
+from appliance.builder.sources.apt.repository import write_flat_repository
+from appliance.builder.sources.apt.sources import AptTarget
 from tests.prerequisites import require
 
 ARCHITECTURE = "amd64"

@@ -9,26 +9,26 @@ from typing import Any
 
 from appliance.adapters.local.content import load_release
 from appliance.model.bundle.manifest import BundleManifest
-from appliance.model.components.base import PlannedRun
+from appliance.model.components.base.component import PlannedRun
 from appliance.model.components.registry import pod_guard
 from appliance.model.components.runai.origin import origins
 from appliance.model.components.runai.unmet import site_values
 from appliance.model.site.settings import Node, Site, SiteSettings
 from appliance.model.site.shared_storage import export_of, provisioner_of
 from appliance.model.state.certificates import fingerprint, values_digest
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterNode,
     ClusterStorage,
     HelmRelease,
     Volume,
 )
+from appliance.model.state.cluster.pods import Pod
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
+from appliance.model.state.nodes.roles import LABELS, RolesView, inventory_roles
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Choice
-from appliance.model.state.pods import Pod
-from appliance.model.state.roles import LABELS, RolesView, inventory_roles
 from tests import samples_gpu
 
 VERSION = "v1.23.5"

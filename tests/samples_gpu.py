@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
-from appliance.model.bundle.release import kernel_packages
+from appliance.model.bundle.release.release import kernel_packages
 from appliance.model.components.gpu.operator import (
     DRIVER_IMAGES,
     IMAGES,
@@ -16,9 +16,9 @@ from appliance.model.components.gpu.operator import (
 )
 from appliance.model.site.settings import Node
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.cluster.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.cluster.pods import Pod
 from appliance.model.state.desired import Desired
-from appliance.model.state.pods import Pod
 
 GPUS = 2
 KERNEL = "5.4.0-109-generic"

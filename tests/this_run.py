@@ -23,7 +23,7 @@ from appliance.adapters.local.content import default_release
 from appliance.adapters.local.processes import find_program
 from appliance.errors import CommandFailed
 from appliance.lab.layout import SYSTEMS
-from appliance.lab.podman import Podman
+from appliance.lab.machine.podman import Podman
 from appliance.model.programs import Use
 from tests.commands import appliance, succeed
 from tests.prerequisites import require_for

@@ -10,8 +10,8 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from appliance.lab.vendor_bundle import Ingredients, StandinImage, write_vendor_bundle
-from appliance.model.bundle.vendor_bundle import Chart, Contents, Image, VendorBundle
+from appliance.lab.vendor.bundle import Ingredients, StandinImage, write_vendor_bundle
+from appliance.model.bundle.vendor.bundle import Chart, Contents, Image, VendorBundle
 
 NAMES = (
     *("backend-standin", "postgresql-standin", "agent-standin"),

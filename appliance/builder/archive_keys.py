@@ -13,8 +13,18 @@ from appliance.adapters.local import processes
 from appliance.adapters.local.cache import Cache
 from appliance.adapters.local.plain_files import read_plain
 from appliance.errors import BundleRefused
-from appliance.model.bundle.archives import AptArchive, keyring_options, missing_keys, without_keys
-from appliance.model.bundle.openpgp import LARGEST_KEYRING, NotAKeyring, PublicKey, read_keys
+from appliance.model.bundle.archives.archive import (
+    AptArchive,
+    keyring_options,
+    missing_keys,
+    without_keys,
+)
+from appliance.model.bundle.archives.openpgp import (
+    LARGEST_KEYRING,
+    NotAKeyring,
+    PublicKey,
+    read_keys,
+)
 
 # Where packages and administrators put keyrings (apt-key(8), sources.list(5) on Signed-By).
 PLACES = (

@@ -20,11 +20,11 @@ from appliance.builder.ports import (
     LockFile,
 )
 from appliance.errors import ApplianceError, BuildFailed
-from appliance.model.bundle.causes import Failure, by_cause
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.builds.causes import Failure, by_cause
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
 from appliance.model.bundle.manifest import BundledArtifact, BundleManifest, SourceUsed
-from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import Source, inputs_of, is_genuine, is_standin
+from appliance.model.bundle.release.release import Artifact, Release
+from appliance.model.bundle.release.sources import Source, inputs_of, is_genuine, is_standin
 
 PACKAGES = "packages"
 WHEELS = "wheels"

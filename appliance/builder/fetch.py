@@ -13,15 +13,16 @@ from appliance.adapters.local import processes
 from appliance.adapters.local.cache import Cache, recipe_key
 from appliance.adapters.local.control_host import present
 from appliance.builder.archive_keys import find_keys
-from appliance.builder.sources import oci, url
-from appliance.builder.sources.apt_sources import AptTarget, running_system
-from appliance.builder.sources.c_library import CLibrary
-from appliance.builder.sources.compose import AptFile, Compose
-from appliance.builder.sources.controller import Controller, resolved
-from appliance.builder.sources.go import Go
-from appliance.builder.sources.go_file import GoFile
+from appliance.builder.sources import url
+from appliance.builder.sources.apt.packages import TargetPackages, controller_target, target_of
+from appliance.builder.sources.apt.sources import AptTarget, running_system
+from appliance.builder.sources.go.c_library import CLibrary
+from appliance.builder.sources.go.file import GoFile
+from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.local import LocalChart, LocalFile, OperatorFile, why_not_there
-from appliance.builder.sources.packages import TargetPackages, controller_target, target_of
+from appliance.builder.sources.oci import registry as oci
+from appliance.builder.sources.oci.compose import AptFile, Compose
+from appliance.builder.sources.oci.controller import Controller, resolved
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context, Fetcher
 from appliance.builder.sources.wheels import (
@@ -33,12 +34,17 @@ from appliance.builder.sources.wheels import (
 from appliance.builder.space import require_space
 from appliance.builder.wheel_needs import describe
 from appliance.errors import ApplianceError, BundleRefused
-from appliance.model.bundle.builders import BUILDERS, impossible, lacking_programs
-from appliance.model.bundle.causes import Failure, by_cause
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import ControllerSource, FileSource, OciSource, UrlSource
-from appliance.model.bundle.sources import Source as Spec
+from appliance.model.bundle.builds.builders import BUILDERS, impossible, lacking_programs
+from appliance.model.bundle.builds.causes import Failure, by_cause
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact, Release
+from appliance.model.bundle.release.sources import (
+    ControllerSource,
+    FileSource,
+    OciSource,
+    UrlSource,
+)
+from appliance.model.bundle.release.sources import Source as Spec
 
 _SUPPLY = "make one of these sources reachable, or supply the file, and run the same command again"
 _AGAIN = "fix the causes above and run the same command again"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from appliance.errors import ApplianceError
-    from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
+    from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
     from appliance.model.bundle.manifest import BundleManifest, SealResult
-    from appliance.model.bundle.release import Artifact
-    from appliance.model.bundle.sources import Source
+    from appliance.model.bundle.release.release import Artifact
+    from appliance.model.bundle.release.sources import Source
 
 
 class ArtifactSources(Protocol):

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from appliance.builder.sources.oci_layout import Entry
+from appliance.builder.sources.oci.layout import Entry
 from appliance.errors import BuildFailed
 
 _MOST_FILES = 50_000

@@ -14,12 +14,12 @@ from pathlib import Path
 from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import Cache, digest_of
-from appliance.builder.sources.apt_repository import write_flat_repository
-from appliance.builder.sources.oci_layout import LAYOUT, layout_index
+from appliance.builder.sources.apt.repository import write_flat_repository
+from appliance.builder.sources.oci.layout import LAYOUT, layout_index
 from appliance.builder.space import SMALLEST_BUNDLE_BYTES, require_space
 from appliance.builder.wheel_needs import requirements
 from appliance.errors import ApplianceError, BuildFailed, BundleRefused, Refused
-from appliance.model.bundle.fetched import FetchedFile
+from appliance.model.bundle.builds.fetched import FetchedFile
 from appliance.model.bundle.manifest import (
     FOLDERS,
     INDEXES,

@@ -32,21 +32,21 @@ DEBUG = "--debug"
 COMPLETE = "_APPLIANCE_COMPLETE"
 # Name -> module of each command; loaded only when it is named, or listed by --help.
 COMMANDS: Mapping[str, str] = {
-    "bundle": "appliance.cli.bundle.group",
-    "cluster": "appliance.cli.cluster.group",
+    "bundle": "appliance.cli.commands.bundle.group",
+    "cluster": "appliance.cli.commands.cluster.group",
     "completion": "appliance.cli.help.completion",
     "docs": "appliance.cli.help.docs",
-    "hardware": "appliance.cli.hardware",
-    "health": "appliance.cli.health.command",
-    "history": "appliance.cli.status.history",
-    "install": "appliance.cli.install.command",
-    "kubeconfig": "appliance.cli.kubeconfig",
-    "lab": "appliance.cli.lab.group",
-    "node": "appliance.cli.node.group",
-    "plan": "appliance.cli.install.plan",
-    "runai": "appliance.cli.runai.group",
-    "site": "appliance.cli.site.group",
-    "status": "appliance.cli.status.command",
+    "hardware": "appliance.cli.commands.hardware",
+    "health": "appliance.cli.commands.health.command",
+    "history": "appliance.cli.commands.status.history",
+    "install": "appliance.cli.commands.install.command",
+    "kubeconfig": "appliance.cli.commands.kubeconfig",
+    "lab": "appliance.cli.commands.lab.group",
+    "node": "appliance.cli.commands.node.group",
+    "plan": "appliance.cli.commands.install.plan",
+    "runai": "appliance.cli.commands.runai.group",
+    "site": "appliance.cli.commands.site.group",
+    "status": "appliance.cli.commands.status.command",
 }
 
 

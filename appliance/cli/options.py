@@ -13,9 +13,14 @@ from typing import Any, TypeVar
 
 import click
 
+from appliance.cli.commands.site.which import (
+    is_site,
+    require_one_site,
+    say_which_nodes,
+    say_which_site,
+)
 from appliance.cli.help.complete import node_names
 from appliance.cli.help.typos import Words
-from appliance.cli.site.which import is_site, require_one_site, say_which_nodes, say_which_site
 from appliance.errors import ConfigError
 
 Command = TypeVar("Command", bound=Callable[..., Any])

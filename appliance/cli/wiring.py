@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from appliance.adapters.control_plane.kept_documents import KeptDocuments
     from appliance.adapters.control_plane.replicated_journal import KeptJournal
     from appliance.adapters.kubernetes.api import KubernetesApi
-    from appliance.adapters.kubernetes.drain import KubernetesDrain
+    from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
     from appliance.adapters.ssh.nodes import SshNodes
     from appliance.adapters.ssh.power import SshPower
-    from appliance.model.bundle.vendor_bundle import VendorBundle
-    from appliance.model.bundle.vendor_diagnostics import VendorReport
+    from appliance.model.bundle.vendor.bundle import VendorBundle
+    from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.node.lost import Workloads
     from appliance.model.site.settings import Site
     from appliance.model.state.desired import Desired
@@ -190,7 +190,7 @@ class Wiring:
         return run_vendor_diagnostics(self.site, self.nodes, tool, image)
 
     def _read_workloads(self) -> Workloads:
-        from appliance.adapters.kubernetes.lost import read_workloads
+        from appliance.adapters.kubernetes.nodes.lost import read_workloads
 
         return read_workloads(self.cluster)
 
@@ -208,7 +208,7 @@ class Wiring:
 
     def drain(self) -> KubernetesDrain:
         """Emptying nodes; to be closed."""
-        from appliance.adapters.kubernetes.drain import KubernetesDrain
+        from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 
         return KubernetesDrain(self.cluster)
 
@@ -253,7 +253,7 @@ class Wiring:
     @cached_property
     def members(self) -> Members:
         """Node objects."""
-        from appliance.adapters.kubernetes.members import KubernetesMembers
+        from appliance.adapters.kubernetes.nodes.members import KubernetesMembers
 
         return KubernetesMembers(self.cluster)
 
@@ -267,7 +267,7 @@ class Wiring:
     @contextmanager
     def emptying(self, session: Session, run: Run) -> Iterator[Emptying]:
         """Takes pods away from nodes, as long as the site is this run's."""
-        from appliance.workflows.node.eviction import REMOVAL_BUDGET_SECONDS, Eviction
+        from appliance.workflows.node.maintenance.eviction import REMOVAL_BUDGET_SECONDS, Eviction
 
         with closing(self.drain()) as drain:
             how = ("drain", run, session.lock.require, REMOVAL_BUDGET_SECONDS)

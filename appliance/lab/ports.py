@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from appliance.lab.layout import RunningNode, SysctlChange
-    from appliance.lab.site import LabSite
+    from appliance.lab.site.site import LabSite
 
 
 class LabHost(Protocol):

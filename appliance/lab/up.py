@@ -12,7 +12,15 @@ from appliance.errors import ApplianceError, Refused
 from appliance.lab.gpus import gpu_facts
 from appliance.lab.layout import Lab, choose_subnet, plan_lab, role_variables
 from appliance.lab.ports import LabContainers, LabHost, LabPlays, LabSites
-from appliance.lab.site import KEY, NOTHING_ELSE, STATE, VENDOR_BUNDLE, LabExtras, LabSite, lab_site
+from appliance.lab.site.site import (
+    KEY,
+    NOTHING_ELSE,
+    STATE,
+    VENDOR_BUNDLE,
+    LabExtras,
+    LabSite,
+    lab_site,
+)
 from appliance.model.programs import Program, Use, missing_programs, packages_for, used_by
 
 BUNDLE, VENDORS = "bundle", "vendor bundle"

@@ -8,22 +8,12 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
-from . import (
-    VERSION,
-    certificates,
-    hardware,
-    issuer,
-    kernel,
-    kubernetes,
-    naming,
-    network,
-    packages,
-    runtime,
-    shared_storage,
-    storage,
-    supply,
-    system,
-)
+from . import VERSION
+from .certificates import certificates
+from .machine import hardware, kernel, storage, system
+from .network import naming, network
+from .services import issuer, shared_storage, supply
+from .software import kubernetes, packages, runtime
 from .source import Source
 
 SCHEMA = 1

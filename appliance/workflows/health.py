@@ -20,7 +20,7 @@ from appliance.workflows.session.look_warnings import collecting
 from appliance.workflows.session.survey import observe
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.vendor_diagnostics import VendorReport
+    from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.workflows.session.session import Session
 
 

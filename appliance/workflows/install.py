@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import BundleRefused, ClusterError, StepNotVerified
 from appliance.model.bundle.faults import cure
 from appliance.model.components.artifacts.unmet import mirrored
-from appliance.model.components.base import Step
+from appliance.model.components.base.component import Step
 from appliance.model.components.node_metadata.node_roles import RolesPlan, plan_inventory
 from appliance.model.node.membership import to_keep
 from appliance.model.plan.inventory import run_inventory
@@ -22,13 +22,13 @@ from appliance.model.plan.planner import Scope, choose
 from appliance.model.plan.play import Play
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.plan.test_image import BUSYBOX, pod_test_image
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import facts_digest
 from appliance.model.state.journal import Run
+from appliance.model.state.nodes.roles import inventory_roles
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan, PlannedStep
-from appliance.model.state.roles import inventory_roles
 from appliance.workflows.node.baselines import Acceptances, settle, spread
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.gpu_test import require_gpus

@@ -6,7 +6,7 @@ Ansible loads every filter for each play: the package is loaded by the first tem
 from __future__ import annotations
 
 FUNCTIONS = {
-    "lab_archives": ("archives", "archives_of"),
+    "lab_archives": ("machine.archives", "archives_of"),
     "lab_node_options": ("layout", "options_for_markers"),
     "lab_subnet": ("layout", "subnet_for"),
     "lab_platforms": ("layout", "platform_nodes"),

@@ -48,7 +48,7 @@ def _answer(node: Node) -> str:
 def look(site: Site, *, logins: bool) -> None:
     """What a command does before it says what it would do; its imports are a part of it."""
     from appliance.adapters.kubernetes.api import load_library
-    from appliance.cli.status import command  # noqa: F401
+    from appliance.cli.commands.status import command  # noqa: F401
     from appliance.model.checks.preflight import preflight
     from appliance.model.plan.planner import plan
     from appliance.model.state.observed import Observed

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from appliance.model.plan.planner import plan
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.facts.facts import facts_digest
 from appliance.model.state.observed import Observed
 from tests import samples

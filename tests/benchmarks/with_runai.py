@@ -13,9 +13,9 @@ import yaml
 from appliance.adapters.site.files import load_site
 from appliance.adapters.site.vault import KEPT, AnsibleVault
 from appliance.cli.app import Application
-from appliance.cli.lab.group import GPUS_OF_RUNAI
-from appliance.lab.site import VENDOR_BUNDLE
-from appliance.model.bundle.runai_versions import LINES
+from appliance.cli.commands.lab.group import GPUS_OF_RUNAI
+from appliance.lab.site.site import VENDOR_BUNDLE
+from appliance.model.bundle.release.runai_versions import LINES
 from appliance.model.components.gpu.operator import operator_values
 from appliance.model.site.groups import GPU_WORKERS, SYSTEM_NODES
 from tests.benchmarks.labs import Lab, Result, appliance, node_cpu, steps_of

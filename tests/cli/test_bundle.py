@@ -16,11 +16,11 @@ from appliance.adapters.local.cache import Cache
 from appliance.builder.build import BuildPorts, BuildResult, build_bundle
 from appliance.builder.fetch import Sources
 from appliance.builder.writer import BundleWriter
-from appliance.cli.bundle import parts
-from appliance.cli.bundle.parts import BuildProgress
+from appliance.cli.commands.bundle import parts
+from appliance.cli.commands.bundle.parts import BuildProgress
 from appliance.cli.exits import run
 from appliance.errors import BuildFailed, ConfigError, Refused
-from appliance.model.bundle.fetched import FetchedArtifact
+from appliance.model.bundle.builds.fetched import FetchedArtifact
 from appliance.model.programs import Use
 from tests.prerequisites import require_for
 from tests.unit.bundle.samples import FakeLock, FakeSources, artifact, image_of, release

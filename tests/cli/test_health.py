@@ -21,7 +21,7 @@ from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.login import is_asked
 from appliance.model.checks.preflight import Finding
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster import ClusterState
+from appliance.model.state.cluster.cluster import ClusterState
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Fault, Look, PodView

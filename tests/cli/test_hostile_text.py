@@ -16,9 +16,9 @@ from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.errors import PlaybookFailed, Refused
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Record
-from appliance.model.state.maintenance import ANNOTATION, Maintenance
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance
 from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed

@@ -12,14 +12,14 @@ import pytest
 
 from appliance.adapters.ssh import host_keys
 from appliance.cli.app import Application
+from appliance.cli.commands.site.host_keys import accept
 from appliance.cli.exits import run
-from appliance.cli.site.host_keys import accept
 from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.checks.preflight import Finding, Subject
 from appliance.model.components.control_plane import checks
-from appliance.model.state.api_flags import ApiFlags
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster.api_flags import ApiFlags
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Fault, Observed
 from tests import samples

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from appliance.adapters.kubernetes import admin_kubeconfig as adapter
+from appliance.adapters.kubernetes.connection import admin_kubeconfig as adapter
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession

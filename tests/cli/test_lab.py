@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from appliance.cli.app import cli
-from appliance.cli.lab.group import lab
-from appliance.cli.lab.parts import default_bundle, default_site
+from appliance.cli.commands.lab.group import lab
+from appliance.cli.commands.lab.parts import default_bundle, default_site
 from appliance.errors import ConfigError, Refused
 from appliance.lab.layout import RunningNode, stand_ins
-from appliance.lab.podman import Podman
+from appliance.lab.machine.podman import Podman
 
 NODES = (RunningNode("lab-cp1", "lab", "running", "198.18.7.11", "image:1"),)
 
@@ -66,9 +66,9 @@ def test_status_as_json_keeps_its_keys() -> None:
 def test_down_without_a_terminal_and_without_yes_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: True)
+    monkeypatch.setattr("appliance.lab.machine.host.LabMachine.is_root", lambda _self: True)
     monkeypatch.setattr(
-        "appliance.lab.host.LabMachine.programs", lambda _self, names: frozenset(names)
+        "appliance.lab.machine.host.LabMachine.programs", lambda _self, names: frozenset(names)
     )
     result = CliRunner().invoke(cli, ["lab", "down"])
     assert isinstance(result.exception, Refused)
@@ -88,7 +88,7 @@ def test_a_shell_in_an_unknown_node_names_the_existing_nodes() -> None:
 def test_a_shell_without_podman_says_how_to_start_a_lab(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("appliance.lab.podman.find_program", lambda _name: None)
+    monkeypatch.setattr("appliance.lab.machine.podman.find_program", lambda _name: None)
     result = CliRunner().invoke(cli, ["lab", "shell", "lab-w9"])
     assert result.exit_code == 2
     assert result.output.endswith(
@@ -106,7 +106,7 @@ def test_impossible_options_are_usage_errors(words: list[str]) -> None:
 def test_an_invalid_lab_name_is_refused_with_the_rule(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: False)
+    monkeypatch.setattr("appliance.lab.machine.host.LabMachine.is_root", lambda _self: False)
     result = CliRunner().invoke(
         cli, ["lab", "up", "--name", "No_Good", "--release", "r"], env=dict(os.environ)
     )
@@ -130,7 +130,7 @@ def test_defaults_lie_in_the_checkout_and_in_the_cache(monkeypatch: pytest.Monke
 
 
 def test_a_dry_run_prints_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: False)
+    monkeypatch.setattr("appliance.lab.machine.host.LabMachine.is_root", lambda _self: False)
     monkeypatch.setattr("appliance.lab.up.missing_programs", lambda *_: ())
     words = ["lab", "up", "--release", "r", "--bare", "--workers", "1", "--dry-run"]
     result = CliRunner().invoke(cli, words)
@@ -140,7 +140,7 @@ def test_a_dry_run_prints_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("one_lab")
 def test_up_without_a_terminal_and_without_yes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("appliance.lab.host.LabMachine.is_root", lambda _self: True)
+    monkeypatch.setattr("appliance.lab.machine.host.LabMachine.is_root", lambda _self: True)
     monkeypatch.setattr(Podman, "subnets", lambda _self: {})
     result = CliRunner().invoke(cli, ["lab", "up", "--release", "r", "--name", "other", "--bare"])
     assert isinstance(result.exception, Refused)

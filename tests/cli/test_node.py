@@ -13,7 +13,7 @@ import pytest
 from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
-from appliance.model.state.roles import AnchoredObject, NodeAffinity, RolesView
+from appliance.model.state.nodes.roles import AnchoredObject, NodeAffinity, RolesView
 from tests import samples
 from tests.fakes import FakeRack, without_nodes
 

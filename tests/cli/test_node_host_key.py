@@ -10,9 +10,9 @@ import paramiko
 import pytest
 
 from appliance.adapters.ssh import host_keys, known_hosts
-from appliance.cli.node import host_key
+from appliance.cli.commands.node import host_key
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.observed import Look
 from tests import samples
 

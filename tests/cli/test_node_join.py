@@ -15,8 +15,8 @@ from appliance.cli.app import Application
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.model.node.membership import MemberRecord, Removal
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.node_metadata import NodeMetadata
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.node_metadata import NodeMetadata
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from appliance.cli.node.maintain import _show_maintained
+from appliance.cli.commands.node.maintain import _show_maintained
 from appliance.model.node.drain import Forecast
-from appliance.model.state.maintenance import Maintenance
+from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.workflows.node.maintain import MaintainResult
 from tests.golden import agree
 

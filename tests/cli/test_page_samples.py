@@ -20,8 +20,8 @@ from appliance.cli.exits import run
 from appliance.model.control.handover import handover
 from appliance.model.control.lock import LockVerdict
 from appliance.model.node.lost import LostNode
+from appliance.model.state.cluster.pods import Budget
 from appliance.model.state.journal import Record
-from appliance.model.state.pods import Budget
 from appliance.workflows.site.adopt import AdoptResult
 from tests import golden, samples
 from tests.cli import test_node_join, test_node_logs, test_questions

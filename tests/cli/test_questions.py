@@ -24,8 +24,8 @@ from appliance.cli.screen.confirm import MANY, about_machine, about_nodes
 from appliance.cli.site_session import SiteSession
 from appliance.model.components.access.runai_cli import Jumpbox
 from appliance.model.node.answering import AnsweringMachine
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
 from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli import faked_site

@@ -64,7 +64,6 @@ def test_the_hint_for_a_lost_vault_is_to_restore_it_if_nodes_trust_its_ca(
     said = capsys.readouterr().err
     assert f"git log -- {VAULT}" in said
     assert f"git checkout COMMIT -- {VAULT}" in said
-    assert "nothing was installed yet" in said
     assert "a new vault has a new CA, which the nodes of an existing cluster do not trust" in said
     assert "ansible-vault edit" not in said
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from appliance.cli.status.view import certificates_sentence
-from appliance.model.state.cluster import NoCluster
+from appliance.cli.commands.status.view import certificates_sentence
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from tests import samples
 

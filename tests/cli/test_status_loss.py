@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cli.node.lost_view import lost_nodes_as_json, show_lost_nodes
+from appliance.cli.commands.node.lost_view import lost_nodes_as_json, show_lost_nodes
 from appliance.errors import ApplianceError
 from appliance.model.node.lost import LostNode, Workloads
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.observed import Fault, Look, Observed
 from appliance.workflows.session.losses import find_lost_nodes
 from appliance.workflows.session.session import Session

@@ -15,10 +15,10 @@ import pytest
 
 from appliance.adapters.control_plane.journal import journal_of
 from appliance.cli.app import Application
+from appliance.cli.commands.status.verdict import Verdict
 from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
-from appliance.cli.status.verdict import Verdict
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.journal import Record
 from appliance.model.state.observed import Fault
 from tests import samples
@@ -151,7 +151,7 @@ def ending_after(looks: int) -> Callable[[float], None]:
 def test_a_watch_prints_a_block_for_each_look_until_ctrl_c(
     rack: Rack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("appliance.cli.status.command.time.sleep", ending_after(3))
+    monkeypatch.setattr("appliance.cli.commands.status.command.time.sleep", ending_after(3))
     assert run(typed(rack, "status", "--watch", "5")) == 130
     said = capsys.readouterr()
     assert said.out.count("\nhealthy\n") == 3
@@ -162,7 +162,7 @@ def test_a_watch_prints_a_block_for_each_look_until_ctrl_c(
 
 
 def test_a_watch_draws_a_terminal_again(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("appliance.cli.status.command.time.sleep", ending_after(2))
+    monkeypatch.setattr("appliance.cli.commands.status.command.time.sleep", ending_after(2))
     there = Terminal()
     monkeypatch.setattr(sys, "stdout", there)
     assert run(typed(rack, "status", "--watch")) == 130
@@ -178,7 +178,7 @@ def test_a_watch_ends_when_its_reader_does(rack: Rack, monkeypatch: pytest.Monke
         def fileno(self) -> int:
             raise OSError(errno.EBADF, "none")
 
-    monkeypatch.setattr("appliance.cli.status.command.time.sleep", ending_after(3))
+    monkeypatch.setattr("appliance.cli.commands.status.command.time.sleep", ending_after(3))
     monkeypatch.setattr(sys, "stdout", Unread())
     assert run(typed(rack, "status", "--watch")) == 0
     assert rack.closed == 1

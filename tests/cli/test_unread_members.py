@@ -14,7 +14,7 @@ from appliance.cli.exits import run
 from appliance.cli.site_session import SiteSession
 from appliance.errors import NodeUnreachable
 from appliance.model.node.membership import FOLDER, MemberRecord, Removal
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
 from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack

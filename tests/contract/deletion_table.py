@@ -96,22 +96,24 @@ WORDS: Final = Evidence("words for people, or a table: nothing is run here")
 Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]
 PLACES: Final[Places] = {
     "appliance/adapters/control_plane/archive.py": {"module: shell rm -": (TEMPORARY, 2)},
-    "appliance/builder/sources/apt.py": {
+    "appliance/builder/sources/apt/isolated.py": {
         "IsolatedApt._fetch: shutil.move": CACHE,
         "IsolatedApt._fetch: unlink": CACHE,
         "_link: unlink": CACHE,
     },
-    "appliance/builder/sources/c_library.py": {"_made: rmtree": CACHE},
-    "appliance/builder/sources/compose.py": {
+    "appliance/builder/sources/go/c_library.py": {"_made: rmtree": CACHE},
+    "appliance/builder/sources/oci/compose.py": {
         "_applets: unlink": CACHE,
         "package_layer.layer: rmtree": CACHE,
     },
-    "appliance/builder/sources/controller.py": {"Controller._tool_layer.layer: rmtree": (CACHE, 2)},
-    "appliance/builder/sources/go.py": {"Go._build_in: rmtree": CACHE},
-    "appliance/builder/sources/go_file.py": {"_copied: rmtree": CACHE},
-    "appliance/builder/sources/go_openapi.py": {"openapi_module: rmtree": CACHE},
-    "appliance/builder/sources/oci.py": {"_fetch_blob: unlink": CACHE},
-    "appliance/builder/sources/package_root.py": {
+    "appliance/builder/sources/oci/controller.py": {
+        "Controller._tool_layer.layer: rmtree": (CACHE, 2)
+    },
+    "appliance/builder/sources/go/programs.py": {"Go._build_in: rmtree": CACHE},
+    "appliance/builder/sources/go/file.py": {"_copied: rmtree": CACHE},
+    "appliance/builder/sources/go/openapi.py": {"openapi_module: rmtree": CACHE},
+    "appliance/builder/sources/oci/registry.py": {"_fetch_blob: unlink": CACHE},
+    "appliance/builder/sources/apt/package_root.py": {
         "file_of: unlink": CACHE,
         "root_entries: rmtree": CACHE,
         "root_entries: unlink": CACHE,
@@ -155,13 +157,13 @@ PLACES: Final[Places] = {
         "_extract: replace": WRITE,
         "_extract: unlink": TEMPORARY,
     },
-    "appliance/adapters/kubernetes/drain.py": {
+    "appliance/adapters/kubernetes/nodes/drain.py": {
         "KubernetesDrain.evict: create_namespaced_pod_eviction": EVICTION,
     },
-    "appliance/adapters/kubernetes/members.py": {
+    "appliance/adapters/kubernetes/nodes/members.py": {
         "KubernetesMembers.delete: delete_node": NODE_OBJECT,
     },
-    "appliance/lab/vendor_bundle.py": {
+    "appliance/lab/vendor/bundle.py": {
         "_chart: rmtree": TEMPORARY,
         "_values: replace": TEMPORARY,
         "_values: unlink": TEMPORARY,
@@ -183,7 +185,7 @@ PLACES: Final[Places] = {
         "replace_file: replace": WRITE,
     },
     "appliance/adapters/bundle/vendor_diagnostics.py": {"module: shell rm -": TEMPORARY},
-    "appliance/cli/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
+    "appliance/cli/commands/lab/parts.py": {"LabParts._build_vendor_bundle: replace": TEMPORARY},
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
         "Export.rmdir: argv rmdir": STANDIN,
     },

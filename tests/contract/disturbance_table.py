@@ -95,15 +95,15 @@ PLACES: Final[Places] = {
     "appliance/adapters/control_plane/etcd_members.py": {
         "EtcdMembers.remove: argv remove": QUORUM,
     },
-    "appliance/adapters/kubernetes/client.py": {
+    "appliance/adapters/kubernetes/connection/client.py": {
         "_private: write_bytes": TEMPORARY,
     },
-    "appliance/adapters/kubernetes/drain.py": {
+    "appliance/adapters/kubernetes/nodes/drain.py": {
         "KubernetesDrain.clear.read_and_write: patch_node": OUR_MARK,
         "KubernetesDrain.mark.read_and_write: patch_node": OUR_MARK,
         "KubernetesDrain.taint.read_and_write: patch_node": OUR_TAINT,
     },
-    "appliance/adapters/kubernetes/members.py": {
+    "appliance/adapters/kubernetes/nodes/members.py": {
         "KubernetesMembers.put_back: patch_node": KEPT_MARKS,
         "_put_taints_back: patch_node": KEPT_MARKS,
     },
@@ -123,7 +123,7 @@ PLACES: Final[Places] = {
         "_keep_owner: chown": NEW,
         "_written_beside: fchmod": NEW,
     },
-    "appliance/cli/node/group.py": {
+    "appliance/cli/commands/node/group.py": {
         "remove_role: argv remove": (WORDS, 2),
     },
     "appliance/cli/screen/terminal.py": {

@@ -119,7 +119,7 @@ def _known_somewhere(program: str, option: str) -> bool:
 
 
 def test_lsblk_is_asked_for_columns_that_it_has() -> None:
-    text = tree.read(Path("appliance/probe/hardware.py"))
+    text = tree.read(Path("appliance/probe/machine/hardware.py"))
     asked = [
         str(item.value).split(",")
         for item in ast.walk(ast.parse(text))

@@ -122,7 +122,15 @@ def _client_classes(path: Path, function: str | None = None) -> set[str]:
 def test_what_reads_the_cluster_is_loaded_beforehand() -> None:
     adapters = tree.ROOT / "appliance/adapters/kubernetes"
     loaded = _client_classes(adapters / "api.py", "load_library")
-    parts = ("api", "client", "gpu", "releases", "roles", "storage", "prerequisites")
+    parts = (
+        "api",
+        "connection/client",
+        "gpu",
+        "nodes/roles",
+        "releases",
+        "storage",
+        "prerequisites",
+    )
     used = set().union(*(_client_classes(adapters / f"{part}.py") for part in parts))
     assert loaded >= used - {"ApiException"}
     assert len(used) > 5, "the premise: they are seen"

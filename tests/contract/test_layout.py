@@ -14,6 +14,8 @@ from tests.contract import tree
 FOLDERS = {"appliance", "playbooks", "roles", "inventories", "hardware", "molecule", "tests"}
 DOTFILES = {".ci", ".config", ".gitignore", ".pre-commit-config.yaml"}
 LONGEST_FILE = 400
+# Of a package's folder, README included: what a reader takes in at one look.
+MOST_ENTRIES = 16
 LONGEST_README = 60
 LONGEST_SHELL = 30
 # What machines write or read whole: module sums, recorded output, the table of a release.
@@ -58,6 +60,18 @@ def test_no_file_is_longer_than_a_reader_can_hold() -> None:
         if lines > LONGEST_FILE:
             long[str(path)] = lines
     assert long == {}
+
+
+def test_no_package_has_more_entries_than_a_reader_takes_in() -> None:
+    inside = tree.under("appliance")
+    packages = {path.parent for path in inside if path.name == "__init__.py"}
+    entries = {
+        str(package): len({path.relative_to(package).parts[0] for path in inside
+                           if path.is_relative_to(package)})
+        for package in packages
+    }  # fmt: skip
+    assert len(entries) > 10, "the premise: packages are seen"
+    assert {package: many for package, many in entries.items() if many > MOST_ENTRIES} == {}
 
 
 def test_no_file_is_a_link() -> None:

@@ -13,7 +13,7 @@ from ansible_runner import Runner
 
 from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
 from appliance.adapters.site.vault import AnsibleVault, read_as_a_play
-from appliance.lab.plays import LocalPlays
+from appliance.lab.machine.plays import LocalPlays
 from appliance.model.plan.play import Play
 from tests.contract import tree
 

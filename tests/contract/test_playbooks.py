@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import importlib
 import os
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from appliance.model.plan.inventory import run_inventory
 from appliance.model.plan.planner import choose
 from appliance.model.plan.steps import INSTALL, STEPS
 from appliance.model.site.ssh import PLAY_CONNECT_SECONDS
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from tests import samples
 from tests.contract import tree
@@ -211,6 +213,16 @@ def test_filters_are_shims_over_the_model() -> None:
     for path in tree.under("playbooks/filter_plugins"):
         assert re.search(r"appliance\.(model|lab)\b", tree.read(path)), path
         assert len(tree.read(path).splitlines()) <= 40, path
+
+
+def test_each_filter_has_its_function() -> None:
+    filters = {}
+    for path in tree.under("playbooks/filter_plugins"):
+        filters |= runpy.run_path(str(path)).get("FUNCTIONS", {})
+    assert filters
+    for name, (module, function) in filters.items():
+        found = importlib.import_module(f"appliance.lab.{module}")
+        assert callable(getattr(found, function)), name
 
 
 def test_plays_wait_for_a_connection_as_the_site_module_says() -> None:

@@ -8,7 +8,7 @@ import pytest
 from kubernetes.client import ApiClient
 
 from appliance.adapters.kubernetes.objects import pod_faults, pod_of
-from appliance.model.state.pods import PodFault
+from appliance.model.state.cluster.pods import PodFault
 from tests.unit.modules.loading import load_utils
 
 on_nodes = load_utils("appliance_pods")

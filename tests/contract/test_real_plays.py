@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
-from appliance.adapters.kubernetes.client import credentials_of
+from appliance.adapters.kubernetes.connection.client import credentials_of
 from appliance.adapters.site.files import check_site
 from appliance.model.plan.play import Play
 from appliance.model.site.vault_ref import CA_FILE, CA_KEY, VaultRef

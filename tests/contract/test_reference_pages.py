@@ -14,9 +14,9 @@ from appliance.adapters.local.content import list_releases, load_release
 from appliance.adapters.local.hardware_models import load_role_minima
 from appliance.cli.exit_codes import EXIT_CODES as OF_THE_CODE
 from appliance.cli.exit_codes import TERMINATED
-from appliance.model.bundle.runai_versions import supported_range
-from appliance.model.checks import capacity
-from appliance.model.checks.network import CONTROL_PLANE_PORTS, NODE_PORTS, VXLAN_PORT
+from appliance.model.bundle.release.runai_versions import supported_range
+from appliance.model.checks.nodes import capacity
+from appliance.model.checks.nodes.network import CONTROL_PLANE_PORTS, NODE_PORTS, VXLAN_PORT
 from appliance.model.components.control_plane.immutable_settings import API_PORT
 from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Nfs, SiteSettings, Ssh

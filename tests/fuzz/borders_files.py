@@ -18,7 +18,7 @@ from appliance.adapters.site.files import SETTINGS, check_site
 from appliance.adapters.site.yaml_lines import read_yaml
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
-from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.control.handover import handover
 from appliance.model.control.lock import LockVerdict
 from appliance.model.documents.strict_json import Unreadable

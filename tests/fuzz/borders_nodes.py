@@ -30,8 +30,8 @@ from appliance.model.node.membership import MemberRecord, Removal, kept_metadata
 from appliance.model.plan.planner import plan
 from appliance.model.plan.play import Play
 from appliance.model.state.facts.reader import NotFacts, check_facts, read_facts
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, away, maintenance_of
-from appliance.model.state.node_metadata import NodeMetadata
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, away, maintenance_of
+from appliance.model.state.nodes.node_metadata import NodeMetadata
 from appliance.model.state.observed import Look, Observed
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.member_records import read_records

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
-from appliance.builder.sources.apt_repository import write_flat_repository
-from appliance.builder.sources.apt_sources import AptTarget
+from appliance.builder.sources.apt.isolated import IsolatedApt, ResolvedPackage
+from appliance.builder.sources.apt.repository import write_flat_repository
+from appliance.builder.sources.apt.sources import AptTarget
 from appliance.errors import BuildFailed, BundleRefused, CommandFailed
 from tests.package_archive import ARCHITECTURE, Archive
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder.sources.apt import IsolatedApt, ResolvedPackage
-from appliance.builder.sources.apt_repository import write_flat_repository
-from appliance.builder.sources.apt_sources import host_target
-from appliance.lab.archives import served
+from appliance.builder.sources.apt.isolated import IsolatedApt, ResolvedPackage
+from appliance.builder.sources.apt.repository import write_flat_repository
+from appliance.builder.sources.apt.sources import host_target
 from appliance.lab.layout import SYSTEMS
+from appliance.lab.machine.archives import served
 from tests.package_archive import ARCHITECTURE, Archive
 from tests.prerequisites import require
 

@@ -17,7 +17,7 @@ import pytest
 from appliance.adapters.ssh import call
 from appliance.adapters.ssh import nodes as ssh
 from appliance.adapters.ssh.nodes import SshNodes
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.workflows.session.survey import survey
 from tests import samples, ssh_server
 from tests.ssh_server import Behaviour

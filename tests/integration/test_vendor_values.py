@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from appliance.adapters.bundle.vendor_bundle import load_vendor_bundle
-from appliance.lab.vendor_bundle import Ingredients, write_vendor_bundle
+from appliance.lab.vendor.bundle import Ingredients, write_vendor_bundle
 from appliance.model.components.runai.origin import TLS
 from appliance.model.components.runai.variables import variables as runai_vars
 from appliance.model.state.observed import Observed

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.local.cache import Cache
-from appliance.lab.vendor_bundle import ingredients, write_vendor_bundle
+from appliance.lab.vendor.bundle import ingredients, write_vendor_bundle
 from tests.lab.conftest import LabSite
 from tests.lab.support.cluster import kubectl
 from tests.lab.support.runai_site import RunaiSite, own_authority, runai_site, signed

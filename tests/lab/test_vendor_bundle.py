@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.lab.vendor_bundle import build_vendor_bundle
+from appliance.lab.vendor.bundle import build_vendor_bundle
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support.runai_site import RunaiSite, runai_site
 from tests.lab.support.stillness import assert_still, scene

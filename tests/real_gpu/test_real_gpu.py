@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.kubernetes.pod_tests.gpu import LISTED
-from appliance.model.state.gpu_labels import WHOLE, read_gpu_labels
-from appliance.probe.hardware import gpus
+from appliance.model.state.cluster.gpu_labels import WHOLE, read_gpu_labels
+from appliance.probe.machine.hardware import gpus
 from appliance.probe.source import Machine, Request, Source
 from tests.integration.bundle.device_plugin import Stack
 from tests.nvml_answers import Library, codes, values

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from appliance.model.components.gpu.offers import Cards, Sharing, offer_faults
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "appliance/lab/standins/gpu_operator_standin"

@@ -12,8 +12,8 @@ import pytest
 
 from appliance.adapters.runai.certificate import new_key, request_for, sign
 from appliance.adapters.site.authorities import SiteAuthorities
+from appliance.probe.services.wire import https_document
 from appliance.probe.source import Machine, Request, Source
-from appliance.probe.wire import https_document
 from tests.prerequisites import require
 from tests.unit.modules.loading import from_file
 

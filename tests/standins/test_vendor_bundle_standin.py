@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from appliance.lab.vendor_bundle import FOLDER
+from appliance.lab.vendor.bundle import FOLDER
 from tests.unit.modules.loading import from_file
 from tests.unit.modules.test_registry_push import self_signed
 from tests.vendor_bundles import tiny_bundle, unpack

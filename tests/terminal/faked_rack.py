@@ -25,7 +25,7 @@ from appliance.cli.site_session import SiteSession
 from appliance.errors import Interrupted
 from appliance.model.node.lost import Workloads
 from appliance.model.plan.play import Play
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.observed import Fault
 from tests import samples
 from tests.cli.faked_command import Site

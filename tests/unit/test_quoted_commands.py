@@ -20,8 +20,8 @@ from appliance.model.components.runai.backend_certificate import (
     BackendCertificate,
     certificate_faults,
 )
-from appliance.model.state.cluster import GpuOperator
-from appliance.model.state.prerequisites import Prerequisites
+from appliance.model.state.cluster.cluster import GpuOperator
+from appliance.model.state.cluster.prerequisites import Prerequisites
 from appliance.workflows.session.member_records import read_records
 from tests.fakes import FakeArchive
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from appliance.model.checks.health.inputs import HealthInputs
-from appliance.model.checks.network import address_in_use
-from appliance.model.components.subject import Subject
+from appliance.model.checks.nodes.network import address_in_use
+from appliance.model.components.base.subject import Subject
 from appliance.model.plan.planner import plan
 from appliance.model.site.ssh import ssh_command
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from appliance.model.state.observed import Observed
 from tests import samples
 

@@ -19,7 +19,7 @@ from appliance.adapters.bundle.strict_tar import BROKEN, CHUNK, Damaged, members
 from appliance.adapters.local.cache import cache_directory, recipe_key
 from appliance.adapters.local.state_files import replace_file
 from appliance.errors import ConfigError
-from appliance.model.bundle.vendor_bundle import (
+from appliance.model.bundle.vendor.bundle import (
     Chart,
     Contents,
     Image,

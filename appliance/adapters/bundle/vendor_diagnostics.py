@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from appliance.adapters.local.state_files import make_folder, replace_file
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import NodeUnreachable, NotHealthy, Refused
-from appliance.model.bundle.vendor_diagnostics import VendorReport, parse
+from appliance.model.bundle.vendor.diagnostics import VendorReport, parse
 
 if TYPE_CHECKING:
     from appliance.adapters.ssh.nodes import SshNodes

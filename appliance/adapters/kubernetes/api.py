@@ -12,32 +12,32 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from appliance.adapters.kubernetes.client import (
+from appliance.adapters.kubernetes.connection.client import (
     NotReadable,
     call,
 )
-from appliance.adapters.kubernetes.connection import ApiConnection, tell
-from appliance.adapters.kubernetes.first import first_open
+from appliance.adapters.kubernetes.connection.connection import ApiConnection, tell
+from appliance.adapters.kubernetes.connection.first import first_open
 from appliance.adapters.kubernetes.gpu import (
     read_discoveries,
     read_gpu_operators,
     read_gpu_stack,
 )
+from appliance.adapters.kubernetes.nodes.roles import RolesApi, api_flags, read_roles
 from appliance.adapters.kubernetes.objects import node_of, pod_network_of, pod_of
 from appliance.adapters.kubernetes.pod_tests.annotated import PodTests
 from appliance.adapters.kubernetes.prerequisites import read_prerequisites
 from appliance.adapters.kubernetes.releases import NO_RECORD, read_record, read_releases
-from appliance.adapters.kubernetes.roles import RolesApi, api_flags, read_roles
 from appliance.adapters.kubernetes.storage import read_storage
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterState,
     NoCluster,
     Unreachable,
 )
+from appliance.model.state.cluster.pods import Pod
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.kubeadm_state import kubeadm_signs
-from appliance.model.state.pods import Pod
+from appliance.model.state.nodes.kubeadm_state import kubeadm_signs
 
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
 VENDOR_NAMESPACES = ("runai-backend", "runai")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
-from appliance.adapters.kubernetes.client import ApiRefused
+from appliance.adapters.kubernetes.connection.client import ApiRefused
 from appliance.adapters.kubernetes.objects import pod_of
 from appliance.model.components.gpu.operator import NAMESPACE, RELEASE
-from appliance.model.state.cluster import Discovery, GpuOperator, GpuStack
+from appliance.model.state.cluster.cluster import Discovery, GpuOperator, GpuStack
 
 Call = Callable[..., Any]
 # What the chart labels the operator's Deployment with, in whichever namespace it is.

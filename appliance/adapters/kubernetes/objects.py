@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import yaml
 
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     GPU_ANNOTATION,
     NETWORK_ANNOTATION,
     SERIAL_ANNOTATION,
     ClusterNode,
 )
+from appliance.model.state.cluster.gpu_labels import PREFIX as NVIDIA
+from appliance.model.state.cluster.gpu_labels import WHOLE
+from appliance.model.state.cluster.pods import Pod, PodFault, Toleration
 from appliance.model.state.facts.placeholders import told_serial
-from appliance.model.state.gpu_labels import PREFIX as NVIDIA
-from appliance.model.state.gpu_labels import WHOLE
-from appliance.model.state.pods import Pod, PodFault, Toleration
-from appliance.model.state.roles import CONTROL_PLANE_LABELS
+from appliance.model.state.nodes.roles import CONTROL_PLANE_LABELS
 
 # Of our annotations' names.
 PREFIX: Final = "appliance.dev/"

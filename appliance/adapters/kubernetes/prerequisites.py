@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from appliance.model.state.cluster import HelmRelease
-from appliance.model.state.prerequisites import OwnedObject, Prerequisites
-from appliance.model.state.roles import SYSTEM_LABEL
+from appliance.model.state.cluster.cluster import HelmRelease
+from appliance.model.state.cluster.prerequisites import OwnedObject, Prerequisites
+from appliance.model.state.nodes.roles import SYSTEM_LABEL
 
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 RELEASE_NAME: Final = "meta.helm.sh/release-name"

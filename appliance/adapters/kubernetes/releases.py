@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from appliance.adapters.kubernetes.client import get_untyped
-from appliance.model.state.cluster import (
+from appliance.adapters.kubernetes.connection.client import get_untyped
+from appliance.model.state.cluster.cluster import (
     CERTIFICATE_ANNOTATION,
     CHART_ANNOTATION,
     DEFAULTS_ANNOTATION,
@@ -22,7 +22,7 @@ from appliance.model.state.cluster import (
     HelmRelease,
     RunaiLogins,
 )
-from appliance.model.state.prerequisites import BACKEND_RELEASE
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE
 
 # The ConfigMap in the backend's namespace that role runai_cluster keeps.
 CLUSTER_RECORD: Final = "appliance-cluster"

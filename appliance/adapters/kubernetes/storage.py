@@ -11,7 +11,7 @@ from appliance.model.site.shared_storage import (
     STORAGE_CLASS,
     TESTED_ANNOTATION,
 )
-from appliance.model.state.cluster import ClusterStorage, Volume
+from appliance.model.state.cluster.cluster import ClusterStorage, Volume
 
 DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 

@@ -19,8 +19,8 @@ from appliance.adapters.local.shipped import (
     list_releases,
 )
 from appliance.errors import ConfigError
-from appliance.model.bundle.based_on import BASED_ON, based_on
-from appliance.model.bundle.release import Artifact, Release
+from appliance.model.bundle.release.based_on import BASED_ON, based_on
+from appliance.model.bundle.release.release import Artifact, Release
 
 __all__ = [
     "RELEASES",

@@ -25,7 +25,7 @@ from appliance.adapters.local.state_files import make_folder
 from appliance.adapters.runai.access import researcher_kubeconfig
 from appliance.adapters.ssh.call import last_line
 from appliance.errors import NodeUnreachable, Refused
-from appliance.model.bundle.vendor_bundle import plain
+from appliance.model.bundle.vendor.bundle import plain
 from appliance.model.components.access.runai_cli import (
     COMPLETION,
     PROGRAM,

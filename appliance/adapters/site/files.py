@@ -78,11 +78,9 @@ class SiteCheck:
 def restore_of(vault: str) -> str:
     """How to get a vault file back that is missing or damaged."""
     return (
-        "restore it, in the site's directory, from version control "
-        f"(git log -- {vault}; git checkout COMMIT -- {vault}) or from a backup; only if "
-        "nothing was installed yet, create a new site beside this one (appliance site init NEW) "
-        "and copy its two vault.yml and its vault password: a new vault has a new CA, which the "
-        "nodes of an existing cluster do not trust"
+        f"restore it in the site's directory: git log -- {vault}, then git checkout COMMIT -- "
+        f"{vault}; or from a backup; a new vault has a new CA, which the nodes of an existing "
+        "cluster do not trust: appliance docs write-a-site"
     )
 
 

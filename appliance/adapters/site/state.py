@@ -45,7 +45,8 @@ def no_site(directory: Path) -> ConfigError:
         )
     return ConfigError(
         f"there is no site at {directory}",
-        hint=f"create one with: appliance site init {shlex.quote(str(directory))}",
+        hint="check --site; a new site is made with: appliance site init "
+        f"{shlex.quote(str(directory))}",
     )
 
 

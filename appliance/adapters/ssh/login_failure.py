@@ -14,7 +14,7 @@ from appliance.model.site.ssh import (
     jump_login_command,
     ssh_command,
 )
-from appliance.model.state.unreachable import NOT_SSH, Way, in_plain_words, way_through
+from appliance.model.state.nodes.unreachable import NOT_SSH, Way, in_plain_words, way_through
 
 if TYPE_CHECKING:
     import paramiko

@@ -1,7 +1,7 @@
 """Shuts a node down cleanly by SSH, and checks its SSH port.
 
 What must not be here: how long a node must be silent, and other evidence that it is off
-(:mod:`appliance.workflows.node.power_off`).
+(:mod:`appliance.workflows.node.maintenance.power_off`).
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ def probe_archive() -> bytes:
     """Return the zipapp: ``python3 probe.pyz`` prints the node's facts."""
     folder = Path(appliance.probe.__file__).parent
     members = {"__main__.py": START.encode()}
-    for path in sorted(folder.glob("*.py")):
-        members[f"{PACKAGE}/{path.name}"] = path.read_bytes()
+    for path in sorted(folder.rglob("*.py")):
+        members[f"{PACKAGE}/{path.relative_to(folder).as_posix()}"] = path.read_bytes()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in members.items():

@@ -13,9 +13,9 @@ import yaml
 
 from appliance.builder.sources.source import Context
 from appliance.errors import BuildFailed, SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import FileSource, LocalChartSource, LocalSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import FileSource, LocalChartSource, LocalSource
 
 
 class LocalFile:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from appliance.adapters.local.cache import Cache
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
 from appliance.builder.sources.reach import Reach
-from appliance.model.bundle.archives import Frozen
-from appliance.model.bundle.fetched import FetchedArtifact
-from appliance.model.bundle.release import Artifact
+from appliance.model.bundle.archives.archive import Frozen
+from appliance.model.bundle.builds.fetched import FetchedArtifact
+from appliance.model.bundle.release.release import Artifact
 
 Spec_contra = TypeVar("Spec_contra", bound=Frozen, contravariant=True)
 

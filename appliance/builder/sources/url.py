@@ -13,9 +13,9 @@ from pathlib import Path
 from appliance.adapters.local.cache import digest_of, recipe_key
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile, Verified
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import UrlSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile, Verified
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import UrlSource
 
 _PATIENCE_SECONDS = 20
 _CHUNK = 1 << 18

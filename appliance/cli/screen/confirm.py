@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.commands.site.which import SITE, is_by_environment
 from appliance.cli.screen.terminal import one_line
-from appliance.cli.site.which import SITE, is_by_environment
 from appliance.errors import Refused
 
 # Characters per line: a machine's description of itself may be a page long.

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from appliance.model.checks import (
+from appliance.model.checks import engine
+from appliance.model.checks.engine import by_severity, run_all
+from appliance.model.checks.nodes import (
     capacity,
-    engine,
     identity,
     naming,
     network,
@@ -21,10 +22,9 @@ from appliance.model.checks import (
     software,
     supply,
 )
-from appliance.model.checks.engine import by_severity, run_all
 from appliance.model.checks.probe_request import probe_arguments
+from appliance.model.components.base.subject import Check, Index, SiteCheck, Subject
 from appliance.model.components.control_plane.component import CONTROL_PLANE
-from appliance.model.components.subject import Check, Index, SiteCheck, Subject
 from appliance.model.plan.components import COMPONENTS
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts

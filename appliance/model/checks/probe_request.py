@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from appliance.model.checks.network import carried_addresses
+from appliance.model.checks.nodes.network import carried_addresses
 from appliance.model.plan.components import COMPONENTS
 from appliance.model.programs import Where, on_nodes
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from appliance.model.state.cluster import SERIAL_ANNOTATION, ClusterNode
+from appliance.model.state.cluster.cluster import SERIAL_ANNOTATION, ClusterNode
 from appliance.model.state.facts.identity import MachineIdentity, likeness
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.facts.hardware import (
     FIRMWARE,
     IDENTITY,
@@ -24,7 +24,7 @@ from appliance.model.state.facts.hardware import (
 )
 from appliance.model.state.facts.identity import MachineIdentity, identity, identity_of
 from appliance.model.state.facts.placeholders import told_serial
-from appliance.model.state.node_metadata import NodeMetadata, metadata_of
+from appliance.model.state.nodes.node_metadata import NodeMetadata, metadata_of
 
 if TYPE_CHECKING:
     from appliance.model.state.facts.facts import NodeFacts

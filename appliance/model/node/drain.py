@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.gpu_labels import WHOLE
-from appliance.model.state.maintenance import ANNOTATION, TAINT, Maintenance, maintenance_of
-from appliance.model.state.pods import Budget, PodOnNode
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.cluster.gpu_labels import WHOLE
+from appliance.model.state.cluster.pods import Budget, PodOnNode
+from appliance.model.state.nodes.maintenance import ANNOTATION, TAINT, Maintenance, maintenance_of
 
 Severity = Literal["refuses", "blocks", "loses", "interrupts"]
 NETWORK_APPS: Final = ("flannel", "kube-flannel", "kube-proxy")

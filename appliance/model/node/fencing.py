@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from appliance.model.node.bmc import BmcReport
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity_of, is_same, likeness
-from appliance.model.state.kubeadm_state import containers_untold, is_member, pod_containers
+from appliance.model.state.nodes.kubeadm_state import containers_untold, is_member, pod_containers
 from appliance.model.state.plan import Refusal
 
 DEAD = "--i-know-it-is-dead"

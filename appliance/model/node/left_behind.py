@@ -10,7 +10,7 @@ from typing import Final
 
 from appliance.model.state.certificates import FOLDER, SERVICES
 from appliance.model.state.facts.facts import NodeFacts, watching
-from appliance.model.state.kubeadm_state import is_member, kubeadm_signs, pod_containers
+from appliance.model.state.nodes.kubeadm_state import is_member, kubeadm_signs, pod_containers
 
 # Links of the pod network.
 LINKS: Final = ("cni0", "flannel.1")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.pods import Pod
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.cluster.pods import Pod
 
 # A kubelet renews its lease every 10 s (its default); two that are missed mean silence.
 SILENT_SECONDS: Final = 25.0

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from appliance.model.state.cluster import ClusterNode, ClusterState
-from appliance.model.state.maintenance import ANNOTATION, MANAGER, Maintenance, away
+from appliance.model.state.cluster.cluster import ClusterNode, ClusterState
+from appliance.model.state.nodes.maintenance import ANNOTATION, MANAGER, Maintenance, away
 
 # As which this tool writes; the second is what the API server made of it in earlier versions.
 OURS: Final = frozenset({MANAGER, "OpenAPI-Generator"})

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from appliance.model.documents.typed_json import Line, NodeName, read_typed
 from appliance.model.site.settings import Site
 from appliance.model.state.facts.identity import MachineIdentity, identity
-from appliance.model.state.node_metadata import NodeMetadata, merged, metadata_of, missing
-from appliance.model.state.node_state import node_states
+from appliance.model.state.nodes.node_metadata import NodeMetadata, merged, metadata_of, missing
+from appliance.model.state.nodes.node_state import node_states
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired

@@ -21,7 +21,7 @@ from appliance.model.state.facts.identity import (
     likeness,
     without_shared,
 )
-from appliance.model.state.kubeadm_state import (
+from appliance.model.state.nodes.kubeadm_state import (
     CA,
     api_hosts,
     ca_of,

@@ -25,11 +25,11 @@ from appliance.model.node.ownership import (
 )
 from appliance.model.site import groups
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster import Cluster, ClusterNode
+from appliance.model.state.cluster.cluster import Cluster, ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity_of, likeness
-from appliance.model.state.kubeadm_state import named
-from appliance.model.state.maintenance import ANNOTATION
+from appliance.model.state.nodes.kubeadm_state import named
+from appliance.model.state.nodes.maintenance import ANNOTATION
 from appliance.model.state.plan import Notice, Refusal
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import Component
+    from appliance.model.components.base.component import Component
 
 FOLDERS: Final = (
     "host",

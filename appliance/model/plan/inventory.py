@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from appliance.errors import BundleRefused
-from appliance.model.components.base import PlannedRun
+from appliance.model.components.base.component import PlannedRun
 from appliance.model.plan.components import COMPONENTS
 from appliance.model.plan.steps import INSTALL
 from appliance.model.site.role_overrides import allowed_overrides

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import NoCluster, Unreachable
+from appliance.model.state.cluster.cluster import NoCluster, Unreachable
 from appliance.model.state.facts import facts
-from appliance.model.state.node_state import in_maintenance
+from appliance.model.state.nodes.node_state import in_maintenance
 from appliance.model.state.plan import Reason, UnknownFact, UnseenStep
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import Step
+    from appliance.model.components.base.component import Step
     from appliance.model.state.desired import Desired
     from appliance.model.state.observed import Observed
 

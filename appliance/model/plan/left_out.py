@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from appliance.model.site.groups import CPU_WORKERS, GPU_WORKERS
 from appliance.model.site.settings import Site
 from appliance.model.site.shared_storage import export_of
-from appliance.model.state.cluster import Cluster, ClusterState, NoCluster
+from appliance.model.state.cluster.cluster import Cluster, ClusterState, NoCluster
 
 if TYPE_CHECKING:
     from appliance.model.plan.planner import Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from appliance.model.components.base import Step
+from appliance.model.components.base.component import Step
 from appliance.model.node.fencing import FencingEvidence, same_machine
 from appliance.model.node.maintenance_claims import Claim, claims_of
 from appliance.model.plan.judging import SettledSteps, in_scope, judge
@@ -14,11 +14,11 @@ from appliance.model.plan.steps import INSTALL
 from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.settings import Node
 from appliance.model.site.ssh import ssh_command
-from appliance.model.state.cluster import Cluster, NoCluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.identity import MachineIdentity, is_same
 from appliance.model.state.findings import Finding
-from appliance.model.state.node_state import in_maintenance, node_states
+from appliance.model.state.nodes.node_state import in_maintenance, node_states
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import (
     Choice,

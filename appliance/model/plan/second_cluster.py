@@ -1,7 +1,7 @@
 """Refuse a fresh cluster where one existed: by leftover members, or by the site's own state.
 
 What must not be here: reading that state (it comes with :class:`.desired.Desired`), and deciding
-whether there is a cluster (:mod:`appliance.model.state.cluster`).
+whether there is a cluster (:mod:`appliance.model.state.cluster.cluster`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from appliance.model.documents.pages import page
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.state.desired import Desired
-from appliance.model.state.node_state import node_states
+from appliance.model.state.nodes.node_state import node_states
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Choice, PlannedStep, Refusal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.model.components.base import (
+from appliance.model.components.base.component import (
     Step,
     all_but_jumpboxes,
     cluster_members,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
     from appliance.model.bundle.mirror import BundleDoubt
-    from appliance.model.bundle.release import Release
+    from appliance.model.bundle.release.release import Release
     from appliance.model.bundle.signature import Signature
-    from appliance.model.bundle.vendor_bundle import VendorBundle
+    from appliance.model.bundle.vendor.bundle import VendorBundle
     from appliance.model.site.settings import Site
-    from appliance.model.state.node_metadata import NodeMetadata
+    from appliance.model.state.nodes.node_metadata import NodeMetadata
 
 
 @dataclass(frozen=True)

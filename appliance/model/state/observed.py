@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from appliance.model.state.cluster import ClusterState
+from appliance.model.state.cluster.cluster import ClusterState
 from appliance.model.state.facts.facts import NodeFacts
 
 

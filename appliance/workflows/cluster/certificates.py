@@ -23,7 +23,7 @@ from appliance.model.components.control_plane.renewal import (
 )
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Site
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import Run
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.patience import Patience

@@ -16,8 +16,8 @@ from appliance.model.node.baseline import (
     passport_of,
 )
 from appliance.model.node.membership import MemberRecord, settled
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.node_state import node_states
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.node_state import node_states
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired

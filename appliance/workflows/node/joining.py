@@ -19,12 +19,12 @@ from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fe
 from appliance.model.node.membership import MemberRecord, as_recorded
 from appliance.model.plan.planner import Scope
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster, ClusterNode, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, ClusterNode, Unreachable
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.journal import Run
-from appliance.model.state.kubeadm_state import is_member
-from appliance.model.state.node_metadata import NodeMetadata
+from appliance.model.state.nodes.kubeadm_state import is_member
+from appliance.model.state.nodes.node_metadata import NodeMetadata
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan, Refusal
 from appliance.workflows.install import InstallRequest, InstallResult, install

@@ -23,19 +23,19 @@ from appliance.errors import (
 from appliance.model.node.answering import AnsweringMachine, answering
 from appliance.model.node.drain import Forecast, forecast
 from appliance.model.state.facts.identity import MachineIdentity
-from appliance.model.state.maintenance import TAINT, Maintenance, Phase, archived, timestamp
+from appliance.model.state.nodes.maintenance import TAINT, Maintenance, Phase, archived, timestamp
 from appliance.workflows.node.baselines import read_passport
-from appliance.workflows.node.eviction import Eviction, to_be_moved
-from appliance.workflows.node.maintain_again import (
+from appliance.workflows.node.maintenance.again import (
     OUT_PHASES,
     MaintainRequest,
     gone_on,
     is_marked,
     stands,
 )
-from appliance.workflows.node.maintain_refusals import refuse, require_writable
-from appliance.workflows.node.marks import Marks, left_to_others
-from appliance.workflows.node.power_off import PowerState, PowerWatch
+from appliance.workflows.node.maintenance.eviction import Eviction, to_be_moved
+from appliance.workflows.node.maintenance.marks import Marks, left_to_others
+from appliance.workflows.node.maintenance.power_off import PowerState, PowerWatch
+from appliance.workflows.node.maintenance.refusals import refuse, require_writable
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 
@@ -365,7 +365,7 @@ class _Run:
         if self._mark.tainted:
             self._marks.taint(on=False)
         self._marks.clear(uncordon=self._mark.cordoned)
-        return f"restored: {self._name} has its earlier state"
+        return f"restored: {self._name} takes pods again; evicted pods do not move back"
 
 
 def _as_error(stopped: BaseException) -> ApplianceError:

@@ -10,10 +10,10 @@ from appliance.errors import NodeUnreachable, Refused
 from appliance.model.node.answering import AnsweringMachine, answering_as
 from appliance.model.node.baseline import Passport, differences, passport_of
 from appliance.model.site.settings import Node, Site
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.hardware import Difference
 from appliance.model.state.journal import Run
-from appliance.model.state.node_state import node_states
+from appliance.model.state.nodes.node_state import node_states
 from appliance.model.state.observed import Observed
 from appliance.workflows.node.baselines import acceptance, read_passport
 from appliance.workflows.session.confirmation import require_confirmed

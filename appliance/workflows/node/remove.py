@@ -32,9 +32,9 @@ from appliance.model.node.removal import (
 from appliance.model.plan.play import Play
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.journal import Run
-from appliance.model.state.node_metadata import merged, metadata_of
+from appliance.model.state.nodes.node_metadata import merged, metadata_of
 from appliance.workflows.node.baselines import read_passport
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.member_records import read_all_records
@@ -42,7 +42,7 @@ from appliance.workflows.session.recording import Evidence, Recorder
 from appliance.workflows.session.survey import look_patiently, observe, refuse, require_evidence
 
 if TYPE_CHECKING:
-    from appliance.model.bundle.release import Runtime
+    from appliance.model.bundle.release.release import Runtime
     from appliance.model.state.observed import Observed
     from appliance.workflows.session.session import Session
 

@@ -22,10 +22,10 @@ from appliance.model.state.facts.facts import NodeFacts, facts_digest
 from appliance.model.state.facts.hardware import Difference, compare, hardware_facts
 from appliance.model.state.facts.reader import check_facts
 from appliance.model.state.journal import Run
-from appliance.model.state.maintenance import Maintenance
+from appliance.model.state.nodes.maintenance import Maintenance
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import PlannedStep
-from appliance.workflows.node.marks import Marks
+from appliance.workflows.node.maintenance.marks import Marks
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.gpu_test import require_gpus
 from appliance.workflows.session.patience import Patience

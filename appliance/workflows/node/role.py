@@ -14,7 +14,7 @@ from appliance.errors import StepNotVerified
 from appliance.model.components.node_metadata.node_roles import RoleRequest, RolesPlan, plan_roles
 from appliance.model.site.settings import Site
 from appliance.model.state.journal import Run
-from appliance.model.state.roles import RolesView, inventory_roles
+from appliance.model.state.nodes.roles import RolesView, inventory_roles
 from appliance.workflows.session.confirmation import require_confirmed
 from appliance.workflows.session.recording import Recorder
 from appliance.workflows.session.survey import refuse

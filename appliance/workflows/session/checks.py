@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.login import is_asked
 from appliance.model.checks.health.stages import before_change
+from appliance.model.checks.nodes.programs import bringing
 from appliance.model.checks.preflight import Finding, preflight
-from appliance.model.checks.programs import bringing
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed

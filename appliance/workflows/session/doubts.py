@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from appliance.errors import ApplianceError
 from appliance.model.node.accepted import doubts_of
 from appliance.model.node.maintenance_claims import claims_of
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.maintenance import away
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import away
 from appliance.workflows.node.baselines import read_passports
-from appliance.workflows.node.maintenance_records import recorded
+from appliance.workflows.node.maintenance.records import recorded
 
 if TYPE_CHECKING:
     from appliance.model.state.observed import Observed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from appliance.errors import StepNotVerified
 from appliance.model.components.gpu.operator import gpu_nodes, gpus_on_pci
 from appliance.model.plan.test_image import CUDA, pod_test_image
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired

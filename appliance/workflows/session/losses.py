@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from appliance.errors import ApplianceError
 from appliance.model.node.lost import LostNode, losses
 from appliance.model.site.settings import Site
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.node_state import node_states
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.node_state import node_states
 
 if TYPE_CHECKING:
     from appliance.model.state.observed import Look, Observed

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from appliance.model.node.etcd_quorum import EtcdMember
     from appliance.model.plan.play import Play
     from appliance.model.site.settings import Node
-    from appliance.model.state.cluster import ClusterNode, ClusterState
+    from appliance.model.state.cluster.cluster import ClusterNode, ClusterState
+    from appliance.model.state.cluster.pods import PodOnNode
     from appliance.model.state.facts.facts import NodeFacts
     from appliance.model.state.journal import Record
-    from appliance.model.state.maintenance import Maintenance
-    from appliance.model.state.node_metadata import NodeMetadata
+    from appliance.model.state.nodes.maintenance import Maintenance
+    from appliance.model.state.nodes.node_metadata import NodeMetadata
+    from appliance.model.state.nodes.roles import RolesView
     from appliance.model.state.observed import GpuTestResult, Look, PodView
     from appliance.model.state.plan import Plan
-    from appliance.model.state.pods import PodOnNode
-    from appliance.model.state.roles import RolesView
 
 
 class Nodes(Protocol):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from appliance.model.bundle.vendor_diagnostics import VendorReport
+    from appliance.model.bundle.vendor.diagnostics import VendorReport
     from appliance.model.node.lost import Workloads
     from appliance.workflows.session.local_ports import ControlHost, Documents, Records
     from appliance.workflows.session.ports import (

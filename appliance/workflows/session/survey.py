@@ -12,10 +12,10 @@ from appliance.model.plan.planner import EVERYTHING, Scope, plan
 from appliance.model.site.settings import Node, Site
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.node_state import in_maintenance
+from appliance.model.state.nodes.node_state import in_maintenance
+from appliance.model.state.nodes.unreachable import Group, grouped, headline
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan, Refusal, UnknownFact
-from appliance.model.state.unreachable import Group, grouped, headline
 
 if TYPE_CHECKING:
     from appliance.model.checks.preflight import Finding

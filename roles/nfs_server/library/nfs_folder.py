@@ -59,7 +59,7 @@ FIRST_USER, NOBODY = 1000, 65534
 
 
 # Inside the export, beside the folders of volumes, so that it goes wherever the data go. The probe
-# judges by the same (appliance/probe/shared_storage.py).
+# judges by the same (appliance/probe/services/shared_storage.py).
 MARKER = "appliance-export.json"
 UNFINISHED = ".appliance-export."
 OUR_FOLDERS = ("appliance-proof", "appliance-volume-")

@@ -14,7 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from appliance.adapters.local import content
-from appliance.cli.bundle import parts
+from appliance.cli.commands.bundle import parts
 from appliance.cli.exits import run
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.local.cache import Cache
-from appliance.builder.sources.apt_sources import AptTarget
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.apt.sources import AptTarget
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.errors import BuildFailed

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from appliance.adapters.local.cache import Cache, digest_of
-from appliance.builder.sources.apt import ResolvedPackage
-from appliance.builder.sources.compose import AptFile, Compose
-from appliance.builder.sources.package_root import root_entries
+from appliance.builder.sources.apt.isolated import ResolvedPackage
+from appliance.builder.sources.apt.package_root import root_entries
+from appliance.builder.sources.oci.compose import AptFile, Compose
 from appliance.builder.sources.source import Context
 from appliance.errors import BuildFailed, SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import AptSource, ComposeSource
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import AptSource, ComposeSource
 from tests.prerequisites import require
 
 RELEASE = Path(__file__).parents[3] / "appliance/releases/k8s-1.23.5-r1"

@@ -13,13 +13,13 @@ from appliance import __version__
 from appliance.adapters.local.cache import Cache
 from appliance.adapters.local.content import RELEASES, load_release
 from appliance.builder.fetch import Sources
-from appliance.builder.sources.apt_sources import host_target, running_system
-from appliance.builder.sources.compose import package_layer
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.apt.sources import host_target, running_system
+from appliance.builder.sources.oci.compose import package_layer
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.builder.wheel_needs import requirements
-from appliance.model.bundle.release import Release
+from appliance.model.bundle.release.release import Release
 from appliance.model.programs import Use, used_by
 from tests.integration.bundle.roots import inside, unpack
 from tests.this_run import RELEASE

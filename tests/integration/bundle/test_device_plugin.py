@@ -15,15 +15,16 @@ import pytest
 
 from appliance.adapters.local.cache import Cache
 from appliance.adapters.local.content import STANDINS
-from appliance.builder.sources import c_library, go
-from appliance.builder.sources.c_library import CLibrary, stubs_for
-from appliance.builder.sources.go import Go, go_environment
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.go import c_library
+from appliance.builder.sources.go import programs as go
+from appliance.builder.sources.go.c_library import CLibrary, stubs_for
+from appliance.builder.sources.go.programs import Go, go_environment
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import CLibrarySource, GoSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import CLibrarySource, GoSource
 from tests.integration.bundle.conftest import _no_target
 from tests.integration.bundle.device_plugin import Stack
 from tests.nvml_answers import NOT_SUPPORTED, Library, codes, values

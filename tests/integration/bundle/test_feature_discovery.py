@@ -16,15 +16,16 @@ import pytest
 
 from appliance.adapters.local.cache import Cache
 from appliance.adapters.local.content import STANDINS
-from appliance.builder.sources import c_library, go
-from appliance.builder.sources.c_library import CLibrary
-from appliance.builder.sources.go import Go
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.go import c_library
+from appliance.builder.sources.go import programs as go
+from appliance.builder.sources.go.c_library import CLibrary
+from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import CLibrarySource, GoSource
-from appliance.model.state.gpu_labels import GpuLabels, read_gpu_labels
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import CLibrarySource, GoSource
+from appliance.model.state.cluster.gpu_labels import GpuLabels, read_gpu_labels
 from tests.integration.bundle.conftest import _no_target
 from tests.integration.bundle.test_device_plugin import FACTS
 from tests.prerequisites import require

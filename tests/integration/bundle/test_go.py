@@ -10,11 +10,11 @@ import pytest
 
 from appliance.adapters.local import processes
 from appliance.adapters.local.content import RELEASES, STANDINS
-from appliance.builder.sources.go import Go
+from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import GoSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import GoSource
 from tests.prerequisites import require
 
 MAIN = 'package main\n\nvar version = "unknown"\n\nfunc main() { print(version) }\n'

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder.sources.go_file import GoFile
+from appliance.builder.sources.go.file import GoFile
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import GoFileSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import GoFileSource
 from tests.prerequisites import require
 
 VENDOR = "example.test/vendor"

@@ -14,8 +14,8 @@ from appliance.adapters.local.cache import Cache
 from appliance.builder.sources.local import LocalChart, LocalFile
 from appliance.builder.sources.source import Context
 from appliance.errors import BuildFailed, SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import LocalChartSource, LocalSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import LocalChartSource, LocalSource
 
 FILE = LocalSource(kind="local", path="gpu_standin/plugin.py")
 CHART = LocalChartSource(kind="local-chart", path="gpu_standin/chart")

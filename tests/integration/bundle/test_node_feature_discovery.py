@@ -18,12 +18,12 @@ import yaml
 
 from appliance.adapters.local.cache import Cache
 from appliance.adapters.local.content import STANDINS, load_release_with_standins
-from appliance.builder.sources.go import Go
-from appliance.builder.sources.go_file import GoFile
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
+from appliance.builder.sources.go.file import GoFile
+from appliance.builder.sources.go.programs import Go
 from appliance.builder.sources.reach import Reach
 from appliance.builder.sources.source import Context
-from appliance.model.bundle.sources import GoFileSource, GoSource
+from appliance.model.bundle.release.sources import GoFileSource, GoSource
 from tests.integration.bundle.conftest import _no_target
 from tests.integration.bundle.nodes_api import NodesApi, nodes_api
 from tests.prerequisites import require

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.bundle.oci import Blob
-from appliance.builder.sources.oci import Oci
-from appliance.builder.sources.oci_layout import (
+from appliance.builder.sources.oci.layout import (
     INDEX_TYPE,
     MANIFEST_TYPE,
     Entry,
@@ -25,10 +24,11 @@ from appliance.builder.sources.oci_layout import (
     layout_index,
     write_layer,
 )
+from appliance.builder.sources.oci.registry import Oci
 from appliance.builder.sources.source import Context
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import OciSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import OciSource
 from tests.integration.bundle.web import Web
 
 LAYER = b"a layer" * 100

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from appliance.adapters.local.cache import Cache
-from appliance.builder.sources.packages import TargetPackages
+from appliance.builder.sources.apt.packages import TargetPackages
 from appliance.errors import BuildFailed
 from tests.integration.bundle.conftest import _no_target
 

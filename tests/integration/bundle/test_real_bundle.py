@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.bundle.directory import BundleDirectory
-from appliance.cli.bundle.parts import build
+from appliance.cli.commands.bundle.parts import build
 from appliance.model.bundle.manifest import BundleManifest
 from tests.prerequisites import require
 from tests.this_run import OS, built_bundle

@@ -15,13 +15,13 @@ import pytest
 from appliance.adapters.local.cache import Cache
 from appliance.builder.archive_keys import find_keys
 from appliance.builder.fetch import Sources
-from appliance.builder.sources import packages as packages_module
-from appliance.builder.sources.apt_sources import stanza_fields
-from appliance.builder.sources.packages import TargetPackages, target_of
+from appliance.builder.sources.apt import packages as packages_module
+from appliance.builder.sources.apt.packages import TargetPackages, target_of
+from appliance.builder.sources.apt.sources import stanza_fields
 from appliance.builder.sources.wheels import own_content
 from appliance.errors import BuildFailed, BundleRefused
-from appliance.model.bundle.archives import AptArchive, ArchiveKey, Keyring
-from appliance.model.bundle.release import OperatingSystem
+from appliance.model.bundle.archives.archive import AptArchive, ArchiveKey, Keyring
+from appliance.model.bundle.release.release import OperatingSystem
 from tests.integration.bundle.web import Web
 from tests.package_archive import Archive, signing_key
 from tests.package_suites import keys

@@ -25,7 +25,7 @@ import yaml
 from appliance import __version__
 from appliance.adapters.local.cache import Cache
 from appliance.builder.fetch import Sources
-from appliance.model.bundle.release import Release
+from appliance.model.bundle.release.release import Release
 from tests.package_suites import Keys, Suites, keys
 from tests.prerequisites import require
 from tests.unit.bundle.samples import VERSIONS, artifact

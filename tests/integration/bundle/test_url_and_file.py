@@ -17,8 +17,8 @@ from appliance.builder.sources.local import OperatorFile
 from appliance.builder.sources.source import Context
 from appliance.builder.sources.url import Url
 from appliance.errors import SourceUnavailable
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import FileSource, UrlSource
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import FileSource, UrlSource
 from tests.integration.bundle.web import Web
 
 CONTENT = bytes(range(256)) * 400

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from appliance.lab.gpus import sliced
-from appliance.model.state.gpu_labels import read_gpu_labels
+from appliance.model.state.cluster.gpu_labels import read_gpu_labels
 from tests.commands import appliance
 from tests.lab.conftest import GPUS, LabSite, wait_for
 from tests.lab.support.cluster import KUBECTL, allocatable, busybox, kubectl

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.state.maintenance import ANNOTATION
+from appliance.model.state.nodes.maintenance import ANNOTATION
 from tests.commands import appliance
 from tests.lab.conftest import GPUS, LabSite, wait_for
 from tests.lab.support import faults
@@ -243,7 +243,7 @@ def test_a_cordon_of_another_person_is_kept(gpu_lab: LabSite) -> None:
 # The command, which holds its breath when it has written a phase: most last for milliseconds.
 BREATHLESS = """
 import sys, time
-from appliance.adapters.kubernetes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.cli.exits import main
 phase, mark = sys.argv.pop(1), KubernetesDrain.mark
 def slow(self, node, maintenance, **how):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from appliance.lab.site import ADMIN_PASSWORD
+from appliance.lab.site.site import ADMIN_PASSWORD
 from tests.lab.conftest import LabSite
 from tests.lab.runai.commands import Commands
 from tests.lab.support.cluster import KUBECTL

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from appliance.builder.sources.apt_sources import DEBIAN_SUITES
-from appliance.lab.archives import archives_of
+from appliance.builder.sources.apt.sources import DEBIAN_SUITES
+from appliance.lab.machine.archives import archives_of
 from tests.this_run import OS
 
 CACHE = Path(os.environ.get("APPLIANCE_CACHE") or Path.home() / ".cache" / "appliance") / "vm"

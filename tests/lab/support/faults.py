@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from appliance.lab.layout import node_facts
-from appliance.lab.plays import LocalPlays
-from appliance.lab.podman import Podman
-from appliance.lab.site import KEY
+from appliance.lab.machine.plays import LocalPlays
+from appliance.lab.machine.podman import Podman
+from appliance.lab.site.site import KEY
 
 FACTS = "/etc/appliance-lab/facts"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from appliance.model.state.maintenance import ANNOTATION
+from appliance.model.state.nodes.maintenance import ANNOTATION
 from tests.commands import appliance, succeed
 from tests.lab.conftest import LabSite, wait_for
 from tests.lab.support import faults

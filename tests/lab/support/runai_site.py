@@ -14,7 +14,7 @@ import yaml
 
 from appliance.adapters.runai.certificate import VALID_DAYS, new_key, request_for, sign
 from appliance.adapters.site.vault import KEPT, AnsibleVault
-from appliance.lab.site import ADMIN_PASSWORD, NFS, NFS_OVERRIDES
+from appliance.lab.site.site import ADMIN_PASSWORD, NFS, NFS_OVERRIDES
 from appliance.model.site.authority import Authority
 from appliance.model.site.vault_ref import CA_FILE
 from tests.lab.conftest import LabSite

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from appliance.lab.site import NFS, NFS_OVERRIDES
+from appliance.lab.site.site import NFS, NFS_OVERRIDES
 from tests.lab.conftest import LabSite
 
 

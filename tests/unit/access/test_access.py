@@ -14,8 +14,8 @@ from appliance.model.components.access.kubeconfig import researcher_kubeconfig
 from appliance.model.components.access.variables import variables as access_vars
 from appliance.model.plan.planner import Scope, plan
 from appliance.model.site.vault_ref import CA_CERTIFICATE
-from appliance.model.state.api_flags import ApiFlags
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster.api_flags import ApiFlags
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 from tests import samples

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes.client import ApiRefused
-from appliance.adapters.kubernetes.roles import api_flags, read_roles, write_roles
+from appliance.adapters.kubernetes.connection.client import ApiRefused
+from appliance.adapters.kubernetes.nodes.roles import api_flags, read_roles, write_roles
 from appliance.model.components.node_metadata.node_roles import LabelChange, RolesPlan
-from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity
+from appliance.model.state.nodes.roles import LABELS, AnchoredObject, NodeAffinity
 
 AFFINITY = {"restrictScheduling": True, "restrictRunaiSystem": False}
 

@@ -14,7 +14,7 @@ from appliance.errors import (
     StepNotVerified,
 )
 from appliance.model.components.node_metadata.node_roles import RoleRequest
-from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
+from appliance.model.state.nodes.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
 from appliance.workflows.node.role import (
     NodeRoleRequest,
     RoleResult,

@@ -14,7 +14,7 @@ from appliance.model.components.node_metadata.node_roles import (
     plan_inventory,
     plan_roles,
 )
-from appliance.model.state.roles import (
+from appliance.model.state.nodes.roles import (
     LABELS,
     AnchoredObject,
     NodeAffinity,

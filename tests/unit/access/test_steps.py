@@ -11,9 +11,9 @@ import pytest
 from appliance.errors import ClusterError, PreflightFailed, StepNotVerified
 from appliance.model.components.access import oidc
 from appliance.model.plan.planner import Scope
-from appliance.model.state.api_flags import ApiFlags
-from appliance.model.state.cluster import Cluster, Unreachable
-from appliance.model.state.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
+from appliance.model.state.cluster.api_flags import ApiFlags
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
+from appliance.model.state.nodes.roles import LABELS, AnchoredObject, NodeAffinity, RolesView
 from appliance.workflows.install import InstallRequest, InstallResult, install
 from appliance.workflows.runai.access import enable
 from tests import samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.adapters.kubernetes import first as kubernetes_first
+from appliance.adapters.kubernetes.connection import first as kubernetes_first
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.adapters.kubernetes import admin_kubeconfig as adapter
-from appliance.adapters.kubernetes.client import credentials_of
+from appliance.adapters.kubernetes.connection import admin_kubeconfig as adapter
+from appliance.adapters.kubernetes.connection.client import credentials_of
 from appliance.adapters.ssh.call import Answer
 from appliance.errors import NodeUnreachable, Refused
 from appliance.model.components.control_plane.admin_kubeconfig import MARK, api_addresses

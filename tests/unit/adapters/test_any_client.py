@@ -13,7 +13,7 @@ from urllib3.exceptions import ReadTimeoutError
 from appliance.adapters.kubernetes.api import KubernetesApi
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from tests import samples
 
 SILENT = 0

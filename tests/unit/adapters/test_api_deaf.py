@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from appliance.adapters.kubernetes import connection as kubernetes
-from appliance.adapters.kubernetes import first as kubernetes_first
 from appliance.adapters.kubernetes.api import KubernetesApi
-from appliance.adapters.kubernetes.client import NotReadable
-from appliance.adapters.kubernetes.first import first_open
+from appliance.adapters.kubernetes.connection import connection as kubernetes
+from appliance.adapters.kubernetes.connection import first as kubernetes_first
+from appliance.adapters.kubernetes.connection.client import NotReadable
+from appliance.adapters.kubernetes.connection.first import first_open
 from appliance.adapters.ssh import tunnel as ssh_tunnel
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NodeUnreachable

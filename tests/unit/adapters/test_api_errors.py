@@ -8,7 +8,13 @@ import pytest
 from kubernetes.client import ApiClient, ApiException, Configuration, CoreV1Api
 from urllib3.exceptions import ProtocolError, SSLError
 
-from appliance.adapters.kubernetes.client import TIMEOUT, ApiRefused, ApiSilent, NotReadable, call
+from appliance.adapters.kubernetes.connection.client import (
+    TIMEOUT,
+    ApiRefused,
+    ApiSilent,
+    NotReadable,
+    call,
+)
 from appliance.errors import ClusterError
 
 

@@ -17,9 +17,14 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 
-from appliance.adapters.kubernetes.client import OPEN_FILES, NotReadable, api_client, credentials_of
+from appliance.adapters.kubernetes.connection.client import (
+    OPEN_FILES,
+    NotReadable,
+    api_client,
+    credentials_of,
+)
 from appliance.errors import NodeUnreachable
-from appliance.model.state.cluster import Unreachable
+from appliance.model.state.cluster.cluster import Unreachable
 from tests import samples
 from tests.contract import tree
 from tests.unit.adapters.api_servers import api_of, kubeconfig_of, serving
@@ -171,7 +176,9 @@ OPENS = """
 import os, pty, sys
 child, terminal = pty.fork()
 if child == 0:
-    from appliance.adapters.kubernetes.client import NotReadable, api_client, credentials_of
+    from appliance.adapters.kubernetes.connection.client import (
+        NotReadable, api_client, credentials_of,
+    )
     try:
         with api_client(credentials_of(open(sys.argv[1]).read()), 1):
             print("a client")

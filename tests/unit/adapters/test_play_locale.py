@@ -8,7 +8,7 @@ import pytest
 from ansible_runner import interface
 
 from appliance.adapters.ansible.playbooks import AnsiblePlaybooks
-from appliance.lab.plays import LocalPlays
+from appliance.lab.machine.plays import LocalPlays
 from appliance.model.plan.play import Play
 
 PLAY = Play(playbook="access", run="r1", limit=("cp1",), inventory={})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder.sources.apt_sources import (
+from appliance.builder.sources.apt.sources import (
     DEBIAN_SUITES,
     AptTarget,
     as_deb822,

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from appliance.errors import ApplianceError, SourceUnavailable
-from appliance.model.bundle.fetched import FetchedArtifact, FetchedFile, Verified
+from appliance.model.bundle.builds.fetched import FetchedArtifact, FetchedFile, Verified
 from appliance.model.bundle.manifest import BundleManifest, SealResult
-from appliance.model.bundle.release import Artifact, Release
-from appliance.model.bundle.sources import Source
+from appliance.model.bundle.release.release import Artifact, Release
+from appliance.model.bundle.release.sources import Source
 
 VERSIONS = {
     "kubernetes": "1.23.5",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.model.bundle.archive_faults import OTHER, ArchiveFault, causes, fault_of
+from appliance.model.bundle.archives.faults import OTHER, ArchiveFault, causes, fault_of
 
 URI, OTHER_URI = "http://archive.test/ubuntu", "http://archive.test/ubuntu-security"
 SAID = {

@@ -12,7 +12,7 @@ import yaml
 from appliance.adapters.local import content, shipped
 from appliance.adapters.local.content import load_release
 from appliance.errors import ConfigError
-from appliance.model.bundle.release import Release
+from appliance.model.bundle.release.release import Release
 from tests.unit.bundle.samples import artifact, image_of, release_data
 
 Write = Callable[..., None]

@@ -9,7 +9,7 @@ import pytest
 
 from appliance.builder.build import BuildPorts, BuildRequest, BuildResult, build_bundle, unverified
 from appliance.errors import BuildFailed, CommandFailed
-from appliance.model.bundle.fetched import FetchedArtifact
+from appliance.model.bundle.builds.fetched import FetchedArtifact
 from appliance.model.bundle.manifest import BundleManifest
 from tests.unit.bundle.samples import (
     FakeLock,

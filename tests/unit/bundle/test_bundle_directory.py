@@ -13,7 +13,7 @@ from appliance.adapters.bundle.directory import BundleDirectory
 from appliance.adapters.bundle.images import image_faults
 from appliance.adapters.bundle.oci import Blob
 from appliance.adapters.local.cache import Cache
-from appliance.builder.sources.oci_layout import (
+from appliance.builder.sources.oci.layout import (
     MANIFEST_TYPE,
     ImageSettings,
     image_config,
@@ -21,8 +21,8 @@ from appliance.builder.sources.oci_layout import (
 )
 from appliance.builder.writer import BundleWriter, Locks
 from appliance.errors import ApplianceError, BuildFailed, Refused
+from appliance.model.bundle.builds.fetched import FetchedFile
 from appliance.model.bundle.faults import BundleFault, cure
-from appliance.model.bundle.fetched import FetchedFile
 from appliance.model.bundle.manifest import FOLDERS, MANIFEST, SIGNATURE, BundleManifest
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.model.bundle.causes import Failure, by_cause
+from appliance.model.bundle.builds.causes import Failure, by_cause
 
 RESOLVE = "cannot be reached: [Errno -3] Temporary failure in name resolution"
 HOSTS = ("dl.k8s.io", "github.com", "storage.googleapis.com")

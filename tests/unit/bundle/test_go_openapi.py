@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.builder.sources.go_openapi import _generate
+from appliance.builder.sources.go.openapi import _generate
 from appliance.errors import SourceUnavailable
 
 # Go, as far as it is asked: every module is an empty folder, and what it builds is the generator.

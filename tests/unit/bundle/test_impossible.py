@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from appliance.model.bundle.builders import impossible
-from appliance.model.bundle.sources import Source
+from appliance.model.bundle.builds.builders import impossible
+from appliance.model.bundle.release.sources import Source
 from tests.unit.bundle.samples import URL, artifact, image_of, release
 
 

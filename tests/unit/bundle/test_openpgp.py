@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from appliance.model.bundle.openpgp import LARGEST_KEYRING, NotAKeyring, read_keys
+from appliance.model.bundle.archives.openpgp import LARGEST_KEYRING, NotAKeyring, read_keys
 from tests.unit.bundle.keyrings import fingerprint, key, packet
 
 

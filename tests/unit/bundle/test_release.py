@@ -16,9 +16,9 @@ from appliance.adapters.local.content import (
     load_release,
 )
 from appliance.errors import ConfigError
-from appliance.model.bundle.archives import AptArchive
-from appliance.model.bundle.release import Release
-from appliance.model.bundle.sources import ComposeSource, GoSource, OciSource, UrlSource
+from appliance.model.bundle.archives.archive import AptArchive
+from appliance.model.bundle.release.release import Release
+from appliance.model.bundle.release.sources import ComposeSource, GoSource, OciSource, UrlSource
 from tests.unit.bundle.samples import URL, VERSIONS, artifact, image_of, release, release_data
 
 # Read in kubespray v2.19.1, roles/download/defaults/main.yml.

@@ -10,14 +10,14 @@ from pydantic import ValidationError
 
 from appliance.adapters.local.content import STANDINS, load_release, load_release_with_standins
 from appliance.builder.build import BuildPorts, BuildRequest, build_bundle
+from appliance.cli.commands.lab.parts import played_all_the_same
+from appliance.cli.commands.status.view import show_status, status_as_json
 from appliance.cli.exits import run
-from appliance.cli.lab.parts import played_all_the_same
-from appliance.cli.status.view import show_status, status_as_json
 from appliance.errors import SourceUnavailable
 from appliance.model.bundle.faults import build_command
 from appliance.model.bundle.manifest import BundleManifest
-from appliance.model.bundle.release import Artifact
-from appliance.model.bundle.sources import (
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.bundle.release.sources import (
     CLibrarySource,
     ComposeSource,
     GoFileSource,
@@ -27,7 +27,7 @@ from appliance.model.bundle.sources import (
     is_genuine,
     wants_genuine,
 )
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan
 from tests.samples import site

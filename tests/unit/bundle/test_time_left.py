@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from appliance.model.bundle.time_left import seconds_left, words
+from appliance.model.bundle.builds.time_left import seconds_left, words
 
 KNOWN = {"kubeadm": 100.0, "etcd": 60.0, "wheels": 40.0}
 

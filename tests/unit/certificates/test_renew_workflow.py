@@ -8,7 +8,7 @@ import pytest
 
 from appliance.errors import PlaybookFailed, PreflightFailed, Refused, StepNotVerified
 from appliance.model.plan.play import Play
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.workflows.cluster.certificates import (
     RenewalRequest,
     RenewalResult,

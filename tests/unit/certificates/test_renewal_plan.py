@@ -14,7 +14,7 @@ from appliance.model.components.control_plane.renewal import (
     plan_renewal,
     renewal_inventory,
 )
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.observed import Fault, Look, Observed
 from tests.fakes import FakeRack
 from tests.unit.certificates.rack import rack

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from appliance.cli.status import view
+from appliance.cli.commands.status import view
 from appliance.model.checks.health import stages
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.preflight import preflight

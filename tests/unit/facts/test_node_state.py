@@ -10,11 +10,11 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from appliance.model.state.cluster import ClusterState, NoCluster, Unreachable
+from appliance.model.state.cluster.cluster import ClusterState, NoCluster, Unreachable
 from appliance.model.state.facts.facts import NodeFacts, watching
-from appliance.model.state.kubeadm_state import is_member
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, away
-from appliance.model.state.node_state import (
+from appliance.model.state.nodes.kubeadm_state import is_member
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, away
+from appliance.model.state.nodes.node_state import (
     Condition,
     NodeState,
     in_maintenance,

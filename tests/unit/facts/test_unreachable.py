@@ -9,14 +9,14 @@ from appliance.adapters.ssh.login_failure import login_failure
 from appliance.errors import NodeUnreachable
 from appliance.model.site.settings import Site
 from appliance.model.site.ssh import copy_key_command, jump_login_command
-from appliance.model.state.observed import Fault, Look
-from appliance.model.state.unreachable import (
+from appliance.model.state.nodes.unreachable import (
     NOT_SSH,
     grouped,
     headline,
     in_plain_words,
     way_through,
 )
+from appliance.model.state.observed import Fault, Look
 from appliance.workflows.session.survey import require_all
 from tests import samples
 

@@ -10,7 +10,7 @@ import pytest
 from appliance.model.control.lock import Holder, read_holder, read_vote
 from appliance.model.node.fencing import DEAD, FencingEvidence, FencingProof, check_fenced
 from appliance.model.state.facts.identity import identity
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, maintenance_of
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, maintenance_of
 from appliance.model.state.plan import Refusal
 from tests import samples
 

@@ -10,7 +10,7 @@ from appliance.adapters.kubernetes.objects import devices_of
 from appliance.adapters.kubernetes.pod_tests.gpu import judged, lister
 from appliance.adapters.kubernetes.releases import newest
 from appliance.model.components.gpu.offers import DeviceRequest
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     CHART_ANNOTATION,
     SITE_VALUES_ANNOTATION,
     VALUES_ANNOTATION,

@@ -16,7 +16,7 @@ from appliance.model.components.gpu.offers import (
     sharing_of,
 )
 from appliance.model.site.runai_settings import Gpu
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 from tests import samples
 
 DATA = Path(__file__).parents[2] / "data/gpu/offers.yml"

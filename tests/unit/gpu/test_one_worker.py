@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from appliance.model.plan.planner import Scope
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from tests import samples
 from tests.fakes import FakeRack
 from tests.unit.install.test_install import Bench

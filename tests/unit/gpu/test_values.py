@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from appliance.model.bundle.gpu_operator_versions import is_refused
 from appliance.model.bundle.manifest import BundleManifest
+from appliance.model.bundle.release.gpu_operator_versions import is_refused
 from appliance.model.components.gpu.driver import fabric_manager, kernels_of
 from appliance.model.components.gpu.operator import (
     absent_images,

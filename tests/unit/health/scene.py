@@ -9,7 +9,7 @@ from typing import Any
 from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.components.runai.backend_certificate import BackendCertificate, Link
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterNode,
     ClusterState,
@@ -20,11 +20,11 @@ from appliance.model.state.cluster import (
     NoCluster,
     RunaiLogins,
 )
+from appliance.model.state.cluster.prerequisites import OwnedObject, Prerequisites
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, Phase
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, Phase
 from appliance.model.state.observed import Observed, PodView
-from appliance.model.state.prerequisites import OwnedObject, Prerequisites
 from tests import samples
 from tests.vendor_bundles import judged
 

@@ -9,7 +9,7 @@ from appliance.model.checks.health.inputs import HealthInputs
 from appliance.model.checks.health.stages import before_change
 from appliance.model.checks.preflight import Finding
 from appliance.model.plan.planner import plan
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from appliance.model.state.plan import Plan
 from tests import samples

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.cli.health.view import health_as_json, show_health
+from appliance.cli.commands.health.view import health_as_json, show_health
 from appliance.cli.screen.render import print_json
 from appliance.model.checks.health.stages import CHECKS, Result, health
 from appliance.model.state.observed import Look

@@ -5,8 +5,8 @@ from __future__ import annotations
 from appliance.adapters.kubernetes.pod_tests.network import read_messages
 from appliance.adapters.kubernetes.releases import newest
 from appliance.adapters.local.control_host import resolve
-from appliance.model.bundle.runai_versions import version_of_bundle
-from appliance.model.state.prerequisites import Prerequisites
+from appliance.model.bundle.release.runai_versions import version_of_bundle
+from appliance.model.state.cluster.prerequisites import Prerequisites
 
 
 def test_messages_of_pods_are_faults_and_names() -> None:

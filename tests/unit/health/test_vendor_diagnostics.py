@@ -15,8 +15,8 @@ from appliance.adapters.bundle.vendor_diagnostics import run_vendor_diagnostics
 from appliance.adapters.ssh.call import Answer
 from appliance.adapters.ssh.nodes import SshNodes
 from appliance.errors import NotHealthy, Refused
-from appliance.model.bundle import vendor_diagnostics
-from appliance.model.bundle.vendor_diagnostics import VendorReport, by_title, parse
+from appliance.model.bundle.vendor import diagnostics as vendor_diagnostics
+from appliance.model.bundle.vendor.diagnostics import VendorReport, by_title, parse
 from appliance.model.site.settings import Node
 from tests import samples
 

@@ -15,8 +15,8 @@ from appliance.model.checks.control_host import (
     MissingPrograms,
 )
 from appliance.model.site.settings import Site
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.maintenance import ANNOTATION, Maintenance
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance
 from appliance.model.state.observed import Observed
 from appliance.workflows.health import HealthRequest, health
 from appliance.workflows.session.checks import preflight_with

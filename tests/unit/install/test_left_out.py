@@ -10,7 +10,7 @@ from appliance.errors import LeftOut, NodeUnreachable
 from appliance.model.plan.left_out import spare_workers
 from appliance.model.plan.planner import Scope
 from appliance.model.site.settings import Site
-from appliance.model.state.cluster import Cluster, NoCluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, NoCluster, Unreachable
 from appliance.model.state.observed import Fault
 from appliance.model.state.plan import Plan
 from appliance.workflows.session.survey import require_none_left_out

@@ -12,9 +12,9 @@ import pytest
 from appliance.adapters.ansible.missing_program import missing_program
 from appliance.adapters.local import control_host
 from appliance.errors import Refused
-from appliance.model.bundle.builders import BUILDERS, lacking_programs
-from appliance.model.bundle.release import Artifact
-from appliance.model.checks.programs import bringing
+from appliance.model.bundle.builds.builders import BUILDERS, lacking_programs
+from appliance.model.bundle.release.release import Artifact
+from appliance.model.checks.nodes.programs import bringing
 from appliance.model.programs import (
     PROGRAMS,
     Family,
@@ -24,7 +24,7 @@ from appliance.model.programs import (
     missing_programs,
     packages_for,
 )
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.observed import Observed
 from tests import samples
 

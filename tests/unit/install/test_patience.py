@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import StepNotVerified
-from appliance.model.state.cluster import Cluster, ClusterState
+from appliance.model.state.cluster.cluster import Cluster, ClusterState
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.workflows.session.patience import Patience
 from tests import samples

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.cli.install.plan_view import plan_as_json, show_install_plan
+from appliance.cli.commands.install.plan_view import plan_as_json, show_install_plan
+from appliance.cli.commands.status.view import show_status
 from appliance.cli.screen.render import print_json
-from appliance.cli.status.view import show_status
 from appliance.model.plan.planner import Scope, plan
-from appliance.model.state.api_flags import ApiFlags
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.api_flags import ApiFlags
+from appliance.model.state.cluster.cluster import (
     Cluster,
     ClusterState,
     ClusterStorage,
@@ -28,10 +28,10 @@ from appliance.model.state.cluster import (
     NoCluster,
     Unreachable,
 )
+from appliance.model.state.cluster.pods import Pod
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan
-from appliance.model.state.pods import Pod
 from tests import golden, samples
 from tests.vendor_bundles import judged
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from appliance.model.plan.planner import Scope, plan
 from appliance.model.plan.steps import BY_NAME, INSTALL
-from appliance.model.state.cluster import Cluster, ClusterState, NoCluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, ClusterState, NoCluster, Unreachable
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed

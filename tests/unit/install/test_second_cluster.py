@@ -10,7 +10,7 @@ import pytest
 from appliance.adapters.control_plane.journal import FileJournal, founded
 from appliance.adapters.site.state import JOURNAL
 from appliance.model.plan.planner import EVERYTHING, Scope
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.journal import Outcome, Record
 from appliance.model.state.observed import Fault
 from appliance.model.state.plan import Plan

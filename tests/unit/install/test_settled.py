@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from appliance.cli.install.plan_view import plan_as_json, show_plan
-from appliance.cli.status.view import status_as_json
+from appliance.cli.commands.install.plan_view import plan_as_json, show_plan
+from appliance.cli.commands.status.view import status_as_json
 from appliance.model.bundle.signature import Signature
 from appliance.model.checks.preflight import preflight
 from appliance.model.plan.planner import EVERYTHING, Scope, plan
 from appliance.model.plan.steps import INSTALL
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Plan, Refusal

@@ -16,7 +16,7 @@ from appliance.model.components.storage.variables import groups
 from appliance.model.components.storage.variables import variables as storage_vars
 from appliance.model.site.settings import Site
 from appliance.model.site.shared_storage import NO_PROVISIONER, export_of, users_of
-from appliance.model.state.cluster import Cluster, ClusterStorage, NoCluster, Volume
+from appliance.model.state.cluster.cluster import Cluster, ClusterStorage, NoCluster, Volume
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 from tests import samples

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import yaml
 
-from appliance.lab.host import LabMachine
 from appliance.lab.layout import SysctlChange, plan_lab
-from appliance.lab.site import KEY, LabSite, lab_site
-from appliance.lab.sites import LabSiteFiles
+from appliance.lab.machine.host import LabMachine
+from appliance.lab.site.site import KEY, LabSite, lab_site
+from appliance.lab.site.sites import LabSiteFiles
 from tests.prerequisites import require
 
 

@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from appliance.adapters.local.content import default_release, load_release
-from appliance.builder.sources.apt_sources import DEBIAN_SUITES
+from appliance.builder.sources.apt.sources import DEBIAN_SUITES
 from appliance.errors import ConfigError, LabError
 from appliance.lab import layout as lab
 from appliance.lab.gpus import gpu_facts, sliced
-from appliance.lab.site import KEY, LabExtras, lab_site
+from appliance.lab.site.site import KEY, LabExtras, lab_site
 from appliance.model.components.gpu.offers import sharing_of
 from appliance.model.site.runai_settings import Gpu
 

@@ -11,9 +11,9 @@ import pytest
 
 from appliance.adapters.local.processes import CompletedProcess
 from appliance.errors import CommandFailed
-from appliance.lab import podman as adapter
 from appliance.lab.layout import RunningNode
-from appliance.lab.podman import Podman
+from appliance.lab.machine import podman as adapter
+from appliance.lab.machine.podman import Podman
 from tests import this_run
 
 SLOW = CommandFailed("podman did not finish within 300 s")

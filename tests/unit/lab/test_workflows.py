@@ -11,7 +11,7 @@ import pytest
 from appliance.errors import ConfigError, LabError, Refused
 from appliance.lab.down import LabDownPorts, lab_down
 from appliance.lab.layout import RunningNode, SysctlChange
-from appliance.lab.site import VENDOR_BUNDLE, LabExtras, LabSite
+from appliance.lab.site.site import VENDOR_BUNDLE, LabExtras, LabSite
 from appliance.lab.up import LabUpPorts, LabUpRequest, lab_up
 from appliance.model.programs import PROGRAMS
 

@@ -11,12 +11,12 @@ from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.drain import DrainView, Forecast
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.cluster.pods import Budget, PodOnNode
 from appliance.model.state.facts.hardware import Difference
-from appliance.model.state.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
-from appliance.model.state.pods import Budget, PodOnNode
+from appliance.model.state.nodes.maintenance import ANNOTATION, TAINT, Maintenance, stands_as_ours
 from appliance.workflows.node.maintain import MaintainResult, node_maintain
-from appliance.workflows.node.maintain_again import MaintainRequest
+from appliance.workflows.node.maintenance.again import MaintainRequest
 from appliance.workflows.node.return_ import ReturnRequest, ReturnResult, node_return
 from appliance.workflows.session.session import Session
 from tests import samples

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from appliance.model.node.drain import forecast
-from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.maintenance import ANNOTATION, TAINT
-from appliance.model.state.pods import Budget, PodOnNode, Toleration
-from appliance.model.state.roles import SYSTEM_LABEL
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.cluster.pods import Budget, PodOnNode, Toleration
+from appliance.model.state.nodes.maintenance import ANNOTATION, TAINT
+from appliance.model.state.nodes.roles import SYSTEM_LABEL
 
 REPLICAS = ("ReplicaSet", "web-5d")
 EVERY = (Toleration(operator="Exists"),)

@@ -12,10 +12,10 @@ import pytest
 from kubernetes import client
 
 from appliance.adapters.kubernetes.api import KubernetesApi
-from appliance.adapters.kubernetes.conflicts import ATTEMPTS
-from appliance.adapters.kubernetes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.conflicts import ATTEMPTS
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.errors import ClusterError, LeaseLost
-from appliance.model.state.maintenance import ANNOTATION, Maintenance
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance
 
 MARK = Maintenance("run-1", "ada", "laptop", "2022-01-01", "taint", "cordon", True, True)
 

@@ -11,10 +11,10 @@ import pytest
 from kubernetes.client import ApiException
 from urllib3.exceptions import ReadTimeoutError
 
-from appliance.adapters.kubernetes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.errors import ClusterError, NodeUnreachable
-from appliance.model.state.maintenance import Maintenance
-from appliance.model.state.pods import PodOnNode
+from appliance.model.state.cluster.pods import PodOnNode
+from appliance.model.state.nodes.maintenance import Maintenance
 
 MARK = Maintenance("run-1", "ada", "laptop", "2022-01-01", "taint", "cordon", True, True)
 DEAD = ApiException(status=0, reason="SSLError\n[SSL: UNEXPECTED_EOF_WHILE_READING] EOF")

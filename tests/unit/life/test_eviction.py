@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import ClusterError, StepNotVerified
-from appliance.model.state.maintenance import removal_of
-from appliance.model.state.pods import Budget, PodOnNode
-from appliance.workflows.node.eviction import Eviction
+from appliance.model.state.cluster.pods import Budget, PodOnNode
+from appliance.model.state.nodes.maintenance import removal_of
+from appliance.workflows.node.maintenance.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run
 from tests.unit.life.rack import FakeDrain, web
 

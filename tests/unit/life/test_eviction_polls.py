@@ -21,9 +21,9 @@ from kubernetes.client import (
     V1PodStatus,
 )
 
-from appliance.adapters.kubernetes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
 from appliance.errors import ClusterError
-from appliance.workflows.node.eviction import Eviction
+from appliance.workflows.node.maintenance.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run
 
 GRACE = 20

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from appliance.cli.status.view import faults_of
+from appliance.cli.commands.status.view import faults_of
 from appliance.errors import NodeUnreachable
 from appliance.model.checks.preflight import Finding
 from appliance.model.plan.planner import EVERYTHING, Scope, plan
-from appliance.model.state.cluster import Cluster
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, Phase, away
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, Phase, away
 from appliance.model.state.observed import Fault, Look, Observed
 from appliance.workflows.session.survey import survey
 from tests import samples

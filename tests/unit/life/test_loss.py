@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from appliance.model.node.lost import SILENT_SECONDS, LostNode, Service, Workloads, losses
-from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.pods import Pod
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.cluster.pods import Pod
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SET = ("StatefulSet", "db")

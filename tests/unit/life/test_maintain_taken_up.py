@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from appliance.errors import ClusterError, Interrupted, NodeUnreachable, StepNotVerified
-from appliance.model.state.maintenance import maintenance_of
-from appliance.model.state.pods import Budget, PodOnNode
+from appliance.model.state.cluster.pods import Budget, PodOnNode
+from appliance.model.state.nodes.maintenance import maintenance_of
 from tests.unit.life.rack import OUT, Bench, web
 
 HOLDS = Budget("team", "web", frozenset({"team/web-1"}), 0, "minAvailable 1")

@@ -11,15 +11,15 @@ import pytest
 from kubernetes.client import V1ManagedFieldsEntry
 
 from appliance.adapters.kubernetes.objects import node_of
-from appliance.cli.node.claims_view import doubts_as_json, show_doubts
-from appliance.cli.status.view import life_sentences
+from appliance.cli.commands.node.claims_view import doubts_as_json, show_doubts
+from appliance.cli.commands.status.view import life_sentences
 from appliance.errors import NodeUnreachable
 from appliance.model.node.baseline import Passport
-from appliance.model.state.cluster import Cluster, NoCluster
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
 from appliance.model.state.journal import Record
-from appliance.model.state.maintenance import ANNOTATION, Maintenance, archived, away
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived, away
 from appliance.model.state.observed import Observed
-from appliance.workflows.node.maintenance_records import recorded
+from appliance.workflows.node.maintenance.records import recorded
 from appliance.workflows.session.doubts import NodeDoubt, find_doubts
 from tests import samples
 from tests.fakes import FakeArchive

@@ -18,11 +18,11 @@ from appliance.errors import (
 )
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.drain import DrainView
-from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.maintenance import TAINT
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.cluster.pods import Budget, PodOnNode
+from appliance.model.state.nodes.maintenance import TAINT
+from appliance.model.state.nodes.roles import SYSTEM_LABEL
 from appliance.model.state.observed import Fault
-from appliance.model.state.pods import Budget, PodOnNode
-from appliance.model.state.roles import SYSTEM_LABEL
 from tests.fakes import RUN_A
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench, web
 

@@ -8,7 +8,7 @@ import pytest
 
 from appliance.errors import NodeUnreachable, PreflightFailed, StepNotVerified
 from appliance.model.site.settings import Node
-from appliance.model.state.maintenance import maintenance_of
+from appliance.model.state.nodes.maintenance import maintenance_of
 from appliance.model.state.observed import Fault, Look
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench
 

@@ -8,8 +8,8 @@ import pytest
 
 from appliance.errors import ClusterError, Interrupted, PreflightFailed, StepNotVerified
 from appliance.model.node.bmc import BmcReport
-from appliance.model.state.maintenance import Maintenance, maintenance_of
-from appliance.model.state.pods import PodOnNode
+from appliance.model.state.cluster.pods import PodOnNode
+from appliance.model.state.nodes.maintenance import Maintenance, maintenance_of
 from tests.unit.life.rack import IN_SERVICE, OUT, Bench, web
 
 OFF = BmcReport(serial="SN-w1", powered_off=True)

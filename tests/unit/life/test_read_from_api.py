@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from appliance.adapters.kubernetes.drain import KubernetesDrain
-from appliance.adapters.kubernetes.lost import read_workloads
+from appliance.adapters.kubernetes.nodes.drain import KubernetesDrain
+from appliance.adapters.kubernetes.nodes.lost import read_workloads
 from appliance.errors import ApplianceError
 from appliance.model.node.drain import forecast
 from appliance.model.node.lost import losses

@@ -10,9 +10,9 @@ import pytest
 
 from appliance.errors import ApplianceError, ClusterError, Interrupted, LeaseLost, StepNotVerified
 from appliance.model.node.drain import DrainView
-from appliance.model.state.maintenance import TAINT, maintenance_of
-from appliance.model.state.pods import PodOnNode
-from appliance.workflows.node.eviction import Eviction
+from appliance.model.state.cluster.pods import PodOnNode
+from appliance.model.state.nodes.maintenance import TAINT, maintenance_of
+from appliance.workflows.node.maintenance.eviction import Eviction
 from tests.fakes import FakeClock, FakeObserver, run
 from tests.unit.life.rack import OUT, Bench, FakeDrain, web
 

@@ -8,7 +8,7 @@ import pytest
 
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import identity
 from appliance.model.state.plan import Refusal

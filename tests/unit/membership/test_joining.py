@@ -12,8 +12,8 @@ from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
-from appliance.model.state.cluster import Cluster, NoCluster
-from appliance.model.state.node_metadata import NodeMetadata
+from appliance.model.state.cluster.cluster import Cluster, NoCluster
+from appliance.model.state.nodes.node_metadata import NodeMetadata
 from appliance.model.state.observed import Fault
 from appliance.model.state.plan import Plan
 from appliance.workflows.node.add import node_add

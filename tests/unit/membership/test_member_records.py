@@ -6,7 +6,7 @@ import pytest
 
 from appliance.errors import ApplianceError, NodeUnreachable, Refused
 from appliance.model.node.membership import MemberRecord, Removal
-from appliance.model.state.node_metadata import NodeMetadata
+from appliance.model.state.nodes.node_metadata import NodeMetadata
 from appliance.workflows.session.member_records import read_records
 from tests.fakes import FakeArchive
 

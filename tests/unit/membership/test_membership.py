@@ -13,8 +13,8 @@ from appliance.model.node.membership import (
     parse_record,
     removed,
 )
-from appliance.model.state.cluster import ClusterNode
-from appliance.model.state.node_metadata import (
+from appliance.model.state.cluster.cluster import ClusterNode
+from appliance.model.state.nodes.node_metadata import (
     NodeMetadata,
     is_own_label,
     merged,

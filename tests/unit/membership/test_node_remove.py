@@ -15,7 +15,7 @@ from appliance.errors import (
     Refused,
     StepNotVerified,
 )
-from appliance.model.bundle.release import Runtime
+from appliance.model.bundle.release.release import Runtime
 from appliance.model.node.answering import AnsweringMachine
 from appliance.model.node.baseline import Passport
 from appliance.model.node.bmc import BmcReport
@@ -23,11 +23,11 @@ from appliance.model.node.left_behind import left_behind
 from appliance.model.node.membership import parse_record
 from appliance.model.node.removal import RemovalPlan, RemovalRequest, Reset
 from appliance.model.plan.play import Play
-from appliance.model.state.cluster import Cluster, Unreachable
+from appliance.model.state.cluster.cluster import Cluster, Unreachable
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity
+from appliance.model.state.nodes.roles import AnchoredObject, RolesView
 from appliance.model.state.observed import Fault
-from appliance.model.state.roles import AnchoredObject, RolesView
 from appliance.workflows.node.remove import (
     NodeRemoveRequest,
     RemoveResult,

@@ -9,7 +9,7 @@ import pytest
 
 from appliance.errors import ClusterError, PreflightFailed
 from appliance.model.node.membership import MemberRecord, Removal
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from tests import samples
 from tests.unit.membership.test_node_remove import Bench
 

@@ -15,9 +15,9 @@ from appliance.model.node.baseline import (
     parse_passport,
     passport_of,
 )
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.node_metadata import metadata_of
+from appliance.model.state.nodes.node_metadata import metadata_of
 from appliance.workflows.install import InstallRequest, install
 from tests import samples
 from tests.fakes import (

@@ -11,9 +11,9 @@ import pytest
 from kubernetes import client
 
 from appliance.adapters.kubernetes.api import KubernetesApi
-from appliance.adapters.kubernetes.members import KubernetesMembers
+from appliance.adapters.kubernetes.nodes.members import KubernetesMembers
 from appliance.errors import ClusterError
-from appliance.model.state.node_metadata import NodeMetadata
+from appliance.model.state.nodes.node_metadata import NodeMetadata
 from tests import samples
 
 KEPT = NodeMetadata({"run.ai/type": "dgx"}, {}, ("a=b:NoSchedule",))

@@ -13,7 +13,7 @@ from appliance.model.node.baseline import Acceptance, differences, parse_passpor
 from appliance.model.node.bmc import BmcReport
 from appliance.model.node.fencing import FencingEvidence, FencingProof, check_fenced, same_machine
 from appliance.model.node.membership import MemberRecord, Removal, parse_record
-from appliance.model.state.cluster import ClusterNode
+from appliance.model.state.cluster.cluster import ClusterNode
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.facts.identity import MachineIdentity, identity, identity_on
 from appliance.model.state.plan import Refusal

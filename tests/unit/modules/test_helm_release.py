@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.cluster import (
     CERTIFICATE_ANNOTATION,
     ORIGIN_ANNOTATION,
     SITE_VALUES_ANNOTATION,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from appliance.model.checks.software import OUR_UNITS
+from appliance.model.checks.nodes.software import OUR_UNITS
 from tests.unit.modules.loading import load_utils
 
 packages = load_utils("appliance_packages")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from appliance.adapters.kubernetes.releases import FIRST_PASSWORDS, RESEARCHERS, read_record
-from appliance.model.state.cluster import RunaiLogins
+from appliance.model.state.cluster.cluster import RunaiLogins
 from tests.unit.modules.loading import load
 from tests.unit.modules.test_runai_cluster_values import FakeKubectl
 

@@ -21,7 +21,7 @@ from appliance.adapters.kubernetes.releases import (
     UNCONFIRMED,
     read_record,
 )
-from appliance.model.state.prerequisites import BACKEND_RELEASE
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE
 from tests.unit.modules.loading import load
 
 module = load("runai_cluster_values", role="runai_cluster")

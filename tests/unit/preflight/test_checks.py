@@ -17,8 +17,8 @@ from appliance.adapters.local.hardware_models import load_hardware, load_role_mi
 from appliance.model.bundle.signature import Signature
 from appliance.model.checks.preflight import CHECKS, Finding, preflight
 from appliance.model.site.settings import Node
-from appliance.model.state.api_flags import ApiFlags
-from appliance.model.state.cluster import (
+from appliance.model.state.cluster.api_flags import ApiFlags
+from appliance.model.state.cluster.cluster import (
     ClusterState,
     ClusterStorage,
     Discovery,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from appliance.model.checks.preflight import preflight
-from appliance.model.state.cluster import NoCluster
+from appliance.model.state.cluster.cluster import NoCluster
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Observed
 from tests import samples

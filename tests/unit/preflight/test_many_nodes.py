@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from appliance.model.components.subject import Index
+from appliance.model.components.base.subject import Index
 from appliance.model.state.facts.facts import NodeFacts
 from tests import samples
 

@@ -116,5 +116,5 @@ def test_the_same_sources_give_the_same_bytes() -> None:
 
 def test_the_archive_holds_the_package_and_nothing_else() -> None:
     names = zipfile.ZipFile(BytesIO(probe_archive())).namelist()
-    expected = {f"appliance_probe/{path.name}" for path in SOURCES.glob("*.py")}
+    expected = {f"appliance_probe/{path.relative_to(SOURCES)}" for path in SOURCES.rglob("*.py")}
     assert set(names) == {"__main__.py", *expected}

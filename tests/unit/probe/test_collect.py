@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from appliance.probe import collect as collecting
-from appliance.probe import kubernetes, packages
 from appliance.probe.collect import collect
+from appliance.probe.software import kubernetes, packages
 from appliance.probe.source import Machine, Request, Source
 from tests.unit.probe import recorded
 

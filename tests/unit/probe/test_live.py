@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from appliance.probe import network, packages, source, storage
+from appliance.probe import source
 from appliance.probe.__main__ import main
 from appliance.probe.collect import collect
+from appliance.probe.machine import storage
+from appliance.probe.network import network
+from appliance.probe.software import packages
 from appliance.probe.source import Machine, Request, Source
 
 

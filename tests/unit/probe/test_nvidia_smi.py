@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.probe.hardware import SMI_FIELDS
+from appliance.probe.machine.hardware import SMI_FIELDS
 
 RECORDED = Path(__file__).parents[2] / "data/nvidia_smi"
 # Field of --query-gpu -> where -q -x has it.

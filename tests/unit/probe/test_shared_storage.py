@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from appliance.probe import shared_storage
+from appliance.probe.services import shared_storage
 from tests.unit.modules.loading import load
 from tests.unit.probe import recorded
 

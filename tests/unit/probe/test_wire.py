@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from appliance.probe import wire
+from appliance.probe.services import wire
 from appliance.probe.source import Machine, Request, Source
 
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from appliance.probe import certificates, x509
+from appliance.probe.certificates import certificates, x509
 from appliance.probe.source import Machine, Request, Source
 
 Attribute = making.NameAttribute

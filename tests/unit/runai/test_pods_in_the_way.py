@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.model.bundle.runai_versions import LINES, trusting
+from appliance.model.bundle.release.runai_versions import LINES, trusting
 from appliance.model.components.runai.pods import pods_in_the_way, without_the_authority
-from appliance.model.state.pods import Pod
+from appliance.model.state.cluster.pods import Pod
 from tests.contract import tree
 
 CASES: list[dict[str, Any]] = yaml.safe_load(

@@ -15,7 +15,7 @@ from appliance.model.components.runai.variables import variables as runai_vars
 from appliance.model.plan.steps import BY_NAME
 from appliance.model.site.vault_ref import CA_CERTIFICATE, VaultRef
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import RunaiLogins
+from appliance.model.state.cluster.cluster import RunaiLogins
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 from tests import samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.model.bundle.runai_versions import minor_of
+from appliance.model.bundle.release.runai_versions import minor_of
 from appliance.model.components.runai.values import generate_values
 
 ADDRESS = "--external-ips 198.51.100.5"

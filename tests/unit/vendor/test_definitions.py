@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from appliance.lab.vendor_bundle import FOLDER
-from appliance.lab.vendor_definitions import definitions
+from appliance.lab.vendor.bundle import FOLDER
+from appliance.lab.vendor.definitions import definitions
 from tests.vendor_bundles import tiny_bundle
 
 Line = tuple[int, int]

@@ -15,7 +15,7 @@ import pytest
 from appliance.adapters.bundle import vendor_bundle
 from appliance.adapters.bundle.vendor_bundle import known_vendor_bundle, load_vendor_bundle
 from appliance.cli import app
-from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from tests import samples
 from tests.vendor_bundles import tiny_bundle, with_member, without
 

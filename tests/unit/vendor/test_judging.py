@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from appliance.model.bundle.runai_versions import supported_range
-from appliance.model.bundle.vendor_bundle import (
+from appliance.model.bundle.release.runai_versions import supported_range
+from appliance.model.bundle.vendor.bundle import (
     Generation,
     Image,
     Needs,

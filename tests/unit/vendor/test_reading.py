@@ -16,7 +16,7 @@ from appliance.adapters.bundle.vendor_bundle import (
     load_vendor_bundle,
 )
 from appliance.errors import ConfigError
-from appliance.model.bundle.vendor_bundle import Generation, VendorBundle
+from appliance.model.bundle.vendor.bundle import Generation, VendorBundle
 from tests import samples
 from tests.vendor_bundles import NAMES, tiny_bundle, with_member, without
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from appliance.model.bundle.runai_versions import runs_on
+from appliance.model.bundle.release.runai_versions import runs_on
 
 
 @pytest.mark.parametrize(

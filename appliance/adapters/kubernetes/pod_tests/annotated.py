@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from appliance.adapters.kubernetes.client import NotReadable, call
-from appliance.adapters.kubernetes.connection import ApiConnection
+from appliance.adapters.kubernetes.connection.client import NotReadable, call
+from appliance.adapters.kubernetes.connection.connection import ApiConnection
 from appliance.adapters.kubernetes.pod_tests.gpu import run_gpu_test
 from appliance.adapters.kubernetes.pod_tests.network import run_network_test
 from appliance.errors import ClusterError
-from appliance.model.state.cluster import GPU_ANNOTATION, NETWORK_ANNOTATION
+from appliance.model.state.cluster.cluster import GPU_ANNOTATION, NETWORK_ANNOTATION
 from appliance.model.state.observed import GpuTestResult, PodView
 
 

@@ -12,11 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from appliance.adapters.kubernetes.client import TIMEOUT, ApiRefused, ApiSilent, api_errors
+from appliance.adapters.kubernetes.connection.client import (
+    TIMEOUT,
+    ApiRefused,
+    ApiSilent,
+    api_errors,
+)
 from appliance.errors import ClusterError
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 Result = TypeVar("Result")
 # Of each request of a test.

@@ -19,12 +19,12 @@ from appliance.adapters.kubernetes.pod_tests.engine import (
     own_namespace,
 )
 from appliance.model.components.gpu.offers import DeviceRequest, requests_for
-from appliance.model.state.gpu_labels import WHOLE
+from appliance.model.state.cluster.gpu_labels import WHOLE
+from appliance.model.state.cluster.pods import ENDED
 from appliance.model.state.observed import GpuTestResult
-from appliance.model.state.pods import ENDED
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 LISTED = re.compile(r"^GPU \d+: .+ \(UUID: (GPU-[0-9a-f-]{36})\)$")
 # MIG devices are listed below their GPU; drivers before 470 name them by GPU and instances.

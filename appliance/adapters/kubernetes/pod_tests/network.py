@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from appliance.adapters.kubernetes.client import get_untyped
+from appliance.adapters.kubernetes.connection.client import get_untyped
 from appliance.adapters.kubernetes.objects import is_ready, pod_faults
 from appliance.adapters.kubernetes.pod_tests import network_pods as inside
 from appliance.adapters.kubernetes.pod_tests.engine import (
@@ -26,7 +26,7 @@ from appliance.adapters.kubernetes.pod_tests.engine import (
 from appliance.model.state.observed import PodView
 
 if TYPE_CHECKING:
-    from appliance.adapters.kubernetes.connection import ApiConnection
+    from appliance.adapters.kubernetes.connection.connection import ApiConnection
 
 # How long targets are tried: while a rule is not written yet, they refuse, or drop.
 TARGET_SECONDS = 60

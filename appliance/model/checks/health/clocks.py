@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from appliance.model.checks.engine import Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
-from appliance.model.checks.naming import ANSWER_SECONDS
+from appliance.model.checks.nodes.naming import ANSWER_SECONDS
 from appliance.model.state.findings import Finding
 
 SPREAD_ERROR_SECONDS = 60.0

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from appliance.model.bundle.runai_versions import (
+from appliance.model.bundle.release.runai_versions import (
     LINES,
     brings_its_own,
     dotted,
@@ -20,9 +20,9 @@ from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.components.storage.unmet import storage
 from appliance.model.node.maintenance_claims import claims_of
 from appliance.model.site.shared_storage import export_of, members_of_filer
+from appliance.model.state.cluster.prerequisites import Prerequisites
 from appliance.model.state.facts.storage_record import client_faults
 from appliance.model.state.findings import Finding, Severity
-from appliance.model.state.prerequisites import Prerequisites
 
 CLUSTER = "cluster"
 NGINX = "nginx"

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.bundle.runai_versions import Version, minor_of, version_of_bundle
+from appliance.model.bundle.release.runai_versions import Version, minor_of, version_of_bundle
 from appliance.model.checks.engine import Check, Need, Skipped
 from appliance.model.components.runai.unmet import vendor_bundle
 from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.prerequisites import Prerequisites
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.findings import Finding
-from appliance.model.state.node_state import NodeState, node_states
-from appliance.model.state.prerequisites import Prerequisites
+from appliance.model.state.nodes.node_state import NodeState, node_states
 
 if TYPE_CHECKING:
     from appliance.model.components.runai.backend_certificate import BackendCertificate

@@ -5,8 +5,8 @@ from __future__ import annotations
 from appliance.model.checks.engine import Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.documents.pages import VAULT_EDIT
+from appliance.model.state.cluster.prerequisites import CLUSTER_RELEASE
 from appliance.model.state.findings import Finding
-from appliance.model.state.prerequisites import CLUSTER_RELEASE
 
 PASSWORD_NAME = "vault_runai_admin_password"  # noqa: S105 - the name of one
 

@@ -22,11 +22,11 @@ from appliance.model.site import groups
 from appliance.model.site.runai_settings import Gpu
 from appliance.model.site.settings import Node
 from appliance.model.site.shared_storage import export_of
+from appliance.model.state.cluster.gpu_labels import WHOLE
 from appliance.model.state.facts.facts import watching
 from appliance.model.state.findings import Finding
-from appliance.model.state.gpu_labels import WHOLE
+from appliance.model.state.nodes.roles import SYSTEM_LABEL
 from appliance.model.state.observed import PodView
-from appliance.model.state.roles import SYSTEM_LABEL
 
 MASTER_TAINT = "node-role.kubernetes.io/master"
 CERTIFICATES_WARNING_DAYS = 60

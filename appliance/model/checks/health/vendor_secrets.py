@@ -7,9 +7,9 @@ from typing import Final
 from appliance.model.checks.engine import Skipped
 from appliance.model.checks.health.inputs import Answers, HealthInputs
 from appliance.model.documents.pages import page
-from appliance.model.state.cluster import RunaiLogins
+from appliance.model.state.cluster.cluster import RunaiLogins
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.findings import Finding
-from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 RELEASES: Final = (("runai-backend", BACKEND_RELEASE), ("runai", CLUSTER_RELEASE))
 

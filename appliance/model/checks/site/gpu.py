@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
 from appliance.model.site.files.diagnostics import SiteFault, did_you_mean
 from appliance.model.site.files.draft import Draft, KnownContent
 from appliance.model.site.groups import CLUSTER_GROUPS, CONTROL_PLANE, GPU_WORKERS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.model.components.access import oidc, variables
-from appliance.model.components.base import Component, Step
+from appliance.model.components.base.component import Component, Step
 from appliance.model.site.groups import JUMPBOXES
 from appliance.model.site.settings import Node, Site
 

@@ -18,7 +18,7 @@ from appliance.model.site.runai_settings import Access, Runai
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import ssh_command
 from appliance.model.state.certificates import fingerprint
-from appliance.model.state.cluster import CONTROL_PLANE_PODS, Cluster
+from appliance.model.state.cluster.cluster import CONTROL_PLANE_PODS, Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.plan import Refusal
 

@@ -9,7 +9,7 @@ from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
 from appliance.model.state.desired import Desired
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
 
 
 def variables(run: PlannedRun) -> Vars:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from appliance.model.components.artifacts import unmet, variables
-from appliance.model.components.base import Component, Step, all_but_jumpboxes
+from appliance.model.components.base.component import Component, Step, all_but_jumpboxes
 
 ARTIFACTS = Component(
     "artifacts",

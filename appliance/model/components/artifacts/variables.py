@@ -8,7 +8,7 @@ from appliance.model.site.groups import CONTROL_PLANE
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.site.settings import Node
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from appliance.model.components.base.subject import Subject
 from appliance.model.components.control_plane.immutable_settings import (
     other_endpoint,
     other_names,
@@ -15,10 +16,9 @@ from appliance.model.components.control_plane.immutable_settings import (
     other_service_range,
     other_virtual_address,
 )
-from appliance.model.components.subject import Subject
 from appliance.model.documents.pages import page
 from appliance.model.state.findings import Finding
-from appliance.model.state.node_state import in_maintenance
+from appliance.model.state.nodes.node_state import in_maintenance
 
 FOR_GOOD = "a cluster cannot change this range; another range needs a new cluster"
 

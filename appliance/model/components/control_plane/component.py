@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.model.components.base import Component, Step, control_plane_nodes
+from appliance.model.components.base.component import Component, Step, control_plane_nodes
 from appliance.model.components.control_plane import checks, unmet, variables
 
 CONTROL_PLANE = Component(

@@ -17,7 +17,7 @@ from appliance.model.components.control_plane.immutable_settings import API_PORT
 from appliance.model.site.groups import majority
 from appliance.model.site.settings import Node, Site
 from appliance.model.site.ssh import connection_vars
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.facts import NodeFacts
 from appliance.model.state.observed import Look, Observed
 from appliance.model.state.plan import Refusal

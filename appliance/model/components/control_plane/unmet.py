@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from appliance.model.components.base.members import identity_faults, kubelet_faults
 from appliance.model.components.control_plane.immutable_settings import (
     other_names,
     other_pod_range,
     other_service_range,
 )
-from appliance.model.components.members import identity_faults, kubelet_faults
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 

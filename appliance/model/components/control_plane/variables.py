@@ -10,7 +10,7 @@ from appliance.model.site.vault_ref import Vars
 from appliance.model.state.facts.identity import identity_of
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from appliance.model.components.base.subject import Subject
 from appliance.model.components.gpu.driver import (
     CONTAINER_PARTS,
     DRIVER,
@@ -28,7 +29,6 @@ from appliance.model.components.gpu.operator import (
     refusal_of,
     refused_operators,
 )
-from appliance.model.components.subject import Subject
 from appliance.model.site.fields import is_kernel
 from appliance.model.site.runai_settings import Gpu
 from appliance.model.state.findings import Finding

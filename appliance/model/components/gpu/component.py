@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.model.components.base import Component, Step
+from appliance.model.components.base.component import Component, Step
 from appliance.model.components.gpu import checks, unmet, variables
 from appliance.model.components.gpu.operator import gpu_nodes
 from appliance.model.site.settings import Node, Site

@@ -3,7 +3,8 @@
 NVIDIA's device plugin offers each GPU once, in one way. With time slicing it offers N times
 ``nvidia.com/gpu``, or with ``renameByDefault`` N times ``nvidia.com/gpu.shared`` and no
 ``nvidia.com/gpu``. With MIG strategy ``single`` every MIG device is an ``nvidia.com/gpu``; with
-``mixed`` each profile has its own resource. Sources: see :mod:`appliance.model.state.gpu_labels`.
+``mixed`` each profile has its own resource.
+Sources: see :mod:`appliance.model.state.cluster.gpu_labels`.
 Pure.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from appliance.model.state.gpu_labels import (
+from appliance.model.state.cluster.gpu_labels import (
     MIG,
     SHARED,
     WHOLE,
@@ -24,7 +25,7 @@ from appliance.model.state.gpu_labels import (
 
 if TYPE_CHECKING:
     from appliance.model.site.runai_settings import Gpu
-    from appliance.model.state.cluster import ClusterNode
+    from appliance.model.state.cluster.cluster import ClusterNode
     from appliance.model.state.facts.facts import NodeFacts
 
 NVIDIA: Final = "0x10de"

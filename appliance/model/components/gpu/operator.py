@@ -10,17 +10,17 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
 from appliance.model.components.gpu.offers import cards_of
 from appliance.model.site.groups import GPU_WORKERS
-from appliance.model.state.gpu_labels import PLUGIN_CONFIG as CONFIG_LABEL
-from appliance.model.state.gpu_labels import WHOLE
+from appliance.model.state.cluster.gpu_labels import PLUGIN_CONFIG as CONFIG_LABEL
+from appliance.model.state.cluster.gpu_labels import WHOLE
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundledArtifact, BundleManifest
     from appliance.model.site.runai_settings import Gpu
     from appliance.model.site.settings import Node, Site
-    from appliance.model.state.cluster import ClusterState, Discovery, GpuOperator
+    from appliance.model.state.cluster.cluster import ClusterState, Discovery, GpuOperator
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts
 

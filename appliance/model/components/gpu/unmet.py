@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.bundle.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.bundle.release.gpu_operator_versions import REFUSED_BECAUSE, is_refused
+from appliance.model.components.base.members import without_cluster
 from appliance.model.components.gpu.driver import (
     DRIVER,
     RUNTIME,
@@ -29,11 +30,11 @@ from appliance.model.site.groups import GPU_WORKERS
 from appliance.model.site.runai_settings import Gpu
 from appliance.model.site.settings import Node
 from appliance.model.state.certificates import values_digest
-from appliance.model.state.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.cluster.cluster import Cluster, GpuStack, HelmRelease
+from appliance.model.state.cluster.gpu_labels import PLUGIN_CONFIG
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.gpu_labels import PLUGIN_CONFIG
-from appliance.model.state.kubeadm_state import is_member
+from appliance.model.state.nodes.kubeadm_state import is_member
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
@@ -52,7 +53,7 @@ def gpu(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     if settings is not None and serves and settings.driver == "host":
         yield from _host_driver(observed.node_facts[node.name], desired)
     if not isinstance(cluster, Cluster):
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     stack = cluster.gpu_stack or GpuStack()
     if node.name == desired.site.control_plane[0].name:

@@ -21,10 +21,10 @@ from appliance.model.components.gpu.operator import (
 )
 from appliance.model.site.groups import GPU_WORKERS
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.site.settings import Node
     from appliance.model.state.desired import Desired
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from appliance.model.site.vault_ref import CA_CERTIFICATE, CA_KEY, Vars
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
 
 
 def variables(run: PlannedRun) -> Vars:

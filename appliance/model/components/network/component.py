@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from appliance.model.components import members
-from appliance.model.components.base import Component, Step, control_plane_nodes, worker_nodes
+from appliance.model.components.base import members
+from appliance.model.components.base.component import (
+    Component,
+    Step,
+    control_plane_nodes,
+    worker_nodes,
+)
 from appliance.model.components.network import (
     unmet,
     variables,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from appliance.model.components.members import member_faults
+from appliance.model.components.base.members import member_faults, without_cluster
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 
@@ -15,7 +15,7 @@ def network(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """Flannel uses the site's pod range; the node and its system pods are Ready."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     wanted = str(desired.site.settings.network.pod_cidr)
     if cluster.pod_network != wanted:

@@ -9,7 +9,7 @@ from appliance.model.site.vault_ref import Vars
 from appliance.model.state.facts.identity import identity_of
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.site.settings import Node
 
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from appliance.model.components.members import identity_faults, kubelet_faults, member_faults
+from appliance.model.components.base.members import (
+    identity_faults,
+    kubelet_faults,
+    member_faults,
+    without_cluster,
+)
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed
 
@@ -16,7 +21,7 @@ def workers(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     yield from kubelet_faults(observed.node_facts[node.name])
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     yield from member_faults(node, desired, observed.node_facts[node.name], cluster)
     if node.name in cluster.nodes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.model.components.base import Component, Step, cluster_members
+from appliance.model.components.base.component import Component, Step, cluster_members
 from appliance.model.components.node_metadata import inventory_roles, restored
 from appliance.model.site.settings import Node, Site
 

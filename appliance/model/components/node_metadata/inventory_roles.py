@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from appliance.model.components.base.members import without_cluster
 from appliance.model.components.node_metadata.node_roles import TO_MOVE, plan_inventory
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.prerequisites import CLUSTER_RELEASE
+from appliance.model.state.nodes.roles import inventory_roles
 from appliance.model.state.plan import Refusal
-from appliance.model.state.prerequisites import CLUSTER_RELEASE
-from appliance.model.state.roles import inventory_roles
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired
@@ -22,7 +23,7 @@ def unmet(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
     """The node has the labels of its groups, and the RunaiConfig uses them."""
     cluster = observed.cluster
     if not isinstance(cluster, Cluster) or cluster.roles is None:
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     if node.name not in cluster.roles.labels:
         yield "is not a member of the cluster"

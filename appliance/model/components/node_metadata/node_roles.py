@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from appliance.model.state.plan import Notice, Refusal
-from appliance.model.state.roles import (
+from appliance.model.state.nodes.roles import (
     GROUP_ROLES,
     LABELS,
     ROLES,
@@ -21,6 +20,7 @@ from appliance.model.state.roles import (
     Role,
     RolesView,
 )
+from appliance.model.state.plan import Notice, Refusal
 
 Verb = Literal["set", "remove"]
 TO_MOVE = "make this node a system node too, or move the service by hand first"
@@ -282,8 +282,8 @@ def _would_move(moves: Sequence[AnchoredObject], view: RolesView) -> Iterator[Re
         yield Refusal(
             node,
             "stateful service",
-            f"{', '.join(here)} bound to this node, which "
+            f"{', '.join(here)} bound to {node}, which "
             + ("would no longer be a system node" if loses else "is not a system node"),
-            "a system node: its data stay on this node",
+            f"a system node, because the service has to leave others, and its data stay on {node}",
             f"{TO_MOVE}; or accept the move with --allow-move",
         )

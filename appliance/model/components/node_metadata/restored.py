@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from appliance.model.site.settings import Node
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.desired import Desired
-from appliance.model.state.kubeadm_state import is_member
-from appliance.model.state.node_metadata import metadata_of, missing
+from appliance.model.state.nodes.kubeadm_state import is_member
+from appliance.model.state.nodes.node_metadata import metadata_of, missing
 from appliance.model.state.observed import Observed
 
 

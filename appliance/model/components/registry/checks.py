@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from appliance.model.components.base.subject import Subject
 from appliance.model.components.registry.unmet import LOGIN_WANTED
-from appliance.model.components.subject import Subject
 from appliance.model.state.findings import Finding
 
 

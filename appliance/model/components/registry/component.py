@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.model.components.base import Component, Step, all_but_jumpboxes
+from appliance.model.components.base.component import Component, Step, all_but_jumpboxes
 from appliance.model.components.registry import checks, unmet, variables
 
 REGISTRY = Component(

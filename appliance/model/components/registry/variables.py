@@ -14,7 +14,7 @@ from appliance.model.site.settings import Node
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
 
 if TYPE_CHECKING:
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.state.desired import Desired
 
 

@@ -13,8 +13,8 @@ from appliance.model.site.vault_ref import Vars
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.components.base import PlannedRun
-    from appliance.model.components.subject import Subject
+    from appliance.model.components.base.component import PlannedRun
+    from appliance.model.components.base.subject import Subject
     from appliance.model.site.settings import Node, Site
     from appliance.model.state.desired import Desired
     from appliance.model.state.facts.facts import NodeFacts

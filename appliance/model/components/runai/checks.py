@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from appliance.model.bundle.runai_versions import supported_range
-from appliance.model.bundle.vendor_bundle import GIGABYTE, Needs, short_of_space
+from appliance.model.bundle.release.runai_versions import supported_range
+from appliance.model.bundle.vendor.bundle import GIGABYTE, Needs, short_of_space
+from appliance.model.components.base.subject import Subject
 from appliance.model.components.runai.address import runai_address
 from appliance.model.components.runai.unmet import vendor_bundle as bundle_of
-from appliance.model.components.subject import Subject
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE
 from appliance.model.state.findings import Finding
-from appliance.model.state.prerequisites import BACKEND_RELEASE
 
 _PURPOSES = {"unpack": "to unpack it", "docker": "for Docker", "registry": "for the registry"}
 # Folders that may be file systems of their own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from appliance.model.components.base import Component, Step
+from appliance.model.components.base.component import Component, Step
 from appliance.model.components.runai import (
     address,
     checks,

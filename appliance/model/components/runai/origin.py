@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.bundle.vendor_bundle import Generation, VendorBundle
+from appliance.model.bundle.vendor.bundle import Generation, VendorBundle
 from appliance.model.components.runai.values import generate_values
-from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
     from appliance.model.state.desired import Desired

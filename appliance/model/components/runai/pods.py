@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Final
 
-from appliance.model.bundle.runai_versions import Trusting
-from appliance.model.state.pods import Pod
+from appliance.model.bundle.release.runai_versions import Trusting
+from appliance.model.state.cluster.pods import Pod
 
 HASH_LABEL: Final = "pod-template-hash"
 # What playbooks/library/pod_trust.py mounts.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.bundle.runai_versions import minor_of, trusting
-from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.bundle.release.runai_versions import minor_of, trusting
+from appliance.model.bundle.vendor.bundle import VendorBundle
+from appliance.model.components.base.members import without_cluster
 from appliance.model.components.runai import address
 from appliance.model.components.runai.cluster_values import cluster_values, laid_over
 from appliance.model.components.runai.origin import origins
@@ -14,10 +15,10 @@ from appliance.model.components.runai.pods import pods_in_the_way, without_the_a
 from appliance.model.site.runai_settings import Runai
 from appliance.model.site.settings import Node
 from appliance.model.state.certificates import days_left, ends_soon, fingerprint, values_digest
-from appliance.model.state.cluster import Cluster, HelmRelease
+from appliance.model.state.cluster.cluster import Cluster, HelmRelease
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.desired import Desired
 from appliance.model.state.facts.facts import NodeFacts
-from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 
 if TYPE_CHECKING:
     from appliance.model.state.observed import Observed
@@ -91,7 +92,7 @@ def releases(desired: Desired, observed: Observed) -> Iterator[str]:
     """
     cluster = observed.cluster
     if not isinstance(cluster, Cluster):
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     for namespace, name in RELEASES:
         release = cluster.release(namespace, name)

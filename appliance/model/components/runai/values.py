@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from appliance.model.bundle.runai_versions import brings_its_own, minor_of
+from appliance.model.bundle.release.runai_versions import brings_its_own, minor_of
 
 OUTPUT = "runai-backend-values.yaml"
 # From here on --registry took the place of --airgapped.

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from appliance.errors import ConfigError
-from appliance.model.bundle.runai_versions import minor_of, trusting
-from appliance.model.bundle.vendor_bundle import VendorBundle
+from appliance.model.bundle.release.runai_versions import minor_of, trusting
+from appliance.model.bundle.vendor.bundle import VendorBundle
 from appliance.model.components.runai import address, vendor_defaults
 from appliance.model.components.runai.backend_certificate import KEY_NAME
 from appliance.model.components.runai.origin import backend_arguments, origins
@@ -16,14 +16,14 @@ from appliance.model.components.runai.vendor_defaults import VendorDefault
 from appliance.model.site.files.secrets import push_secret
 from appliance.model.site.runai_settings import Access
 from appliance.model.site.vault_ref import CA_CERTIFICATE, Vars, VaultRef
-from appliance.model.state.cluster import Cluster, RunaiLogins
+from appliance.model.state.cluster.cluster import Cluster, RunaiLogins
+from appliance.model.state.cluster.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
 from appliance.model.state.desired import Desired
-from appliance.model.state.prerequisites import BACKEND_RELEASE, CLUSTER_RELEASE
-from appliance.model.state.roles import inventory_roles
+from appliance.model.state.nodes.roles import inventory_roles
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.state.observed import Observed
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from appliance.model.bundle.runai_versions import LINES
+from appliance.model.bundle.release.runai_versions import LINES
 
 TENANT: Final = "backend.initTenant"
 FIRST_USER: Final = "test@run.ai"

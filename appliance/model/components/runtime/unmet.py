@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from appliance.model.bundle.release import is_of_line
+from appliance.model.bundle.release.release import is_of_line
 from appliance.model.site.settings import Node
 from appliance.model.state.desired import Desired
 from appliance.model.state.observed import Observed

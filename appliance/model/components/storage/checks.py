@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from appliance.model.components.subject import Subject
+from appliance.model.components.base.subject import Subject
 from appliance.model.site.shared_storage import FOLDER_MARK, GB, WRITER, Export, export_of
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.facts.storage_record import is_in_use, record_of
 from appliance.model.state.findings import Finding
 

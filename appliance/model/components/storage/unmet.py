@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from appliance.model.components.base.members import without_cluster
 from appliance.model.site.settings import Node
 from appliance.model.site.shared_storage import (
     NFS_PORT,
@@ -16,7 +17,7 @@ from appliance.model.site.shared_storage import (
     export_of,
     provisioner_of,
 )
-from appliance.model.state.cluster import Cluster, ClusterStorage, Volume
+from appliance.model.state.cluster.cluster import Cluster, ClusterStorage, Volume
 from appliance.model.state.facts.storage_record import client_faults
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _class(export: Export, desired: Desired, held: ClusterStorage) -> Iterator[s
 
 def _volumes(export: Export, desired: Desired, observed: Observed) -> Iterator[str]:
     if not isinstance(observed.cluster, Cluster):
-        yield "there is no cluster yet"
+        yield without_cluster(observed)
         return
     held = observed.cluster.storage
     yield from _class(export, desired, held)

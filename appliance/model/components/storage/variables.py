@@ -19,7 +19,7 @@ from appliance.model.state.facts.storage_record import is_in_use
 
 if TYPE_CHECKING:
     from appliance.model.bundle.manifest import BundleManifest
-    from appliance.model.components.base import PlannedRun
+    from appliance.model.components.base.component import PlannedRun
     from appliance.model.state.desired import Desired
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from appliance.model.components.base import Component, Step
+from appliance.model.components.base.component import Component, Step
 from appliance.model.site.shared_storage import export_of, members_of_filer
 from appliance.model.state.facts.storage_record import client_faults
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from appliance.model.site.shared_storage import WRITER, Export
-from appliance.model.state.cluster import Cluster
+from appliance.model.state.cluster.cluster import Cluster
 
 if TYPE_CHECKING:
     from appliance.model.state.facts.facts import NodeFacts

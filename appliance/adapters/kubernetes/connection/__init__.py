@@ -1,0 +1,1 @@
+"""The connection to a site's API servers: credentials, client, and which server answers."""

@@ -1,0 +1,1 @@
+"""Node objects and their pods: read, and changed one by one."""

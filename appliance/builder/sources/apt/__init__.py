@@ -1,0 +1,1 @@
+"""Packages of a target operating system, resolved and fetched by apt."""

@@ -1,0 +1,1 @@
+"""Programs and files from Go modules."""

@@ -1,0 +1,1 @@
+"""Images: pulled from a registry, or built from packages and programs."""

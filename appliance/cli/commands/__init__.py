@@ -1,0 +1,1 @@
+"""Click commands by noun. What must not be here: what several nouns share."""

@@ -1,0 +1,16 @@
+"""The group ``appliance cluster``."""
+
+from __future__ import annotations
+
+import click
+
+from appliance.cli.commands.cluster.certificates import certificates
+from appliance.cli.help.typos import Nouns
+
+
+@click.group(cls=Nouns)
+def cluster() -> None:
+    """Maintain the Kubernetes cluster as a whole."""
+
+
+cluster.add_command(certificates)

@@ -1,0 +1,332 @@
+"""``appliance node maintain`` and ``appliance node return``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from appliance.cli.commands.install.scope import node_of
+from appliance.cli.help.complete import node_names
+from appliance.cli.help.typos import Words
+from appliance.cli.options import changed_site_option, dry_run_option, output_option, yes_option
+from appliance.cli.screen.confirm import about_machine, confirmed, tell
+from appliance.cli.screen.progress import progress
+from appliance.cli.screen.render import print_json, print_table
+from appliance.model.state.cluster.gpu_labels import WHOLE
+from appliance.model.state.nodes.maintenance import Maintenance
+
+if TYPE_CHECKING:
+    from appliance.cli.app import Application
+    from appliance.model.node.answering import AnsweringMachine
+    from appliance.model.node.drain import Forecast
+    from appliance.model.state.facts.hardware import Difference
+    from appliance.workflows.node.maintain import MaintainResult
+    from appliance.workflows.node.return_ import ReturnResult
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """A time such as ``90m``, ``4h`` or ``2d`` in seconds; None stays None."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+)([smhd])", value)
+    if not found:
+        raise click.BadParameter(f"{value!r} is not a duration; write for example 90m, 4h or 2d")
+    return float(found[1]) * UNITS[found[2]]
+
+
+@click.command("maintain")
+@click.argument("name", metavar="NODE", shell_complete=node_names)
+@click.option("--reason", default="", help="Why; shown by status and stored in the journal.")
+@click.option("--window", callback=seconds, metavar="TIME", help="Planned duration: 90m, 4h, 2d.")
+@click.option(
+    "--mode",
+    type=Words(["taint", "cordon"]),
+    default="taint",
+    show_default=True,
+    help="taint: cordon, then add the taint runai=drain:NoExecute; cordon: no taint.",
+)
+@click.option("--shutdown", is_flag=True, help="Shut the node down over SSH at the end.")
+@click.option(
+    "--lost", is_flag=True, help="The node is unreachable: taint it through the API only."
+)
+@click.option(
+    "--allow-outage", is_flag=True, help="Continue even if a service becomes unavailable."
+)
+@click.option(
+    "--budget-wait",
+    callback=seconds,
+    metavar="TIME",
+    default="60s",
+    show_default=True,
+    help="How long to wait for a PodDisruptionBudget to allow an eviction.",
+)
+@changed_site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def maintain(
+    app: Application,
+    name: str,
+    reason: str,
+    window: float | None,
+    mode: Any,
+    shutdown: bool,
+    lost: bool,
+    allow_outage: bool,
+    budget_wait: float,
+    site: Path,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Take a node out of service for planned work, or mark a lost node.
+
+    First a forecast shows which pods move and what prevents that. Then:
+
+    \b
+    - the node's facts are saved for a comparison at its return
+    - the node is cordoned; its pods are evicted one by one within their PodDisruptionBudgets
+    - when the node is empty, it gets the taint runai=drain:NoExecute (--mode taint)
+    - with --shutdown the node is powered off
+    - if a step fails, or you press Ctrl-C, the changes are undone
+
+    With --lost nothing can be evicted: the taint deletes the pods and ignores every budget.
+
+    Example: appliance node maintain gpu2 --reason "new riser" --window 4h --shutdown
+    """
+    from appliance.workflows.node.maintain import node_maintain
+    from appliance.workflows.node.maintenance.again import MaintainRequest
+
+    if lost and (shutdown or mode == "cordon"):
+        raise click.UsageError("--lost takes neither --shutdown nor --mode cordon")
+    connected = app.connect(site)
+    node = node_of(connected.site, name)
+    run = connected.run("node maintain")
+    request = MaintainRequest(
+        site=connected.site,
+        node=node,
+        run=run,
+        reason=reason,
+        window_seconds=window,
+        mode=mode,
+        shutdown=shutdown,
+        lost=lost,
+        allow_outage=allow_outage,
+        dry_run=dry_run,
+        budget_seconds=budget_wait,
+    )
+
+    def confirm(foreseen: Forecast, last_time: str, machine: AnsweringMachine) -> bool:
+        said = _forecast_lines(foreseen, last_time, lost=lost)
+        return confirmed(yes, [*about_machine(connected.site, machine), *said], lambda: None)
+
+    with (
+        progress(plain=output == "json", title=f"appliance {run.command} {name}") as display,
+        closing(connected.drain()) as drain,
+    ):
+        session = replace(
+            connected.session(display, run, reason),
+            drain=drain,
+            power=connected.power(),
+            bmcs=connected.bmcs(),
+        )
+        done = node_maintain(request, session, confirm)
+    _show_maintained(name, done, output, dry_run=dry_run)
+
+
+def _forecast_lines(foreseen: Forecast, last_time: str = "", *, lost: bool = False) -> list[str]:
+    pods = len(foreseen.evicted)
+    lines = [f"{foreseen.node}: {pods} pod{'' if pods == 1 else 's'} will be evicted"]
+    if lost:
+        lines = [
+            f"{foreseen.node}: --lost: its pods will be deleted, ignoring every "
+            "PodDisruptionBudget; they stay Terminating until the node returns or is removed"
+        ]
+    lines += [f"  {concern.severity}: {concern.sentence()}" for concern in foreseen.concerns]
+    lines += [
+        f"  ends: {pod.where}: DaemonSet {pod.owner[1] if pod.owner else ''} does not tolerate "
+        "the taint; its pod starts again when the node returns"
+        for pod in foreseen.ended_by_taint
+    ]
+    lines += [
+        f"  {'GPUs' if name == WHOLE else name} available to jobs meanwhile: "
+        f"{foreseen.devices_left.get(name, 0)} of {count}"
+        for name, count in sorted(foreseen.devices_now.items())
+        if count
+    ]
+    lines.append(f"  a pod may take up to {foreseen.grace_seconds} s to terminate")
+    if last_time:
+        lines.append(f"  {last_time}")
+    return lines
+
+
+def _show_maintained(name: str, done: MaintainResult, output: str, *, dry_run: bool) -> None:
+    mark = done.maintenance
+    if output == "json":
+        print_json(
+            {
+                "node": name,
+                "changed": not (dry_run or done.already),
+                "forecast": _forecast_as_json(done.forecast),
+                "maintenance": None if mark is None else mark_as_json(mark),
+                "evict_seconds": done.evict_seconds,
+                "powered_off": done.off or None,
+            }
+        )
+        return
+    if mark is None:
+        click.echo("\n".join(_forecast_lines(done.forecast)))
+        return
+    if done.already:
+        click.echo(f"nothing to do: {name} is {mark.sentence()}")
+    else:
+        took = "" if done.evict_seconds is None else f" (eviction: {done.evict_seconds:.1f} s)"
+        click.echo(f"{name} is {mark.sentence()}{took}")
+    if done.off:
+        click.echo(f"{name} is powered off (seen: {done.off})")
+    if not done.already:
+        click.echo(f"when the work is done: appliance node return {name}")
+
+
+def _forecast_as_json(foreseen: Forecast) -> dict[str, Any]:
+    return {
+        "evicted": [pod.where for pod in foreseen.evicted],
+        "ended_by_taint": [pod.where for pod in foreseen.ended_by_taint],
+        "concerns": [
+            {"severity": c.severity, "about": c.about, "text": c.text} for c in foreseen.concerns
+        ],
+        "gpus_left": foreseen.gpus_left,
+        "gpus_now": foreseen.gpus_now,
+        "devices_left": dict(foreseen.devices_left),
+        "devices_now": dict(foreseen.devices_now),
+        "grace_seconds": foreseen.grace_seconds,
+    }
+
+
+def mark_as_json(mark: Maintenance) -> dict[str, Any]:
+    """The maintenance as plain data; the keys are a contract."""
+    keys = ("run", "by", "host", "since", "until", "reason", "mode", "phase", "lost")
+    return {key: getattr(mark, key) for key in keys}
+
+
+@click.command("return")
+@click.argument("name", metavar="NODE", shell_complete=node_names)
+@click.option(
+    "--acknowledge",
+    multiple=True,
+    metavar="FINDING",
+    help="Accept this difference, for example dimm:A1. Repeatable.",
+)
+@click.option(
+    "--wait",
+    callback=seconds,
+    metavar="TIME",
+    default="10m",
+    show_default=True,
+    help="How long to wait for the node to answer.",
+)
+@changed_site_option
+@dry_run_option
+@yes_option
+@output_option
+@click.pass_obj
+def return_(
+    app: Application,
+    name: str,
+    acknowledge: tuple[str, ...],
+    wait: float,
+    site: Path,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Bring a node back into service after maintenance.
+
+    What will happen:
+
+    \b
+    - its facts are compared with those saved before: memory, disks, links, GPUs,
+      PCIe lanes, kernel, driver, mounts, clock; unless acknowledged, a loss is refused
+    - the taint of 'node maintain' is removed; the pod network and the GPU stack start again
+    - a test pod on the node tests its network and lists its GPUs
+    - after that the node is uncordoned, if 'node maintain' cordoned it
+
+    Example: appliance node return gpu2
+    """
+    from appliance.workflows.node.return_ import ReturnRequest, node_return
+
+    connected = app.connect(site)
+    node = node_of(connected.site, name)
+    run = connected.run("node return")
+    request = ReturnRequest(
+        desired=connected.load_desired(),
+        node=node,
+        run=run,
+        acknowledged=frozenset(acknowledge),
+        wait_seconds=wait,
+        dry_run=dry_run,
+    )
+
+    found: list[Difference] = []
+
+    def confirm(
+        mark: Maintenance, differences: Sequence[Difference], machine: AnsweringMachine
+    ) -> bool:
+        said = [
+            f"{name} is {mark.sentence()}; it goes back into service",
+            *(f"  {difference.sentence()}" for difference in differences),
+        ]
+        return confirmed(yes, about_machine(connected.site, machine), lambda: tell(said))
+
+    with (
+        progress(plain=output == "json", title=f"appliance {run.command} {name}") as display,
+        closing(connected.drain()) as drain,
+    ):
+        session = replace(connected.session(display, run), drain=drain)
+        try:
+            done = node_return(request, session, confirm, found.extend)
+        finally:
+            if output == "table":
+                _show_differences(found)
+    _show_returned(name, done, output, dry_run=dry_run)
+
+
+def _show_differences(differences: Sequence[Difference]) -> None:
+    if differences:
+        rows = [(d.name, d.before or "-", d.seen or "-") for d in differences]
+        print_table(("fact", "before", "now"), rows)
+
+
+def _show_returned(name: str, done: ReturnResult, output: str, *, dry_run: bool) -> None:
+    if output == "json":
+        print_json(
+            {
+                "node": name,
+                "changed": done.maintenance is not None and not dry_run,
+                "differences": [
+                    {"name": d.name, "before": d.before, "now": d.seen} for d in done.differences
+                ],
+                "overrun_seconds": done.overrun_seconds,
+                "took_seconds": done.took_seconds,
+            }
+        )
+        return
+    if done.maintenance is None:
+        click.echo(f"nothing to do: {name} is in service")
+        return
+    _show_differences(done.differences)
+    if dry_run:
+        click.echo(f"{name} is {done.maintenance.sentence()}; nothing was changed")
+        return
+    click.echo(f"{name} is back in service after {done.took_seconds or 0:.1f} s")
+    if done.overrun_seconds and done.overrun_seconds > 0:
+        click.echo(f"its window was exceeded by {done.overrun_seconds / 60:.0f} min")

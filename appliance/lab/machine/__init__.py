@@ -1,0 +1,1 @@
+"""The machine that a lab runs on: its programs, package archives, containers and playbooks."""

@@ -1,0 +1,74 @@
+"""Site directories of labs: the SSH key for the nodes, and the check that a site fits a lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from appliance.adapters.local.processes import run
+from appliance.lab.site.site import KEY, LabSite
+
+HOSTS, SETTINGS = Path("hosts.yml"), Path("group_vars", "all", "site.yml")
+# A site that differs in one of these belongs to another lab, or to other options of this lab.
+IDENTITY = ("site_name", "appliance_release", "operating_system", "network", "ssh")
+
+
+class LabSiteFiles:
+    """Labs' site directories.
+
+    Args:
+        write_site: ``site init`` without questions; creates the site's CA and its vault.
+    """
+
+    def __init__(self, write_site: Callable[[Path, LabSite], None]) -> None:
+        self._write_site = write_site
+
+    def exists(self, directory: Path) -> bool:
+        """Whether the directory has a site."""
+        return (directory / HOSTS).is_file()
+
+    def write(self, directory: Path, site: LabSite) -> None:
+        """Write the site."""
+        self._write_site(directory, site)
+
+    def make_key(self, directory: Path) -> Path:
+        """Create a key pair for the nodes if there is none; return the private key's path."""
+        key = directory / KEY
+        if not key.exists():
+            key.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            comment = f"lab {directory.name}"
+            run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", key])
+        return key
+
+    def matches(self, directory: Path, site: LabSite) -> tuple[str, ...]:
+        """The differences between the existing site and the requested lab."""
+        settings = _load(directory / SETTINGS)
+        differences = [
+            f"{directory / SETTINGS}: {key} is {settings.get(key)!r}, the lab needs {value!r}"
+            for key, value in site.settings.items()
+            if key in IDENTITY and _differs(settings.get(key), value)
+        ]
+        groups = _load(directory / HOSTS).get("all", {}).get("children", {})
+        for group in sorted({*site.groups, *groups}):
+            existing = sorted((groups.get(group) or {}).get("hosts") or {})
+            expected = sorted(site.groups.get(group, ()))
+            if existing != expected:
+                differences.append(
+                    f"{directory / HOSTS}: {group} has {existing}, the lab has {expected}"
+                )
+        return tuple(differences)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    value = yaml.safe_load(path.read_text()) if path.is_file() else None
+    return value if isinstance(value, dict) else {}
+
+
+def _differs(existing: object, expected: object) -> bool:
+    if isinstance(expected, dict):
+        values = existing if isinstance(existing, dict) else {}
+        return any(_differs(values.get(key), value) for key, value in expected.items())
+    return existing != expected

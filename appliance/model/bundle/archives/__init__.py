@@ -1,0 +1,1 @@
+"""Package archives: what they are, who signs them, and what apt says of a fault."""

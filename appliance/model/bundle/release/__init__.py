@@ -1,0 +1,1 @@
+"""A release: its versions, its sources, and which versions Run:ai supports."""

@@ -1,0 +1,1 @@
+"""The vendor's bundle and the output of the vendor's own diagnostics."""

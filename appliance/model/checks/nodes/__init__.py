@@ -1,0 +1,1 @@
+"""The checks of nodes before an install, by subject."""

@@ -1,0 +1,1 @@
+"""What every component is made of. What must not be here: any one component."""

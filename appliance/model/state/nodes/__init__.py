@@ -1,0 +1,1 @@
+"""The state of each node, and what its Node object carries."""

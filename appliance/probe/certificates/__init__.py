@@ -1,0 +1,1 @@
+"""X.509 certificates on a node, and whom it trusts."""

@@ -1,0 +1,1 @@
+"""The network of a node, and its names and clock."""

@@ -1,0 +1,1 @@
+"""Services of this node and of others, as this node sees them."""

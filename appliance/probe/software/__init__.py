@@ -1,0 +1,1 @@
+"""Installed software: packages, the container runtime, the parts of a cluster."""

@@ -1,0 +1,139 @@
+"""The container runtime: runtime."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Optional, Set
+
+from ..source import Source
+
+DOCKER_SOCKET = "/run/docker.sock"
+# Contains a folder for each namespace with running containers: moby is Docker's.
+CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
+# A folder for each container of Docker's that runs: of the system's containerd, or its own.
+OUTLIVING = (
+    CONTAINERD_TASKS + "/moby",
+    "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
+)
+# Of a container that runs nothing.
+AT_REST = ("created", "exited", "dead")
+STORAGE_DRIVERS = ("overlay2", "overlay", "aufs", "devicemapper", "btrfs", "zfs", "vfs")
+DAEMON_JSON = "/etc/docker/daemon.json"
+# Keys of daemon.json that may carry credentials or addresses with them.
+HIDDEN_KEYS = ("log-opts", "proxies")
+
+
+def runtime(source: Source) -> Dict[str, Any]:
+    """Return the answers of Docker and containerd, and Docker's configuration file."""
+    docker = _daemon_json(source)
+    data_root = docker["data_root"] or "/var/lib/docker"
+    inside = source.names(data_root)
+    docker["data_present"] = bool(inside)
+    docker["data_drivers"] = [name for name in inside if name in STORAGE_DRIVERS]
+    docker["data_containers"] = len(source.names(data_root + "/containers"))
+    if _running(source):
+        docker.update(_answers(source))
+    elif any(source.names(folder) for folder in OUTLIVING):
+        reason = "Docker does not run, but its containers do"
+        source.unseen(reason, "runtime.docker.containers_of_pods")
+    version = None
+    if source.exists("/run/containerd/containerd.sock"):
+        text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
+        words = (text or "").split()
+        version = words[2] if len(words) > 2 else None
+    containerd = {"version": version, "namespaces": source.names(CONTAINERD_TASKS)}
+    return {"docker": docker, "containerd": containerd}
+
+
+def _running(source: Source) -> bool:
+    """Whether dockerd runs; a query would start it where systemd owns the socket."""
+    if not source.live:
+        return source.recorded("docker-info") is not None
+    pid = source.word("/run/docker.pid")
+    return bool(pid) and source.exists("/proc/%s" % pid)
+
+
+def _daemon_json(source: Source) -> Dict[str, Any]:
+    found: Dict[str, Any] = {
+        "version": None,
+        "cgroup_driver": None,
+        "storage_driver": None,
+        "data_root": None,
+        "containers_running": None,
+        "containers_foreign": [],
+        "containers_of_pods": None,
+        "images": [],
+        "daemon_json": None,
+        "daemon_json_error": None,
+    }
+    text = source.text(DAEMON_JSON)
+    if text is None or not text.strip():
+        return found
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        found["daemon_json_error"] = str(error)
+        return found
+    if not isinstance(document, dict):
+        found["daemon_json_error"] = "not a JSON object"
+        return found
+    found["daemon_json"] = {k: v for k, v in document.items() if k not in HIDDEN_KEYS}
+    found["data_root"] = document.get("data-root")
+    return found
+
+
+def _answers(source: Source) -> Dict[str, Any]:
+    def ask(key: str, path: str) -> Any:
+        return source.unix_http(key, DOCKER_SOCKET, path)
+
+    info, containers, images = source.together(
+        [
+            lambda: ask("docker-info", "/info"),
+            lambda: ask("docker-containers", "/containers/json?all=1"),
+            lambda: ask("docker-images", "/images/json"),
+        ]
+    )
+    if not isinstance(containers, list):
+        containers = None
+    if containers is None and source.live:
+        source.unseen("Docker did not list its containers", "runtime.docker.containers_of_pods")
+    listed = {"containers_foreign": _foreign(containers), "containers_of_pods": _pods(containers)}
+    if not isinstance(info, dict):
+        return listed
+    return {
+        **listed,
+        "version": info.get("ServerVersion"),
+        "cgroup_driver": info.get("CgroupDriver"),
+        "cgroup_version": info.get("CgroupVersion"),
+        "storage_driver": info.get("Driver"),
+        "data_root": info.get("DockerRootDir"),
+        "default_runtime": info.get("DefaultRuntime"),
+        "containers_running": info.get("ContainersRunning"),
+        "images": _tags(images),
+    }
+
+
+def _foreign(containers: Optional[List[Dict[str, Any]]]) -> List[str]:
+    """Return the names of containers that the kubelet did not create."""
+    names = []
+    for container in containers or []:
+        name = (container.get("Names") or ["?"])[0].lstrip("/")
+        if not name.startswith("k8s_"):
+            names.append(name)
+    return sorted(names)
+
+
+def _pods(containers: Optional[List[Dict[str, Any]]]) -> Optional[int]:
+    """Return how many containers of the kubelet may be running; None when unknown."""
+    if containers is None:
+        return None
+    moving = [one for one in containers if one.get("State") not in AT_REST]
+    names = [(one.get("Names") or ["?"])[0].lstrip("/") for one in moving]
+    return len([name for name in names if name.startswith("k8s_")])
+
+
+def _tags(images: Optional[List[Dict[str, Any]]]) -> List[str]:
+    tags: Set[str] = set()
+    for image in images or []:
+        tags.update(tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>")
+    return sorted(tags)

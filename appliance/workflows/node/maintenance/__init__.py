@@ -1,0 +1,1 @@
+"""The parts of a maintenance: refusals, eviction, marks, power-off and records."""
