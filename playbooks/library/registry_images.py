@@ -99,8 +99,7 @@ class Containerd:
         source, target = names_of(registry, image)
         # The interface has no tags of its own. containerd tells it of this one.
         tagging = ["ctr", "--namespace", "k8s.io", "images", "tag", "--force", source, target]
-        pulling = ["crictl", "--timeout", "%ds" % PULL_SECONDS, "pull", source]
-        return done(image, pulling, tagging)
+        return done(image, ["crictl", "pull", source], tagging)
 
 
 def names_of(registry, image):

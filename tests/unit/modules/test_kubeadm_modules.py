@@ -296,7 +296,7 @@ def test_containerd_pulls_by_digest_and_tags_in_the_namespace_of_the_kubelet(
     image = {"name": "etcd:3.5.6-0", "digest": "sha256:b"}
     assert registry_images.Containerd().pull("r:5000", image) is None
     assert (containerd / "argv").read_text().splitlines() == [
-        "crictl --timeout 1800s pull r:5000/etcd@sha256:b",
+        "crictl pull r:5000/etcd@sha256:b",
         "ctr --namespace k8s.io images tag --force r:5000/etcd@sha256:b r:5000/etcd:3.5.6-0",
     ]
     bad = {"name": "bad:1", "digest": "sha256:c"}

@@ -53,7 +53,7 @@ func run(words []string, output io.Writer) error {
 	options := flag.NewFlagSet("crictl", flag.ContinueOnError)
 	socket := options.String("r", environment("CONTAINER_RUNTIME_ENDPOINT", endpoint), "the runtime's socket")
 	options.StringVar(socket, "runtime-endpoint", *socket, "the runtime's socket")
-	limit := options.Duration("timeout", 2*time.Minute, "how long the runtime may take")
+	limit := options.Duration("timeout", 30*time.Minute, "how long the runtime may take")
 	only := options.Bool("version", false, "print the version")
 	if err := options.Parse(words); err != nil {
 		return err
