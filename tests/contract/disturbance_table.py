@@ -138,7 +138,19 @@ PLACES: Final[Places] = {
     "appliance/lab/node/rootfs/usr/local/lib/appliance-lab/mount_nfs_standin.py": {
         "Export.truncate: argv truncate": STANDIN,
     },
+    "appliance/releases/k8s-1.23.17-r1.yml": {
+        "/usr/sbin/ip6tables-restore: ip6tables-legacy-restore": WORDS,
+        "/usr/sbin/ip6tables-restore: ip6tables-nft-restore": WORDS,
+        "/usr/sbin/iptables-restore: iptables-legacy-restore": WORDS,
+        "/usr/sbin/iptables-restore: iptables-nft-restore": WORDS,
+    },
     "appliance/releases/k8s-1.23.5-r1.yml": {
+        "/usr/sbin/ip6tables-restore: ip6tables-legacy-restore": WORDS,
+        "/usr/sbin/ip6tables-restore: ip6tables-nft-restore": WORDS,
+        "/usr/sbin/iptables-restore: iptables-legacy-restore": WORDS,
+        "/usr/sbin/iptables-restore: iptables-nft-restore": WORDS,
+    },
+    "appliance/releases/k8s-1.24.17-r1.yml": {
         "/usr/sbin/ip6tables-restore: ip6tables-legacy-restore": WORDS,
         "/usr/sbin/ip6tables-restore: ip6tables-nft-restore": WORDS,
         "/usr/sbin/iptables-restore: iptables-legacy-restore": WORDS,

@@ -19,7 +19,7 @@ from appliance.adapters.local.shipped import (
     list_releases,
 )
 from appliance.errors import ConfigError
-from appliance.model.bundle.based_on import BASED_ON, based_on
+from appliance.model.bundle.release.based_on import BASED_ON, based_on
 from appliance.model.bundle.release.release import Artifact, Release
 
 __all__ = [

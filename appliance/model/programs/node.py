@@ -72,6 +72,8 @@ PROGRAMS: tuple[Program, ...] = (
     *_asked("dmidecode", "dmidecode", "shows memory modules", LOOK),
     *_asked("coreutils", "chroot", "queries the driver in NVIDIA's container", LOOK),
     *_asked("iptables", "iptables-save", "shows foreign firewall rules", LOOK),
+    *_asked("cri-tools", "crictl", "pulls images into containerd", "registry"),
+    *_asked("containerd.io containerd", "ctr", "tags images of containerd", "registry"),
     *_asked("nvidia-utils", "nvidia-smi", "shows GPUs", LOOK),
     *_asked("initramfs-tools", "update-initramfs", "keeps nouveau out of the next boot", "gpu"),
 )  # fmt: skip

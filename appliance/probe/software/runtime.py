@@ -9,6 +9,7 @@ from ..source import Source
 
 DOCKER_SOCKET = "/run/docker.sock"
 # Contains a folder for each namespace with running containers: moby is Docker's.
+CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CONTAINERD_TASKS = "/run/containerd/io.containerd.runtime.v2.task"
 # A folder for each container of Docker's that runs: of the system's containerd, or its own.
 OUTLIVING = (
@@ -41,8 +42,23 @@ def runtime(source: Source) -> Dict[str, Any]:
         text = source.command("containerd-version", ["containerd", "--version"], quiet=True)
         words = (text or "").split()
         version = words[2] if len(words) > 2 else None
-    containerd = {"version": version, "namespaces": source.names(CONTAINERD_TASKS)}
+    containerd = {
+        "version": version,
+        "namespaces": source.names(CONTAINERD_TASKS),
+        "cgroup_driver": _cgroup_driver(source.text(CONTAINERD_CONFIG)),
+    }
     return {"docker": docker, "containerd": containerd}
+
+
+def _cgroup_driver(configuration: Optional[str]) -> Optional[str]:
+    """Return the cgroup driver of containerd's configuration; None without one.
+
+    Its own default is cgroupfs. This Python has no reader of TOML, and the key occurs once.
+    """
+    if configuration is None:
+        return None
+    lines = (line.split("#", 1)[0].replace(" ", "") for line in configuration.splitlines())
+    return "systemd" if "SystemdCgroup=true" in list(lines) else "cgroupfs"
 
 
 def _running(source: Source) -> bool:

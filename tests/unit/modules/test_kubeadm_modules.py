@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pwd
 import stat
@@ -235,12 +236,12 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_image_is_known_by_its_digest(docker: Path) -> None:
     assert docker.exists()
-    assert registry_images.present() == ({("r:5000/pause", "3.6", "sha256:a")}, None)
+    assert registry_images.Docker().present() == ({("r:5000/pause", "3.6", "sha256:a")}, None)
 
 
 def test_an_image_is_pulled_by_digest_and_then_tagged(docker: Path) -> None:
     image = {"name": "etcd:3.5.1-0", "digest": "sha256:b"}
-    assert registry_images.pull("r:5000", image) is None
+    assert registry_images.Docker().pull("r:5000", image) is None
     assert (docker / "argv").read_text().splitlines() == [
         "pull --quiet r:5000/etcd@sha256:b",
         "tag r:5000/etcd@sha256:b r:5000/etcd:3.5.1-0",
@@ -250,13 +251,53 @@ def test_an_image_is_pulled_by_digest_and_then_tagged(docker: Path) -> None:
 def test_an_image_that_cannot_be_pulled_is_named(docker: Path) -> None:
     assert docker.exists()
     image = {"name": "bad:1", "digest": "sha256:c"}
-    assert registry_images.pull("r:5000", image) == "bad:1: denied"
+    assert registry_images.Docker().pull("r:5000", image) == "bad:1: denied"
 
 
 def test_a_node_without_docker_is_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    here, fault = registry_images.present()
+    here, fault = registry_images.Docker().present()
     assert here == set()
     assert "docker" in fault
+
+
+@pytest.fixture
+def containerd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """crictl and ctr, which write down how they were called."""
+    images = {
+        "images": [
+            {"repoTags": ["r:5000/pause:3.7"], "repoDigests": ["r:5000/pause@sha256:a"]},
+            {"repoTags": ["r:5000/etcd:3.5.6-0"], "repoDigests": ["other:5000/etcd@sha256:b"]},
+            {"repoTags": [], "repoDigests": ["r:5000/old@sha256:c"]},
+        ]
+    }
+    for name in ("crictl", "ctr"):
+        program = tmp_path / name
+        program.write_text(
+            f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/argv\n'
+            f"[ \"$1\" != images ] || echo '{json.dumps(images)}'\n"
+            'case "$*" in *bad@*) echo denied >&2; exit 1;; esac\n'
+        )
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return tmp_path
+
+
+def test_containerd_has_an_image_of_this_registry_with_this_digest(containerd: Path) -> None:
+    assert registry_images.Containerd().present() == ({("r:5000/pause", "3.7", "sha256:a")}, None)
+    assert (containerd / "argv").read_text() == "crictl images --output json\n"
+
+
+def test_containerd_pulls_by_digest_and_tags_in_the_namespace_of_the_kubelet(
+    containerd: Path,
+) -> None:
+    image = {"name": "etcd:3.5.6-0", "digest": "sha256:b"}
+    assert registry_images.Containerd().pull("r:5000", image) is None
+    assert (containerd / "argv").read_text().splitlines() == [
+        "crictl pull r:5000/etcd@sha256:b",
+        "ctr --namespace k8s.io images tag --force r:5000/etcd@sha256:b r:5000/etcd:3.5.6-0",
+    ]
+    bad = {"name": "bad:1", "digest": "sha256:c"}
+    assert registry_images.Containerd().pull("r:5000", bad) == "bad:1: denied"

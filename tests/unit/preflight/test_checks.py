@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from appliance.adapters.local.content import load_release
 from appliance.adapters.local.hardware_models import load_hardware, load_role_minima
 from appliance.model.bundle.signature import Signature
 from appliance.model.checks.preflight import CHECKS, Finding, preflight
@@ -42,7 +43,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 KEYS = {
     *("name", "check", "start", "site", "hosts", "masters", "bundle", "manifest", "signature"),
     *("see", "received_after_seconds", "accepted", "findings", "also", "vendor", "storage_proven"),
-    *("gpu_operators", "discoveries", "api_flags", "cluster", "cluster_set"),
+    *("gpu_operators", "discoveries", "api_flags", "cluster", "cluster_set", "release"),
 }
 MODELS = load_hardware()
 MINIMA = load_role_minima()
@@ -59,6 +60,8 @@ def _desired(case: dict[str, Any]) -> Desired:
         desired = dataclasses.replace(desired, manifest=type(desired.manifest).parse(document))
     if "signature" in case:
         desired = dataclasses.replace(desired, signature=Signature(**case["signature"]))
+    if "release" in case:
+        desired = dataclasses.replace(desired, release=load_release(case["release"]))
     vendor = judged(**case["vendor"]) if "vendor" in case else None
     return dataclasses.replace(desired, vendor_bundle=vendor, vendor_bundle_file="/media/runai.tar")
 

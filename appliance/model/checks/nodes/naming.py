@@ -93,7 +93,7 @@ def search_domains(subject: Subject) -> Iterator[Finding]:
         yield subject.warning(
             "search_domains",
             f"{count} search domains",
-            "at most 3, because pods get 3 more and the oldest release allows 6",
+            "at most 3, because pods get 3 more and Kubernetes before 1.26 allows 6",
             subject.ssh("cat /etc/resolv.conf"),
         )
 

@@ -23,6 +23,8 @@ CONTROL_PLANE_IMAGES = (
     *WORKER_IMAGES,
     *("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "coredns"),
 )
+# crictl is in the bundles of releases whose kubeadm asks for it.
+NODE_PROGRAMS: Final = ("kubeadm", "kubelet", "kubectl", "crictl")
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -44,7 +46,8 @@ def variables(run: PlannedRun) -> Vars:
         "registry_trust_registry": site.settings.registry,
         "kubernetes_node_artifacts_url": f"https://{site.settings.artifacts}",
         "kubernetes_node_registry": site.image_prefix,
-        "kubernetes_node_binaries": _files(manifest, "binary", ("kubeadm", "kubelet", "kubectl")),
+        "kubernetes_node_binaries": _files(manifest, "binary", NODE_PROGRAMS),
+        "kubernetes_node_runtime": run.desired.release.runtime.name,
         "kubernetes_node_cni_plugins": _files(manifest, "cni"),
         "kubernetes_node_packages": manifest.packages_of("kubernetes"),
     }

@@ -1,4 +1,4 @@
-"""The step runtime: Docker runs with the systemd cgroup driver."""
+"""The step runtime: the release's runtime runs with the systemd cgroup driver."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from appliance.model.state.observed import Observed
 
 
 def runtime(node: Node, desired: Desired, observed: Observed) -> Iterator[str]:
-    """Docker of the release's line runs with the systemd cgroup driver, also after a reboot."""
+    """The runtime of the release's line runs with the systemd cgroup driver, also after a boot."""
     facts = observed.node_facts[node.name]
-    version = facts.at("runtime.docker.version")
-    wanted = desired.release.needs["docker"]
+    wanted = desired.release.runtime
+    line = desired.release.needs.get(wanted.name)
+    version = facts.at(f"runtime.{wanted.name}.version")
     if not version:
-        yield "Docker does not run"
+        yield f"{wanted.title} does not run"
         return
-    if not is_of_line(str(version), wanted):
-        yield f"Docker is {version}, not {wanted}"
-    if facts.at("runtime.docker.cgroup_driver") != "systemd":
-        yield f"Docker's cgroup driver is {facts.at('runtime.docker.cgroup_driver')}, not systemd"
-    if facts.unit("docker").get("enabled") != "enabled":
-        yield "Docker does not start at boot"
+    if line is not None and not is_of_line(str(version), line):
+        yield f"{wanted.title} is {version}, not {line}"
+    driver = facts.at(f"runtime.{wanted.name}.cgroup_driver")
+    if driver != "systemd":
+        yield f"{wanted.title}'s cgroup driver is {driver}, not systemd"
+    if facts.unit(wanted.name).get("enabled") != "enabled":
+        yield f"{wanted.title} does not start at boot"

@@ -4,12 +4,12 @@ module appliance.example/crictl
 go 1.17
 
 require (
+	github.com/gogo/protobuf v1.3.2
 	google.golang.org/grpc v1.40.0
 	k8s.io/cri-api v0.24.17
 )
 
 require (
-	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang/protobuf v1.5.2 // indirect
 	golang.org/x/net v0.8.0 // indirect
 	golang.org/x/sys v0.6.0 // indirect

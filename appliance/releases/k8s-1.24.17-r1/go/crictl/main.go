@@ -7,7 +7,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/gogo/protobuf/jsonpb"
+	"github.com/gogo/protobuf/proto"
 	"google.golang.org/grpc"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -52,7 +53,7 @@ func run(words []string, output io.Writer) error {
 	options := flag.NewFlagSet("crictl", flag.ContinueOnError)
 	socket := options.String("r", environment("CONTAINER_RUNTIME_ENDPOINT", endpoint), "the runtime's socket")
 	options.StringVar(socket, "runtime-endpoint", *socket, "the runtime's socket")
-	limit := options.Duration("timeout", 2*time.Minute, "how long the runtime may take")
+	limit := options.Duration("timeout", 30*time.Minute, "how long the runtime may take")
 	only := options.Bool("version", false, "print the version")
 	if err := options.Parse(words); err != nil {
 		return err
@@ -113,10 +114,13 @@ func parse(name string, words []string) (asked, error) {
 	return found, err
 }
 
-func printed(output io.Writer, value interface{}) error {
-	encoder := json.NewEncoder(output)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+// printed writes a message as crictl does: keys in camel case, also those without a value.
+func printed(output io.Writer, value proto.Message) error {
+	if err := (&jsonpb.Marshaler{EmitDefaults: true, Indent: "  "}).Marshal(output, value); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(output)
+	return err
 }
 
 func info(ctx context.Context, to client, _ []string) error {
@@ -124,7 +128,7 @@ func info(ctx context.Context, to client, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return printed(to.output, map[string]interface{}{"status": answer.Status, "info": answer.Info})
+	return printed(to.output, answer)
 }
 
 func versions(ctx context.Context, to client, _ []string) error {
@@ -147,7 +151,7 @@ func pods(ctx context.Context, to client, words []string) error {
 		return err
 	}
 	if told.form == "json" {
-		return printed(to.output, map[string]interface{}{"items": answer.Items})
+		return printed(to.output, answer)
 	}
 	rows := [][]string{{"POD ID", "STATE", "NAMESPACE", "NAME"}}
 	for _, pod := range answer.Items {
@@ -171,7 +175,7 @@ func ps(ctx context.Context, to client, words []string) error {
 		return err
 	}
 	if told.form == "json" {
-		return printed(to.output, map[string]interface{}{"containers": answer.Containers})
+		return printed(to.output, answer)
 	}
 	rows := [][]string{{"CONTAINER", "STATE", "NAME", "POD ID"}}
 	for _, one := range answer.Containers {
@@ -191,7 +195,7 @@ func images(ctx context.Context, to client, words []string) error {
 		return err
 	}
 	if told.form == "json" {
-		return printed(to.output, map[string]interface{}{"images": answer.Images})
+		return printed(to.output, answer)
 	}
 	rows := [][]string{{"IMAGE ID", "SIZE", "NAMES"}}
 	for _, image := range answer.Images {
@@ -227,7 +231,7 @@ func inspect(ctx context.Context, to client, words []string) error {
 		if answer.Image == nil {
 			return fmt.Errorf("no such image %q present", name)
 		}
-		return printed(to.output, map[string]interface{}{"status": answer.Image})
+		return printed(to.output, &cri.ImageStatusResponse{Image: answer.Image})
 	})
 }
 

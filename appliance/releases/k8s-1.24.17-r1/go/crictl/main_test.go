@@ -55,6 +55,11 @@ func (n *node) ImageStatus(_ context.Context, asked *cri.ImageStatusRequest) (*c
 	return &cri.ImageStatusResponse{Image: &cri.Image{Id: "sha256:1"}}, nil
 }
 
+func (n *node) ListImages(context.Context, *cri.ListImagesRequest) (*cri.ListImagesResponse, error) {
+	image := &cri.Image{Id: "sha256:1", RepoTags: []string{"site/pause:3.7"}, RepoDigests: []string{"site/pause@sha256:2"}}
+	return &cri.ListImagesResponse{Images: []*cri.Image{image}}, nil
+}
+
 func (n *node) PullImage(_ context.Context, asked *cri.PullImageRequest) (*cri.PullImageResponse, error) {
 	n.done = append(n.done, "pull "+asked.Image.Image)
 	return &cri.PullImageResponse{ImageRef: "sha256:1"}, nil
@@ -90,7 +95,8 @@ func TestWhatKubeadmAsks(t *testing.T) {
 		{"inspecti site/pause:3.7", `"sha256:1"`},
 		{"ps -q", "c1\n"},
 		{"ps -a -q", "c1\nc2\n"},
-		{"ps -a -o json", `"c2"`},
+		{"ps -a -o json", `"podSandboxId"`},
+		{"images -o json", `"repoDigests": [`},
 	} {
 		told, err := crictl(strings.Fields(one.words)...)
 		if err != nil || !strings.Contains(told, one.told) {
