@@ -330,22 +330,6 @@ class FakeBmcs:
         return self.reports.get(node.name)
 
 
-class FakeEmptying:
-    """Empties nodes, or fails as a disruption budget makes it."""
-
-    def __init__(self) -> None:
-        self.emptied: list[str] = []
-        self.stuck: ApplianceError | None = None
-
-    def forecast(self, name: str) -> tuple[str, ...]:
-        return (f"pod default/web moves from {name}",)
-
-    def empty(self, name: str) -> None:
-        if self.stuck:
-            raise self.stuck
-        self.emptied.append(name)
-
-
 class FakeClock:
     """Time that only passes when somebody sleeps."""
 

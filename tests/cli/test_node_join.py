@@ -19,7 +19,8 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.nodes.node_metadata import NodeMetadata
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
-from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack
+from tests.fake_emptying import FakeEmptying
+from tests.fakes import FakeArchive, FakeBundle, FakeEtcd, FakeRack
 
 Capture = pytest.CaptureFixture[str]
 GONE = Removal(

@@ -25,6 +25,7 @@ from appliance.model.state.journal import Record
 from appliance.workflows.site.adopt import AdoptResult
 from tests import golden, samples
 from tests.cli import test_node_join, test_node_logs, test_questions
+from tests.cli.question_rack import Rack
 from tests.fakes import FakeRack
 from tests.prerequisites import require
 from tests.unit.life.rack import FakePower, web
@@ -32,7 +33,6 @@ from tests.unit.life.rack import FakePower, web
 rack = test_questions.rack
 three = test_node_join.rack  # a site with three control-plane nodes
 nodes = test_node_logs.nodes  # a site whose nodes have containers
-Rack = test_questions.Rack
 Capture = pytest.CaptureFixture[str]
 
 
@@ -46,7 +46,7 @@ def typed(rack: Rack) -> Callable[..., int]:
 def _shuts_down(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
     """One machine and its memory of the power, for the whole test."""
     power = FakePower(rack.clock)
-    monkeypatch.setattr(test_questions.Site, "power", lambda _self: power)
+    monkeypatch.setattr(question_rack.Site, "power", lambda _self: power)
 
 
 def test_maintenance_of_a_node_and_its_return(

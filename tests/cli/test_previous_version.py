@@ -29,7 +29,7 @@ from appliance.model.state.cluster.cluster import Cluster
 from appliance.model.state.journal import SCHEMA
 from appliance.model.state.observed import PodView
 from tests import samples
-from tests.cli import test_questions
+from tests.cli import question_rack
 from tests.cli.faked_site import installed
 from tests.cli.test_which_site import LOOKING
 from tests.fakes import FakeArchive, FakeBundle, FakeClock, FakeEtcd, FakeRack
@@ -58,7 +58,7 @@ class Released:
         return judge(votes(), "mine", lambda _: False)
 
 
-class Site(test_questions.Site):
+class Site(question_rack.Site):
     """The site on fakes, with its lock."""
 
     def lock(self, *_: Any, **__: Any) -> Any:

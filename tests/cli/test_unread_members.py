@@ -17,7 +17,8 @@ from appliance.model.node.membership import FOLDER, MemberRecord, Removal
 from appliance.model.state.cluster.cluster import Cluster
 from tests import samples
 from tests.cli.faked_site import FakedSite, installed
-from tests.fakes import FakeArchive, FakeBundle, FakeEmptying, FakeEtcd, FakeRack
+from tests.fake_emptying import FakeEmptying
+from tests.fakes import FakeArchive, FakeBundle, FakeEtcd, FakeRack
 
 Capture = pytest.CaptureFixture[str]
 GONE = MemberRecord("w2", Removal("ada@laptop", "2026-01-01T00:00:00+00:00", "sold"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.contract.deletion_table import (
+from tests.contract.deletion_evidence import (
     CACHE,
     LISTED,
     LOCK,

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from tests.contract import deletion_search
+from tests.contract.deletion_evidence import Evidence
 from tests.contract.deletion_table import PLACES as DELETIONS
-from tests.contract.deletion_table import Evidence
 from tests.contract.disturbance_table import PLACES as DISTURBANCES
 from tests.contract.tree import ROOT
 

@@ -50,7 +50,7 @@ from appliance.workflows.cluster.upgrade_look import (
 from appliance.workflows.cluster.upgrade_nodes import Batches
 from appliance.workflows.install import InstallRequest, install
 from appliance.workflows.session.confirmation import require_confirmed
-from appliance.workflows.session.one_run import OneRun
+from appliance.workflows.cluster.one_run import OneRun
 from appliance.workflows.session.patience import Patience
 from appliance.workflows.session.recording import AGAIN, Recorder
 from appliance.workflows.session.survey import refuse

@@ -35,15 +35,8 @@ from appliance.workflows.node.remove import (
     reset_inventory,
 )
 from tests import samples
-from tests.fakes import (
-    FakeArchive,
-    FakeBmcs,
-    FakeEmptying,
-    FakeEtcd,
-    FakeJournal,
-    FakeRack,
-    run,
-)
+from tests.fake_emptying import FakeEmptying
+from tests.fakes import FakeArchive, FakeBmcs, FakeEtcd, FakeJournal, FakeRack, run
 from tests.sessions import fake_session
 
 

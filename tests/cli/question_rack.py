@@ -1,0 +1,183 @@
+"""The rack on which every changing command is asked about, in the state that it needs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from appliance.adapters.local.content import load_release
+from appliance.model.components.access.runai_cli import Jumpbox
+from appliance.model.state.cluster.cluster import Cluster
+from appliance.model.state.nodes.maintenance import ANNOTATION, Maintenance, archived
+from appliance.model.state.observed import Fault
+from appliance.model.state.upgrade import ANNOTATION as UPGRADE
+from appliance.model.state.upgrade import UpgradeMark
+from tests import samples
+from tests.cli import faked_site
+from tests.fake_emptying import FakeEmptying
+from tests.fakes import FakeArchive, FakeBmcs, FakeClock, FakeEtcd, FakeRack
+from tests.unit.access.test_runai_cli import DONE
+from tests.unit.access.test_steps import Rack as Converged
+from tests.unit.certificates.rack import ends
+from tests.unit.life.rack import FakeDrain, FakePower
+from tests.unit.runai.upgrade_rack import UpgradeRack
+from tests.unit.upgrade import rack as upgrades
+
+
+class Rack(Converged):
+    """A converged site with Run:ai, whose nodes have no role yet."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.desired = replace(self.desired, site=replace(self.desired.site, directory=directory))
+        self.archive, self.etcd = FakeArchive(), FakeEtcd(self.desired.site)
+        self.clock = FakeClock()
+        self.drain = FakeDrain(self.clock)
+        self.jumpbox: Jumpbox = DONE
+        self.trusted: dict[Any, Any] = {}
+        self.upgraded: UpgradeRack | None = None
+
+    def _take_effect(self, play: Any) -> None:
+        effect = Converged if play.playbook == "access" else FakeRack
+        effect._take_effect(self, play)
+
+    def play(self, play: Any, on_task: Any) -> None:
+        if self.upgraded is None:
+            super().play(play, on_task)
+            return
+        self.upgraded.play(play, on_task)
+        self.plays, self.cluster = self.upgraded.plays, self.upgraded.cluster
+
+    def trust(self, keys: Any) -> None:
+        self.trusted.update(keys)
+
+    def member(self, name: str, **changes: Any) -> None:
+        assert isinstance(self.cluster, Cluster)
+        nodes = {**self.cluster.nodes, name: replace(self.cluster.nodes[name], **changes)}
+        self.cluster = replace(self.cluster, nodes=nodes)
+
+    def wipe(self, name: str) -> None:
+        self.documents[name] = samples.bare(self.desired.site.node(name))
+        self.member(name, ready=False)
+
+    def die(self, name: str, **more: Any) -> None:
+        reason = f"{name}: port 22 did not answer within 10 s"
+        self.faults[name] = Fault(name, reason, "ping", **more)
+        self.member(name, ready=False)
+        self.drain.ready = False
+
+
+class Site(faked_site.FakedSite):
+    """A site whose adapters are fakes."""
+
+    @property
+    def fake(self) -> Any:
+        return self.nodes
+
+    @property
+    def archive(self) -> Any:
+        return self.fake.archive
+
+    @property
+    def etcd(self) -> Any:
+        return self.fake.etcd
+
+    @property
+    def clock(self) -> Any:
+        return self.fake.clock
+
+    def bmcs(self) -> Any:
+        return FakeBmcs()
+
+    def power(self) -> Any:
+        return FakePower(self.fake.clock)
+
+    def drain(self) -> Any:
+        return _Closable(self.fake.drain)
+
+    @contextmanager
+    def emptying(self, session: Any, run: Any) -> Iterator[Any]:  # noqa: ARG002
+        yield FakeEmptying()
+
+    def read_claimed_volumes(self) -> Any:
+        return self.fake.upgraded.read_claimed_volumes()
+
+    def preflight(self, *_: Any) -> Any:
+        return ()
+
+
+class _Closable:
+    def __init__(self, drain: FakeDrain) -> None:
+        self._drain = drain
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._drain, name)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def in_maintenance(rack: Rack) -> None:
+    document = {"document": rack.documents["w2"], "received_at": None}
+    kept = archived("w2", "r")
+    rack.archive.put(kept, json.dumps(document))
+    mark = Maintenance(
+        *("r", "ada", "laptop", "2026-01-01T00:00:00+00:00"),
+        mode="cordon",
+        phase="out of service",
+        cordoned=True,
+        tainted=False,
+        photograph=kept,
+    )
+    rack.drain.annotations[ANNOTATION] = mark.as_text()
+    rack.drain.unschedulable = True
+
+
+def loose(rack: Rack) -> None:
+    rack.jumpbox = replace(DONE, completion_current=False, resolves=False)
+
+
+def has_a_role(rack: Rack) -> None:
+    assert isinstance(rack.cluster, Cluster)
+    view = rack.cluster.roles
+    assert view is not None
+    labels = {**view.labels, "w2": {"node-role.kubernetes.io/runai-gpu-worker": ""}}
+    rack.cluster = replace(rack.cluster, roles=replace(view, labels=labels))
+
+
+def ends_soon(rack: Rack) -> None:
+    ends(rack.documents["cp1"], server=5)
+
+
+def has_an_older_runai(rack: Rack) -> None:
+    rack.upgraded = UpgradeRack()
+    site = replace(rack.upgraded.desired.site, directory=rack.desired.site.directory)
+    rack.upgraded.desired = rack.desired = replace(rack.upgraded.desired, site=site)
+    rack.documents, rack.cluster = rack.upgraded.documents, rack.upgraded.cluster
+
+
+def almost_upgraded(rack: Rack) -> None:
+    """Every node has the release, and the end was not written down."""
+    site = rack.desired.site
+    rack.desired = replace(
+        rack.desired, release=load_release(upgrades.NEW), manifest=upgrades.manifest()
+    )
+    assert isinstance(rack.cluster, Cluster)
+    mark = UpgradeMark(upgrades.NEW, "2026-01-01T00:00:00+00:00", "ada on laptop")
+    rack.annotate([node.name for node in site.control_plane], UPGRADE, mark.as_text())
+    rack.cluster = replace(
+        rack.cluster, pods=tuple(upgrades.running(pod, upgrades.TAG) for pod in rack.cluster.pods)
+    )
+    for node in site.cluster_members:
+        rack.member(node.name, version=upgrades.TAG, runtime="docker://20.10.24")
+    settings = site.directory / "group_vars/all/site.yml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("appliance_release: k8s-1.23.5-r1  # the first\n")
+
+
+def as_it_is(_rack: Rack) -> None:
+    pass

@@ -1,0 +1,121 @@
+"""What is asked before something of the product is deleted, and the test that holds it."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Evidence(NamedTuple):
+    """What is asked before something goes, and the test that holds it, where one is needed."""
+
+    asks: str
+    test: str = ""
+
+
+_MODULES: Final = "tests/unit/modules"
+_REMOVAL: Final = "tests/unit/membership"
+MEMBER: Final = Evidence(
+    "machine-id, API server, CA or what vouches for it; nothing mounted below; one file system",
+    f"{_MODULES}/test_reset_evidence.py::"
+    "test_each_module_of_the_role_refuses_on_its_own_without_changes",
+)
+OUR_SERVER: Final = Evidence(
+    "the kubeconfig names this cluster's API and no other, after the evidence of a member",
+    f"{_MODULES}/test_member_traces.py::test_what_is_a_members_goes_and_nothing_else",
+)
+LEFTOVERS: Final = Evidence(
+    "not whole, can be made again, no etcd data on it, kubeconfigs name no other cluster",
+    f"{_MODULES}/test_kubeadm_leftovers.py::"
+    "test_a_member_of_another_cluster_keeps_its_half_written_files",
+)
+LABEL: Final = Evidence(
+    "a name that a lab can have, and the lab's own label, compared by ourselves",
+    f"{_MODULES}/test_lab_removal.py::"
+    "test_only_what_carries_this_labs_label_is_removed_and_nothing_is_forced_out_of_use",
+)
+CONTAINER: Final = Evidence("control groups named after the id of a container of the lab")
+LISTED: Final = Evidence(
+    "a manifest of ours or the marker of our build lists it, or it is named after its content",
+    "tests/unit/bundle/test_bundle_directory.py::"
+    "test_what_lies_beside_a_bundle_on_the_medium_stays_and_is_named",
+)
+PLACED: Final = Evidence(
+    "a manifest or marker of ours lists it, its name tells its content, or nothing else was there",
+    "tests/unit/bundle/test_bundle_strangers.py::"
+    "test_a_strangers_file_is_refused_and_nothing_is_changed",
+)
+DELTA: Final = Evidence(
+    "a document of a build by its kind; another file of its name was refused before",
+    "tests/unit/bundle/test_delta.py::test_a_strangers_file_of_the_deltas_name_is_refused",
+)
+JOINED: Final = Evidence(
+    "a target that was empty when the first part was joined, and a path of the bundle's manifest",
+    "tests/unit/bundle/test_parts.py::test_a_target_with_something_else_is_not_touched",
+)
+MIRROR: Final = Evidence(
+    "below the folders of a verified bundle in a store that is ours alone, by no link",
+    "tests/unit/modules/test_bundle_store.py::"
+    "test_what_a_killed_run_left_behind_goes_with_the_last_verification",
+)
+SERVED: Final = Evidence(
+    "the manifest named by its own digest lists it, and another verified bundle is served",
+    "tests/unit/modules/test_bundle_store.py::test_a_bundle_is_removed_only_on_evidence",
+)
+SOCKET: Final = Evidence("a socket named after a server that ended, an empty folder of ours")
+ARCHIVES: Final = Evidence("a folder of our own cache that no play used for a week")
+PROVEN: Final = Evidence("a path of the manifest, confined to the bundle, whose bytes differ")
+DIGEST: Final = Evidence("a blob named by 64 hex digits of a manifest of ours, of another size")
+TRIAL: Final = Evidence(
+    "a folder of ours with our marker, which nothing holds, and with nothing else in it",
+    f"{_MODULES}/test_etcd_trial.py::test_what_no_trial_wrote_stays",
+)
+NODE_OBJECT: Final = Evidence(
+    "the machine behind it is proved dead, empty or ours; its labels are kept first",
+    f"{_REMOVAL}/test_node_remove.py::test_a_node_that_is_ready_and_does_not_answer_is_not_dead",
+)
+NODE_AND_TOKEN: Final = Evidence(
+    "the plan says that the node was wiped; the token that this join made",
+    f"{_REMOVAL}/test_node_remove.py::test_a_node_that_is_ready_and_does_not_answer_is_not_dead",
+)
+QUORUM: Final = Evidence(
+    "etcd keeps its quorum, and lists the member under the node's address",
+    f"{_REMOVAL}/test_node_remove.py::test_a_quorum_is_never_given_away",
+)
+EVICTION: Final = Evidence("the API's own budgets decide; asked for a node that is to be emptied")
+PROOF: Final = Evidence("a namespace, pod, class or volume of a fixed name or claim of our own")
+CREDENTIALS: Final = Evidence("the token and certificate key that this join made, by their id")
+HELM: Final = Evidence("a secret of our own name; a release's revision that never got deployed")
+SHA: Final = Evidence("a folder of ours named by 64 hex digits of the bundle")
+UNFINISHED: Final = Evidence("files that this very write put there, where nothing was before")
+ROLE: Final = Evidence("a fixed path that a role of ours names and writes")
+KEPT: Final = Evidence("snapshots of ours by name, but for the newest")
+MOUNT: Final = Evidence("a mount and an empty folder that the same object made")
+STANDIN: Final = Evidence("inside a container of the lab")
+CACHE: Final = Evidence("below the cache of this tool, which is made again")
+OUR_LOGIN: Final = Evidence(
+    "nothing but our own login to one registry was in the file",
+    f"{_MODULES}/test_registry_login.py::test_other_logins_and_settings_stay",
+)
+LINK: Final = Evidence("a link that we made, never what it leads to")
+ASIDE: Final = Evidence("renamed beside itself, and kept")
+NGINX: Final = Evidence(
+    "one Deployment of the vendor, by its name, before the helm that makes it again",
+    f"{_MODULES}/test_runai_upgrade_modules.py::"
+    "test_nginx_goes_only_before_the_new_chart_and_only_where_the_vendor_says_so",
+)
+LOCK: Final = Evidence("the site's own lock, held or left by this holder")
+POLICY: Final = Evidence("carries our mark")
+STATE: Final = Evidence("a fixed file of our own state")
+TEMPORARY: Final = Evidence("a temporary file or folder that the same code made")
+WRITE: Final = Evidence("a new file of the same text takes the place of the old one in one step")
+HALF: Final = Evidence(
+    "a receipt of an upgrade in the folder says that it is half made, by a lock's only holder",
+    "tests/unit/tool/test_self_upgrade.py::test_a_receipt_that_is_none_makes_no_folder_ours",
+)
+LAUNCHER: Final = Evidence(
+    "a link to another version takes the place of the program, which has a second name by then",
+    "tests/unit/tool/test_self_upgrade.py::test_killed_between_the_second_name_and_the_switch",
+)
+WORDS: Final = Evidence("words for people, or a table: nothing is run here")
+
+Places = dict[str, dict[str, Evidence | tuple[Evidence, int]]]
