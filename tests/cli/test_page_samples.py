@@ -25,7 +25,7 @@ from appliance.model.state.journal import Record
 from appliance.workflows.site.adopt import AdoptResult
 from tests import golden, samples
 from tests.cli import test_node_join, test_node_logs, test_questions
-from tests.cli.question_rack import Rack
+from tests.cli.question_rack import Rack, Site
 from tests.fakes import FakeRack
 from tests.prerequisites import require
 from tests.unit.life.rack import FakePower, web
@@ -46,7 +46,7 @@ def typed(rack: Rack) -> Callable[..., int]:
 def _shuts_down(rack: Rack, monkeypatch: pytest.MonkeyPatch) -> None:
     """One machine and its memory of the power, for the whole test."""
     power = FakePower(rack.clock)
-    monkeypatch.setattr(question_rack.Site, "power", lambda _self: power)
+    monkeypatch.setattr(Site, "power", lambda _self: power)
 
 
 def test_maintenance_of_a_node_and_its_return(
